@@ -8,7 +8,7 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test lint types parity kernel-levels readme clean
+.PHONY: run test lint types parity kernel-levels readme stubs clean
 
 run: $(VENV)/installed-bench ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -22,7 +22,7 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff format --check .
 
 types: $(VENV)/installed-dev
-	$(VENV_PYTHON) -m mypy -p minitorch_backends
+	$(VENV_PYTHON) -m mypy -p minitorch_backends -m tests.types_seen
 
 parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does not have unless you put it there
 	@$(VENV_PYTHON) -c "import torch" 2>/dev/null || { echo "make parity compares with torch, which is not installed;" \
@@ -34,6 +34,9 @@ kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability ot
 
 readme: $(VENV)/installed-bench,test ## Rewrite the tables of README.md from the code
 	$(VENV_PYTHON) -m tests.readme
+
+stubs: $(VENV)/installed-test ## Rewrite the type stubs from the declarations of ops
+	$(VENV_PYTHON) -m tests.stubs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -182,7 +182,7 @@ class Flow:
                 return
             present = self.pending[node] = [None] * len(node.outputs)
         if index is None:
-            self.pending[node] = present + g
+            self.pending[node] = present + g  # type: ignore[operator]  # one output: a tensor
         else:
             present[index] = g if present[index] is None else present[index] + g
 

@@ -223,10 +223,10 @@ def move_retained(before: Node | None, after: Node | None) -> None:
         _hooks_of(new).retained[number] = hooks.retained.pop(index)
 
 
-Tensor.register_hook = _register_hook  # type: ignore[attr-defined]
-Tensor.register_post_accumulate_grad_hook = _register_post_accumulate_grad_hook  # type: ignore[attr-defined]
-Tensor.retain_grad = _retain_grad  # type: ignore[attr-defined]
-Tensor.retains_grad = property(_retains_grad, doc="Whether `retain_grad` was called on this non-leaf tensor.")  # type: ignore[attr-defined]
+Tensor.register_hook = _register_hook  # type: ignore[assignment, method-assign]
+Tensor.register_post_accumulate_grad_hook = _register_post_accumulate_grad_hook  # type: ignore[assignment, method-assign]
+Tensor.retain_grad = _retain_grad  # type: ignore[assignment, method-assign]
+Tensor.retains_grad = property(_retains_grad, doc="Whether `retain_grad` was called on this non-leaf tensor.")  # type: ignore[assignment, method-assign]
 
 
 class _MultiGradHook:

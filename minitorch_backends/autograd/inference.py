@@ -124,4 +124,4 @@ class inference_mode(Mode):
         return f"inference_mode(mode={self.mode})"
 
 
-Tensor.is_inference = is_inference  # type: ignore[attr-defined]
+Tensor.is_inference = is_inference  # type: ignore[assignment, method-assign]

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _new = object.__new__
-next_sequence = itertools.count().__next__
+next_sequence: Callable[[], int] = itertools.count().__next__
 
 FREED: dict[str, Any] = {"freed": True}
 """What a node's `saved` is after its backward pass has released the saved tensors."""

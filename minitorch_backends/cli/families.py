@@ -13,7 +13,7 @@ __all__ = ["FAMILIES", "Family"]
 
 mt: Any = minitorch_backends  # the names of ops come from their declarations, which mypy does not see
 
-_CONVOLUTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, int]], ...] = (
+_CONVOLUTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((2, 3, 32, 32), (16, 3, 7, 7), {"stride": 2, "padding": 3}),
     ((2, 32, 28, 28), (32, 32, 3, 3), {"padding": 1}),
     ((2, 64, 14, 14), (64, 64, 3, 3), {"padding": 1, "stride": 2}),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -248,6 +249,7 @@ def op(
             "deprecated": deprecated,
         }
         declared = Op(_on_copy(forward) if mutates else forward, rules, options)
+        forward.__annotations__ = _of_users(forward.__annotations__)
         registry[declared.name] = declared
         public = functools.wraps(forward)(call(declared))
         public.__name__ = public.__qualname__ = declared.name
@@ -256,6 +258,16 @@ def op(
         return public
 
     return declare if forward is None else declare(forward)
+
+
+_ANNOTATIONS = {"Array": "Tensor", "Array | None": "Tensor | None", "Arrays": "Sequence[Tensor]"}
+
+
+def _of_users(annotations: dict[str, Any]) -> dict[str, Any]:
+    """The annotations of a forward, which takes and returns arrays, for users, who see tensors."""
+    seen = {name: _ANNOTATIONS.get(each, each) for name, each in annotations.items()}
+    result = str(annotations.get("return", "Tensor"))
+    return {**seen, "return": re.sub(r"\b(np\.ndarray|Array)\b", "Tensor", result)}
 
 
 def _on_copy(writer: Callable[..., Any]) -> Callable[..., Any]:

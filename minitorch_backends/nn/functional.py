@@ -45,6 +45,7 @@ from ..ops.losses import cross_entropy as _cross_entropy
 from ..ops.losses import margin as _margin_losses
 from ..ops.losses import pointwise as _loss
 from ..ops.losses.ctc import ctc_loss
+from ..ops.losses.reduction import reduction_of
 from ..ops.matmul.bilinear import bilinear
 from ..ops.matmul.linear import linear
 from ..ops.norm.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
@@ -237,13 +238,6 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 celu_, elu_, hardtanh_, leaky_relu_ = map(_in_place, (celu, elu, hardtanh, leaky_relu))
 relu_, rrelu_, selu_, threshold_ = map(_in_place, (relu, rrelu, selu, threshold))
-
-
-def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
-    """The `reduction` that torch's deprecated arguments of losses stand for; None stands for True."""
-    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn_caller(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.")
-    return reduction
 
 
 _AVERAGING = [inspect.Parameter(name, _BY_POSITION, default=None) for name in ("size_average", "reduce")]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..ops.creation import empty
+from ..ops.losses.reduction import reduction_of
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from .init import constant_
@@ -78,7 +79,7 @@ class OfFunction(Module):
         given.apply_defaults()
         averaging = given.arguments.pop("size_average", None), given.arguments.pop("reduce", None)
         if averaging != (None, None):
-            given.arguments["reduction"] = F.reduction_of(*averaging)
+            given.arguments["reduction"] = reduction_of(*averaging)
         for name, value in given.arguments.items():
             if name in self._buffers:
                 self.register_buffer(name, value)

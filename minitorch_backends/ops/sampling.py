@@ -330,4 +330,4 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
 
 
 install(uniform_=_uniform_, normal_=_normal_, random_=_random_, bernoulli_=_bernoulli_, exponential_=_exponential_)
-Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial  # type: ignore[attr-defined]
+Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial  # type: ignore[method-assign]

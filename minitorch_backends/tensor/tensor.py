@@ -10,12 +10,13 @@ import copy
 import re
 import reprlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dispatch import instrumentation
 from .dtypes import DType, canonical, dtype_of, scalar_dtype
+from .methods import Methods
 from .size import Size
 
 __all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "is_foreign", "kind_of", "not_a_tensor", "sharing"]
@@ -39,7 +40,7 @@ class State:
         self.rewrites = 0
 
 
-class Tensor:
+class Tensor(Methods):
     """A multi-dimensional array of one dtype that records what is done to it when it requires gradients.
 
     Make tensors with `mt.tensor(data)` and the other factories. The constructor is torch's: `Tensor(2, 3)` has these
@@ -55,21 +56,6 @@ class Tensor:
     _node: Any
     _state: State | None
     _cell: Any  # [version] (see `autograd.cells`), None while it is 0 and nobody shares it, or an `InferenceCell`
-
-    if TYPE_CHECKING:  # what `@op` and `autograd` install, for type checkers
-
-        def __getattr__(self, name: str) -> Any: ...
-        def _binary(self, other: Any) -> Tensor: ...
-        def _unary(self) -> Tensor: ...
-
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _binary
-        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
-        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
-        __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
-        __eq__ = __ne__ = _binary  # type: ignore[assignment]
-        __neg__ = __pos__ = __abs__ = __invert__ = _unary
-
-        def __setitem__(self, index: Any, value: Any) -> None: ...
 
     def __init__(self, *sizes: Any, data: Any = None, device: Any = None) -> None:
         from .from_data import construct

@@ -10,7 +10,7 @@ import numpy as np
 from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
-from ..losses.pointwise import reduced, reduced_array
+from ..losses.reduction import reduced, reduced_array
 from ..views.broadcasting import broadcast_shapes
 
 __all__ = [

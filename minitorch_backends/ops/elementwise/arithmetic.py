@@ -252,7 +252,7 @@ _mode = inspect.Parameter("rounding_mode", inspect.Parameter.KEYWORD_ONLY, defau
 _signature = inspect.Signature([*inspect.signature(div).parameters.values(), _mode])
 div = _by_mode(div, floor_divide, truncated)
 div.__signature__ = _signature
-Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined]
+Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined, method-assign]
 Tensor.div_.__wrapped__ = div  # type: ignore[attr-defined]
 del Tensor.div_trunc_  # type: ignore[attr-defined]
 
@@ -370,7 +370,7 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1)
 
 divide = true_divide = div
 multiply, subtract, negative = mul, sub, neg
-Tensor.div = Tensor.divide = Tensor.true_divide = div  # type: ignore[attr-defined]
-Tensor.multiply, Tensor.subtract, Tensor.negative, Tensor.__pos__ = mul, sub, neg, positive  # type: ignore[attr-defined]
+Tensor.div = Tensor.divide = Tensor.true_divide = div  # type: ignore[method-assign]
+Tensor.multiply, Tensor.subtract, Tensor.negative, Tensor.__pos__ = mul, sub, neg, positive  # type: ignore[assignment, method-assign]
 # A number on the left: the tensor comes first here too, since the fast path begins with one.
-Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub
+Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub  # type: ignore[method-assign]

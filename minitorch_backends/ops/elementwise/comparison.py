@@ -112,11 +112,11 @@ def ge(input: Array, other: Array):
 _COMPARABLE = (Tensor, bool, int, float, complex, np.ndarray, np.generic)
 
 
-def _equals(self: Tensor, other: Any) -> Any:
+def _equals(self: Tensor, other: Any) -> Tensor:
     return eq(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
 
 
-def _differs(self: Tensor, other: Any) -> Any:
+def _differs(self: Tensor, other: Any) -> Tensor:
     return ne(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
 
 
@@ -217,7 +217,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input._array.shape == other._array.shape and bool(eq(input, other)._array.all())
 
 
-Tensor.allclose, Tensor.equal = allclose, equal  # type: ignore[attr-defined]
+Tensor.allclose, Tensor.equal = allclose, equal  # type: ignore[method-assign]
 
 
 # Choices
@@ -345,5 +345,5 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 install(where=_where_method)
 
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
-Tensor.greater, Tensor.greater_equal, Tensor.less = gt, ge, lt  # type: ignore[attr-defined]
-Tensor.less_equal, Tensor.not_equal = le, ne  # type: ignore[attr-defined]
+Tensor.greater, Tensor.greater_equal, Tensor.less = gt, ge, lt  # type: ignore[method-assign]
+Tensor.less_equal, Tensor.not_equal = le, ne  # type: ignore[method-assign]

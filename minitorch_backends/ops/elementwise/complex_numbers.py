@@ -108,7 +108,7 @@ def _set_imag(self: Tensor, value: Any) -> None:
     imag(self)[...] = value
 
 
-Tensor.real, Tensor.imag = property(real, _set_real), property(imag, _set_imag)  # type: ignore[attr-defined]
+Tensor.real, Tensor.imag = property(real, _set_real), property(imag, _set_imag)  # type: ignore[assignment, method-assign]
 
 
 def _interleaved() -> Iterator[Sample]:
@@ -269,4 +269,4 @@ def polar(abs: Array, angle: Array):
 
 
 absolute = abs
-Tensor.absolute = abs  # type: ignore[attr-defined]
+Tensor.absolute = abs  # type: ignore[method-assign]

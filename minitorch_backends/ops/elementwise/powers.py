@@ -122,7 +122,7 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
     return self.pow_(exponent.to(wanted) if isinstance(exponent, Tensor) else exponent)
 
 
-Tensor.float_power_ = _float_power_  # type: ignore[attr-defined]
+Tensor.float_power_ = _float_power_  # type: ignore[assignment, method-assign]
 
 
 @op(

@@ -166,7 +166,7 @@ def _clamp_reference(input: Any, min: Any = None, max: Any = None) -> Any:
 
 def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     """The gradient of `input`: g where it lies within the limits, which count as within."""
-    inside = None if min is None else input >= min
+    inside: Any = None if min is None else input >= min
     if max is not None:
         inside = input <= max if inside is None else inside & (input <= max)
     return g.where(inside, 0)
@@ -249,7 +249,7 @@ def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = No
 
 
 clip, fix = clamp, trunc
-Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ignore[attr-defined]
+Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ignore[method-assign]
 
 
 @op(

@@ -84,7 +84,7 @@ def copy(input: Array, src: Array, non_blocking=False):
     input[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
 
 
-_copied = Tensor.copy_  # type: ignore[attr-defined]
+_copied = Tensor.copy_
 
 
 def _copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
@@ -97,7 +97,7 @@ def _copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return _copied(self, other, non_blocking)
 
 
-Tensor.copy_ = _copy_  # type: ignore[attr-defined]
+Tensor.copy_ = _copy_  # type: ignore[assignment, method-assign]
 
 
 def _fill_samples() -> Any:
@@ -131,7 +131,7 @@ def _zero_(self: Tensor) -> Tensor:
     return self.fill_(0)
 
 
-Tensor.zero_ = _zero_  # type: ignore[attr-defined]
+Tensor.zero_ = _zero_  # type: ignore[assignment, method-assign]
 
 
 def _masked_samples() -> Any:

@@ -35,6 +35,8 @@ def assigning(
     """
 
     def declare(arguments: Callable[..., Any]) -> Callable[..., Any]:
+        arguments.__annotations__["return"] = "Tensor"  # of what is declared here, which users see
+
         @functools.wraps(arguments)
         def function(input: Tensor, *args: Any, **named: Any) -> Tensor:
             if expanded is not None:

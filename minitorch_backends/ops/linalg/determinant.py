@@ -152,7 +152,7 @@ def _of_all_ranks() -> Iterator[Sample]:
     samples=squares(eye_plus),
     tested_as=leading(1),
 )
-def _determinant(A: Array):
+def _determinant(A: Array) -> WithFactors:
     """The determinants, with the LU factors."""
     of_square("det", A)
     found = call(kernels.lu_factor, A)
@@ -203,7 +203,7 @@ def _slogdet_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
     samples=squares(eye_plus),
     tested_as=leading(2),
 )
-def _sign_and_logarithm(A: Array):
+def _sign_and_logarithm(A: Array) -> SignAndLogarithm:
     """The signs and logarithms of the determinants, with the LU factors."""
     of_square("slogdet", A)
     found = call(kernels.lu_factor, A)

@@ -74,7 +74,7 @@ def _hermitian() -> Iterator[Sample]:
     samples=_hermitian,
     tested_as=unsigned(1, of=of_hermitian),
 )
-def _eigh(A: Array, UPLO="L"):
+def _eigh(A: Array, UPLO="L") -> Eig:
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
     of_square("eigh", A)
     found = call(kernels.eigh, A, **_triangle("eigh", UPLO, A))
@@ -184,7 +184,7 @@ def in_order(function: Any) -> Any:
     samples=_eig_samples,
     tested_as=in_order,
 )
-def eig(A: Array):
+def eig(A: Array) -> Eig:
     """The eigenvalues of square matrices and eigenvectors of length 1, the columns of V; both are complex.
 
     A: (..., n, n). Returns (eigenvalues, eigenvectors): A @ V = V @ diag(w). Gradients exist where eigenvalues are

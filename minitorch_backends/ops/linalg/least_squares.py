@@ -67,7 +67,7 @@ def _problems() -> Iterator[Sample]:
     samples=_problems,
     tested_as=leading(1),
 )
-def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True):
+def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True) -> Solved:
     """The x of least norm among those that make norm(A @ x - B) least, with ranks and singular values where known."""
     of_finite("lstsq", A, RuntimeError)
     options = {"rcond": rcond, "driver": driver}
@@ -186,7 +186,7 @@ def _indefinite() -> Iterator[Sample]:
     samples=_indefinite,
     tested_as=of_hermitian,
 )
-def ldl_factor_ex(A: Array, *, hermitian=False, check_errors=False):
+def ldl_factor_ex(A: Array, *, hermitian=False, check_errors=False) -> LDLFactorEx:
     """`ldl_factor`, and with it info, int32: 0, or the number of the first block of D that is zero."""
     of_square("ldl_factor", A)
     found = call(kernels.ldl_factor, A, **_options(hermitian))

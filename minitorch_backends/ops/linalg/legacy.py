@@ -13,7 +13,10 @@ from ...tensor.dtypes import FLOATING, bool_
 from ...tensor.tensor import Tensor, adopt
 from ..reductions.variance import _norm_reference, _norm_samples, norm_of_elements
 from ..views.join import cat
-from . import determinant, lu, norms, orthogonal, singular, solve, triangular, vectors
+from . import determinant, norms, orthogonal, singular, solve, triangular, vectors
+from .lu import _lu_reference as _factors_reference
+from .lu import _lu_solve_reference, _systems, lu_factor, lu_factor_ex
+from .lu import lu_solve as _solve_factored
 from .samples import definite, eye_plus, of_hermitian, squares, unsigned
 
 __all__ = [
@@ -125,13 +128,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
 
 @composite(
     takes="fc",
-    reference=lambda b, LU, pivots: lu._lu_solve_reference(LU, pivots, b),
-    samples=lambda: iter([sample(call.args[2], *call.args[:2]) for call in lu._systems()][:1]),
+    reference=lambda b, LU, pivots: _lu_solve_reference(LU, pivots, b),
+    samples=lambda: iter([sample(call.args[2], *call.args[:2]) for call in _systems()][:1]),
     aliases={"input": "b"},
 )
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """`linalg.lu_solve`, the right side first."""
-    return lu.lu_solve(LU_data, LU_pivots, b)
+    return _solve_factored(LU_data, LU_pivots, b)
 
 
 class TriangularSolve(NamedTuple):
@@ -173,7 +176,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 
 
 def _lu_reference(A: Any, pivot: bool = True, get_infos: bool = False) -> tuple:
-    return lu._lu_reference(A)[: 3 if get_infos else 2]
+    return _factors_reference(A)[: 3 if get_infos else 2]
 
 
 @composite(
@@ -184,7 +187,7 @@ def _lu_reference(A: Any, pivot: bool = True, get_infos: bool = False) -> tuple:
 )
 def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """`linalg.lu_factor` as a plain tuple, or with `get_infos` `linalg.lu_factor_ex`."""
-    return lu.lu_factor_ex(A, pivot=pivot) if get_infos else tuple(lu.lu_factor(A, pivot=pivot))
+    return lu_factor_ex(A, pivot=pivot) if get_infos else tuple(lu_factor(A, pivot=pivot))
 
 
 def _multiplied(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:

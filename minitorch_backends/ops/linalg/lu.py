@@ -121,7 +121,7 @@ def _matrices() -> Iterator[Sample]:
     reference=_lu_reference,
     samples=_matrices,
 )
-def lu_factor_ex(A: Array, *, pivot=True, check_errors=False):
+def lu_factor_ex(A: Array, *, pivot=True, check_errors=False) -> LUFactorEx:
     """`lu_factor`, and with it info, int32: 0, or the number of the first diagonal element of U that is zero.
 
     Returns (LU, pivots, info); raises only for shapes and types, and with `check_errors` as `lu_factor` does.

@@ -91,7 +91,7 @@ def _all_modes() -> Iterator[Sample]:
     samples=_all_modes,
     tested_as=unsigned(0, 1),
 )
-def qr(A: Array, mode="reduced"):
+def qr(A: Array, mode="reduced") -> QR:
     """A = Q @ R, with orthonormal columns in Q and R upper triangular. A: (..., m, n). Returns (Q, R).
 
     With k = min(m, n), Q is (..., m, k) and R (..., k, n); for mode "complete" k is m; for mode "r" Q is empty. Signs
@@ -122,7 +122,7 @@ def _geqrf_reference(input: Any) -> tuple[Any, Any]:
     reference=_geqrf_reference,
     samples=lambda: iter([sample(eye_plus(*s)) for s in ((4, 2), (2, 3, 3), (2, 4), (0, 0))]),
 )
-def geqrf(input: Array):
+def geqrf(input: Array) -> Geqrf:
     """The QR factorisation in LAPACK's compact form: (a, tau), R on and above the diagonal of a, reflectors below.
 
     input: (..., m, n); tau: (..., min(m, n)). See `householder_product`. Has no gradient: backward raises

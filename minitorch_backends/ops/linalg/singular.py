@@ -116,7 +116,7 @@ def _thin_and_full() -> Iterator[Sample]:
     samples=_thin_and_full,
     tested_as=unsigned(0, 2),
 )
-def svd(A: Array, full_matrices=True, *, driver=None):
+def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
 
     Returns (U, S, Vh): (..., m, k), (..., k), (..., k, n) with k = min(m, n); square U and Vh if `full_matrices`.

@@ -49,7 +49,7 @@ _inverses = squares(eye_plus)
     reference=lambda A, **_: (np.linalg.inv(A), np.zeros(A.shape[:-2], np.int32)),
     samples=_inverses,
 )
-def inv_ex(A: Array, *, check_errors=False, precision=None, refine=True):
+def inv_ex(A: Array, *, check_errors=False, precision=None, refine=True) -> InvEx:
     """`inv`, and with it info, int32: 0, or the number of the first pivot that is zero.
 
     Returns (inverse, info); raises only for shapes and types, and with `check_errors` as `inv` does.
@@ -135,7 +135,7 @@ def _solver_samples() -> Iterator[Sample]:
     samples=_solver_samples,
     tested_as=leading(1),
 )
-def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True):
+def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True) -> Solved:
     """The solutions of A @ X = B (or of X @ A = B) for matrices B, with the LU factors of A (or of A.T)."""
     of_square("solve", A)
     of_matrices("solve", B, "B")

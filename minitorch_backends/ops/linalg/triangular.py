@@ -64,7 +64,7 @@ def _definite() -> Iterator[Sample]:
     samples=_definite,
     tested_as=of_hermitian,
 )
-def cholesky_ex(A: Array, *, upper=False, check_errors=False):
+def cholesky_ex(A: Array, *, upper=False, check_errors=False) -> CholeskyEx:
     """`cholesky`, and with it info, int32: 0, or the order of the leading minor that is not positive definite.
 
     Returns (L, info); raises only for shapes and types, and with `check_errors` as `cholesky` does.

@@ -18,7 +18,7 @@ from ...tensor.tensor import Tensor
 from ..dims import integer
 from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
-from .pointwise import reduced, reduced_array
+from .reduction import reduced, reduced_array
 
 __all__ = ["cross_entropy", "nll_loss"]
 

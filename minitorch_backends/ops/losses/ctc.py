@@ -23,7 +23,7 @@ from ..indexing.index import read
 from ..reductions.variance import logsumexp
 from ..views.join import stack
 from ..views.padding import pad
-from .pointwise import reduced, reduced_array
+from .reduction import reduced, reduced_array
 
 __all__ = ["ctc_loss"]
 

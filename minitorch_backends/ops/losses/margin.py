@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..elementwise.activations import logsigmoid, relu
 from ..indexing.index import read
 from ..indexing.index_parts import refuse_index_dtype
-from .pointwise import reduced, reduced_array, refuse_reduction
+from .reduction import reduced, reduced_array, refuse_reduction
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
 

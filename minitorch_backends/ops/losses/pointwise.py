@@ -1,4 +1,4 @@
-"""Losses that compare numbers element by element, and how all losses are reduced."""
+"""Losses that compare numbers element by element."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import logsigmoid
 from ..elementwise.comparison import where
+from .reduction import reduced, reduced_array
 
 __all__ = [
     "binary_cross_entropy",
@@ -31,32 +32,6 @@ __all__ = [
     "smooth_l1_loss",
     "soft_margin_loss",
 ]
-
-
-def reduced(loss: Tensor, reduction: str) -> Tensor:
-    """The loss of each element, their mean, or their sum. Raises ValueError for another word."""
-    if reduction == "mean":
-        return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    if reduction == "none":
-        return loss
-    raise _not_a_reduction(reduction)
-
-
-def _not_a_reduction(reduction: Any) -> ValueError:
-    return ValueError(f"{reduction!r} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
-
-
-def refuse_reduction(reduction: str) -> None:
-    """Raise ValueError for another word, before anything is computed."""
-    if reduction not in ("none", "mean", "sum"):
-        raise _not_a_reduction(reduction)
-
-
-def reduced_array(loss: Any, reduction: str) -> Any:
-    """`reduced`, for references."""
-    return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
 
 
 def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:

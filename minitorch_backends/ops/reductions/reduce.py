@@ -161,7 +161,7 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
 
 sum_to_size.__wrapped__ = _sum_to_size  # type: ignore[attr-defined]
 _sum_to_size.op.public = sum_to_size
-Tensor.sum_to_size = sum_to_size  # type: ignore[attr-defined]
+Tensor.sum_to_size = sum_to_size  # type: ignore[method-assign]
 
 
 # Means

@@ -114,5 +114,5 @@ def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
 for _public in (transpose, squeeze, unsqueeze):
     _op = _public.op  # type: ignore[union-attr]
     install(**{_op.name + "_": _viewing(_op)})
-Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[method-assign]
 install(as_strided_=_as_strided_, t_=_t_, resize_=_resize_, resize_as_=_resize_as_, set_=_set_)

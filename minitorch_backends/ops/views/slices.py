@@ -243,7 +243,7 @@ _split_samples = shaped(
     samples=_split_samples,
     aliases={"split_size": "split_size_or_sections"},
 )
-def split(tensor: Array, split_size_or_sections, dim=0):
+def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...]:
     """Views of pieces of dimension `dim`: of one size (the last one may be smaller), or of the sizes in a list.
 
     Raises RuntimeError for sizes that do not add up, IndexError for a dim out of range.
@@ -281,7 +281,7 @@ def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]
     reference=_unbind_reference,
     samples=shaped(((3, 2),), ((3, 2), 1), ((3,),), (gapped(), -1), ((2, 0),)),
 )
-def unbind(input: Array, dim=0):
+def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
     """Views at every index of dimension `dim`, which goes away. Raises IndexError for a dim out of range."""
     if input.ndim == 0:
         raise IndexError("unbind: dimension specified as 0 but tensor has no dimensions; use reshape(1)")

@@ -62,7 +62,7 @@ def transpose(*args: Any, **named: Any) -> Tensor:
 
 transpose.__wrapped__ = _exchanged  # type: ignore[attr-defined]
 transpose.op, transpose.overloads = _exchanged.op, _exchanged.overloads  # type: ignore[attr-defined]
-_exchanged.op.public = Tensor.transpose = transpose  # type: ignore[attr-defined]
+_exchanged.op.public = Tensor.transpose = transpose  # type: ignore[method-assign]
 
 
 @op(
@@ -161,8 +161,8 @@ def adjoint(input: Tensor) -> Tensor:
     return mT(input).conj() if input.is_complex() else mT(input)
 
 
-Tensor.mT, Tensor.T = property(mT), property(_reversed)  # type: ignore[attr-defined]
-Tensor.H, Tensor.mH = property(_hermitian), property(adjoint)  # type: ignore[attr-defined]
+Tensor.mT, Tensor.T = property(mT), property(_reversed)  # type: ignore[assignment, method-assign]
+Tensor.H, Tensor.mH = property(_hermitian), property(adjoint)  # type: ignore[assignment, method-assign]
 
 
 def _movedim_samples() -> Any:
@@ -190,4 +190,4 @@ swapaxes = swapdims = transpose
 moveaxis = movedim
 for _name in ("swapaxes", "swapdims"):
     setattr(Tensor, _name, transpose)
-Tensor.moveaxis = movedim  # type: ignore[attr-defined]
+Tensor.moveaxis = movedim  # type: ignore[method-assign]

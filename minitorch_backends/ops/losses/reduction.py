@@ -1,0 +1,45 @@
+"""How losses are reduced: to one number or not at all, under torch's words of today and of before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import warn_caller
+from ...tensor.tensor import Tensor
+
+__all__ = ["reduced", "reduced_array", "reduction_of", "refuse_reduction"]
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
+    """The `reduction` that torch's deprecated arguments of losses stand for; None stands for True."""
+    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn_caller(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.")
+    return reduction
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The loss of each element, their mean, or their sum. Raises ValueError for another word."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise _not_a_reduction(reduction)
+
+
+def _not_a_reduction(reduction: Any) -> ValueError:
+    return ValueError(f"{reduction!r} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+
+
+def refuse_reduction(reduction: str) -> None:
+    """Raise ValueError for another word, before anything is computed."""
+    if reduction not in ("none", "mean", "sum"):
+        raise _not_a_reduction(reduction)
+
+
+def reduced_array(loss: Any, reduction: str) -> Any:
+    """`reduced`, for references."""
+    return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)

@@ -1,0 +1,14 @@
+"""The base class of `Tensor`, which is empty: ops install their methods when they are declared.
+
+Its stub lists these methods for type checkers and editors; `python -m tests.stubs` makes it from the declarations.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Methods"]
+
+
+class Methods:
+    """Methods that ops and autograd install on `Tensor`."""
+
+    __slots__ = ()
