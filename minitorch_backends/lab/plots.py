@@ -20,7 +20,7 @@ __all__ = ["audit", "frontier", "scatter"]
 
 _BEST, _SECOND, _OTHER, _INK = "#0072b2", "#d55e00", "#9aa3ad", "#1d2129"
 
-_MOST_BARS = 40
+_MOST_BARS = 28
 """Layers that a picture of an audit has, the worst ones."""
 
 
@@ -69,7 +69,9 @@ def audit(found: Audit, path: str | os.PathLike[str]) -> None:
     bars.set_yticks(range(len(names)), names, fontsize=8)
     bars.set_ylim(len(names) - 0.5, -0.5)
     bars.set_xscale("log")
-    bars.set_xlabel("relative error of the answers, this layer alone" + ("; * keeps more" if found.kept else ""))
+    bars.set_xlabel(
+        "relative error of the answers, this layer alone" + ("; * keeps a higher precision" if found.kept else "")
+    )
     bars.legend(frameon=False, fontsize=8)
     _draw_frontier(curve, found.frontier(), f"share of operations at {found.precisions[0]}")
     _tidy(bars, curve)
@@ -94,7 +96,7 @@ def _draw_frontier(axes: Axes, points: Frontier, label: str) -> None:
     axes.set_ylabel("relative error of the answers")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
 
 
 def _tidy(*several: Axes) -> None:

@@ -13,8 +13,6 @@ _SELECTED = ("ieee", "tf32")
 """Precisions of float32 products that torch's flags select on a GPU."""
 
 _BY_MODULE = """\
-from fnmatch import fnmatchcase
-
 def run_at(module, precision):
     flags, before = [{flags}], []
     def enter(*_):
@@ -44,7 +42,12 @@ def lines_of(policy: Policy) -> Iterator[str]:
     if list(possible) == ["*"] and len(policy.rules) == 1:
         yield from (f'{flag}.fp32_precision = "{possible["*"]}"' for flag in _FLAGS)
     elif possible:
-        yield f"rules = {list(possible.items())!r}"
+        yield from (
+            "from fnmatch import fnmatchcase",
+            "rules = [",
+            *(f"    {each!r}," for each in possible.items()),
+            "]",
+        )
         yield _BY_MODULE.format(flags=", ".join(_FLAGS))
     yield from _gradients(policy, len(possible) == 1 and "*" in possible and len(policy.rules) == 1)
 
@@ -55,7 +58,8 @@ def _remarks(rule: Rule) -> Iterator[str]:
     if precision in ("bf16", "fp16"):
         dtype = {"bf16": "bfloat16", "fp16": "float16"}[precision]
         autocast = f'torch.autocast("cuda", torch.{dtype})'
-        yield f"no flag of a GPU rounds float32 operands to {precision}; {autocast} does, and the results as well"
+        yield f"no flag of a GPU rounds float32 operands to {precision}; {autocast} does,"
+        yield "and rounds results as well; disable it around modules of other rules"
     elif precision is not None and precision not in _SELECTED:
         yield f"torch has no {precision} for float32 products"
     others = [f"{name}={value!r}" for name, value in rule.forward.items() if name != "fp32_precision"]
