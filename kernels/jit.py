@@ -46,7 +46,7 @@ def _importable() -> Iterator[None]:
 with importing("numba", "llvmlite"):
     with _importable():
         import llvmlite.binding.ffi
-        import numba.core.ccallback
+        import numba
         from llvmlite import binding, ir
         from numba import carray, types
         from numba.core import caching, cgutils, codegen, registry
@@ -56,7 +56,6 @@ with importing("numba", "llvmlite"):
 
 __all__ = [
     "carray",
-    "cfunc",
     "cgutils",
     "intrinsic",
     "ir",
@@ -141,18 +140,6 @@ class _Dispatcher(registry.CPUDispatcher):
     def compile(self, signature: Any) -> Any:
         with first_use(), _own_settings():
             return super().compile(signature)
-
-
-class _CFunc(numba.core.ccallback.CFunc):
-    """A function of the C convention, compiled when its address is first asked for."""
-
-    _targetdescr = _Dispatcher.targetdescr
-
-    @cached_property
-    def address(self) -> int:
-        with first_use(), _own_settings():
-            self.compile()
-        return self._wrapper_address
 
 
 with first_use():
@@ -279,15 +266,3 @@ def subroutine(function: Callable | None = None, /, **options: Any) -> Any:
     """
     settings = {"cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _Translator}
     return njit(function, **settings, **options)
-
-
-def cfunc(signature: Any) -> Callable[[Callable], Any]:
-    """`numba.cfunc` with the same cache: a function of the C convention. It is compiled when its `.address` is first
-    asked for, and not while its module is imported: to hold the lock of a module meanwhile could be for ever."""
-
-    def decorate(function: Callable) -> Any:
-        compiled = _CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {}, _Compiler)
-        compiled._cache = _CodeFiles(function, {})
-        return compiled
-
-    return decorate

@@ -1,5 +1,6 @@
 """Products obey the live flags, forward and backward, and explain tells the truth about them."""
 
+import concurrent.futures
 import math
 
 import numpy as np
@@ -280,3 +281,12 @@ def test_what_is_not_added_has_a_shape_all_the_same() -> None:
 def test_distances_of_vectors_of_nothing() -> None:
     for p in (0.0, 1.0, 2.0, math.inf):
         assert mt.cdist(mt.ones(3, 0), mt.ones(4, 0), p).tolist() == [[0.0] * 4] * 3
+
+
+def test_small_products_of_many_threads_have_the_right_values() -> None:
+    x = mt.tensor(np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32))
+    expected = (x @ x).numpy()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = [each for many in pool.map(lambda _: [(x @ x).numpy() for _ in range(200)], range(4)) for each in many]
+    assert np.allclose(expected, x.numpy().astype(np.float64) @ x.numpy(), atol=1e-5)
+    assert all(np.array_equal(each, expected) for each in found)

@@ -97,8 +97,7 @@ def specialised(
     contiguous = _contiguous(shape_a, size), _contiguous(shape_b, size)
     whole = Steps(math.prod(shape[:-2]), m * k * size, k * n * size, m * n * size)
     make = empty if math.prod(shape) * size >= _SMALL_RESULT else np.empty
-    known: dict[tuple, tuple[Callable, Callable]] = {}
-    usual: Callable = _not_yet
+    jobs: dict[tuple, Job | None] = {}
 
     def job_of(strides_a: tuple[int, ...], strides_b: tuple[int, ...]) -> Job | None:
         """The job of arrays with these strides; None where the matrices of a batch lie at no regular steps."""
@@ -118,47 +117,21 @@ def specialised(
         return job_for(*of_matrices, (*strides_a[-2:], *strides_b[-2:]), steps)
 
     def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        c = make(shape, dtype)
-        return c if usual(a, b, c) is c else otherwise(a, b, c)
-
-    def otherwise(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """The same for the first call, for other strides than the first ones, and for values to be looked at."""
-        nonlocal usual
         strides = a.strides, b.strides
-        ways = known.get(strides)
-        if ways is None:
-            job = job_of(*strides)
-            if job is None:
-                return product(a, b, isa, precision, rounding)
-            ways = _ways(job, strides, k)
-            if len(known) == _STRIDES_KEPT:
-                known.clear()
-            if not known and ways[0] is not ways[1]:  # the second looks at no strides
-                usual = ways[0]
-            known[strides] = ways
-        quick, checked = ways
-        return c if quick(a, b, c) is c else checked(a, b, c)
-
-    multiply.job_of = job_of  # for who calls it without Python
-    return multiply
-
-
-def _not_yet(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
-    """Before the first call, whose time the compilation is part of."""
-
-
-def _ways(job: Job, strides: tuple[tuple[int, ...], ...], depth: int) -> tuple[Callable, Callable]:
-    """Two functions (a, b, c) that run a job and return c: one that may return something else for other strides than
-    these and for values that it does not take, and one that looks at no strides, and raises `Refused` for values. Long
-    jobs have the second only."""
-    from .builtin import AVAILABLE, WORKSPACE_BYTES, builtin
-
-    def run(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        ranges.refuse_uncertain(run_job(job, a, b, c, depth), c, a, b)
+        try:
+            job = jobs[strides]
+        except KeyError:
+            if len(jobs) == _STRIDES_KEPT:
+                jobs.clear()
+            job = jobs[strides] = job_of(*strides)
+        if job is None:
+            return product(a, b, isa, precision, rounding)
+        c = make(shape, dtype)
+        if certain := run_job(job, a, b, c, k):
+            ranges.refuse_uncertain(certain, c, a, b)
         return c
 
-    brief = job.microseconds < _SPREAD_MICROSECONDS and job.workspace_bytes <= WORKSPACE_BYTES
-    return (builtin(job, *strides) if brief and AVAILABLE else run), run
+    return multiply
 
 
 def _job_of_one(

@@ -163,15 +163,16 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
 
 def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple, tuple, dict[str, Any]], Any]:
     """`Op.apply` of the arguments as they came: those in the op's order and then `keywords`, surplus positional ones,
-    and those of unknown names."""
+    and those of unknown names, beside which the others are given by name: one may stand for another."""
     order = [name for name in op.order if name != op.variadic]
 
     def apply(values: tuple, surplus: tuple, named: dict[str, Any]) -> Any:
         args: list[Any] = []
+        positional = len(order) if surplus or not named else 0
         for index, value in enumerate(values):
             if value is _ABSENT:
                 continue
-            if index == len(args) < len(order):
+            if index == len(args) < positional:
                 args.append(value)
             else:
                 named[(*order, *keywords)[index]] = value
