@@ -706,6 +706,15 @@ def test_additions_in_more_than_32_dimensions(name, add):
     assert found.reshape(3, 2).tolist() == [[2, 2], [1, 1], [3, 3]]
 
 
+@pytest.mark.parametrize(("reduce", "wanted"), [("add", [3, 1, 1]), ("sum", [3, 1, 1]), ("amax", [1, 1, 1])])
+def test_scattering_in_more_than_32_dimensions(reduce, wanted):
+    """Of which `np.ravel_multi_index` takes no more."""
+    x, index = mt.ones(3, *MANY), mt.zeros(2, *MANY, dtype=mt.int64)
+    values = mt.ones(2, *MANY)
+    found = x.scatter_add(0, index, values) if reduce == "add" else x.scatter_reduce(0, index, values, reduce)
+    assert found.flatten().tolist() == wanted
+
+
 def test_products_of_more_dimensions_than_are_indexed():
     many, once = mt.full((1,) * 40, 3.0), mt.zeros((1,) * 40, dtype=mt.int64)
     assert mt.ones((1,) * 40).scatter(0, once, many, reduce="multiply").item() == 3

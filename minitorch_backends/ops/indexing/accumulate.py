@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ...kernels import accumulate
 
-__all__ = ["add_at", "add_rows", "apply_at", "selected_ndim"]
+__all__ = ["add_at", "add_rows", "apply_at", "flat_positions", "selected_ndim"]
 
 _MOST_DIMS = 32
 """Dimensions up to which `ufunc.at` may be called: with more it writes beyond its memory (NumPy 2.4)."""
@@ -60,11 +61,22 @@ def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> 
         return
     sizes = target.shape[first : first + count]
     arrays = [_from_front(indices[dim], target.shape[dim], dim) for dim in dims]
-    index = arrays[0] if count == 1 else np.ravel_multi_index(np.broadcast_arrays(*arrays), sizes)
+    index = arrays[0] if count == 1 else flat_positions(arrays, sizes)
     lead, rest = target.shape[:first], target.shape[first + count :]
     values = np.broadcast_to(values, lead + index.shape + rest).reshape(*lead, index.size, *rest)
     rows = target if count == 1 else target.reshape(*lead, math.prod(sizes), *rest)
     add_rows(np.moveaxis(rows, first, 0), index.reshape(-1), np.moveaxis(values, first, 0))
+
+
+def flat_positions(arrays: Iterable[np.ndarray], sizes: Iterable[int]) -> np.ndarray:
+    """The positions, in a flattened array of these sizes, of index arrays in bounds, which broadcast with each other.
+
+    `np.ravel_multi_index` takes at most 32 dimensions.
+    """
+    flat = np.zeros((), np.int64)
+    for array, size in zip(arrays, sizes, strict=True):
+        flat = flat * size + array
+    return flat
 
 
 def _from_front(index: np.ndarray, size: int, dim: int) -> np.ndarray:

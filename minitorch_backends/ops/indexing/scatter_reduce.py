@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
 from ..gradients import conjugated
 from ..views.shape import ravel
-from .accumulate import add_at
+from .accumulate import add_at, flat_positions
 from .index import read
 from .lookup import places_along, refuse_source
 from .scatter import coordinates, source_of
@@ -253,7 +253,7 @@ def scatter_reduce(
     """
     _refuse("scatter_reduce", input, src, reduce, ("sum", "prod", "mean", "amax", "amin"), "src")
     places = coordinates("scatter_reduce", input, dim, index)
-    flat = np.ravel_multi_index(np.broadcast_arrays(*places), input._array.shape or (1,))
+    flat = flat_positions(places, input._array.shape or (1,))
     given = source_of("scatter_reduce", src if src._array.ndim else ravel(src), adopt(np.atleast_1d(index._array)))
     return _reduce_elements(input, given, np.asarray(flat), reduce, include_self)
 
