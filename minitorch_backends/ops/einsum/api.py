@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,11 +15,12 @@ from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite
 from ...dispatch.out_argument import written_out
 from ...dispatch.samples import Sample, between, sample
-from ...tensor.tensor import Tensor, kind_of
+from ...flags import current
+from ...tensor.tensor import Tensor, adopt, kind_of
 from .equation import equation_of_sublists, parse, resolve
 from .paths import BY_FLAGS, strategy_in_force
-from .plan import Plan
-from .program import contract, plan_for
+from .plan import Measured, Multiply, Plan
+from .program import contract, plan_for, program_for, run, take_diagonals
 
 __all__ = ["einsum", "einsum_path", "einsum_plan"]
 
@@ -166,3 +170,45 @@ def einsum_path(equation: Any = None, /, *operands: Any, strategy: Any = BY_FLAG
     """The path and the description of `einsum_plan`, in the form of `numpy.einsum_path`."""
     plan = einsum_plan(equation, *operands, strategy=strategy)
     return ["einsum_path", *plan.path], repr(plan)
+
+
+def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> Tensor:
+    """What `Plan.execute` does. The peak is what tracemalloc counts, or that of the results alone where this is more:
+    tracemalloc does not see memory that the kernels reuse.
+    """
+    tensors = [each if isinstance(each, Tensor) else adopt(np.asarray(each)) for each in operands]
+    if tuple(each._array.shape for each in tensors) != plan.shapes:
+        raise RuntimeError(
+            f"this plan is for shapes {[list(shape) for shape in plan.shapes]}, and got "
+            f"{[list(each.shape) for each in tensors]}; make a plan for these"
+        )
+    pairs = zip(tensors, plan.diagonals, strict=True)
+    arrays = [(each if taken is None else take_diagonals(each, *taken))._array for each, taken in pairs]
+    dtypes = [array.dtype for array in arrays]
+    program, circumstances = program_for(plan, dtypes, precision), (precision, current(), *dtypes)
+    if circumstances not in plan.warm:
+        run(program, arrays)
+        plan.warm.add(circumstances)
+    seconds, results, held = [], [], [0]
+
+    def timed(multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        start = time.perf_counter()
+        out = multiply(a, b)
+        seconds.append(time.perf_counter() - start)
+        results.append(weakref.ref(out))
+        held.append(sum(array.nbytes for ref in results if (array := ref()) is not None))
+        return out
+
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    before, start = tracemalloc.get_traced_memory()[0], time.perf_counter()
+    try:
+        out = run(program, arrays, around=timed)
+        total, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+    plan.measured.append(Measured(total, tuple(seconds), max(peak, *held)))
+    return adopt(out)

@@ -7,29 +7,25 @@ Each contraction is a product of matrices, batched or not, or a multiplication t
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...backends.strategies import Strategy
 from ...kernels.locks import cached_property
-from ...kernels.quiet import restore, silence
-from ..matmul.dispatch import product
 from .equation import Labels, diagonals_of, label_name, sizes_of, text_of
 from .paths import Pair, Path, find_path, pair_of, pairs_of, strategy_in_force
 
-__all__ = ["NEVER_REFUSED", "Gradient", "Measured", "Plan", "Preparation", "Step", "View", "in_order"]
+__all__ = ["Gradient", "Measured", "Multiply", "Plan", "Preparation", "Step"]
 
 Shape = tuple[int, ...]
-
-NEVER_REFUSED = 64 << 20
-"""Bytes up to which a plan runs without a look at the free memory, which takes 20 us."""
-
-_LARGE = NEVER_REFUSED // 16
-"""Elements that take at most `NEVER_REFUSED` bytes in every dtype."""
+Axes = tuple[int, ...] | None
+Reader = Callable[[np.ndarray], np.ndarray]
+Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Preparation(NamedTuple):
@@ -40,25 +36,8 @@ class Preparation(NamedTuple):
     labels: Labels
 
 
-class View(NamedTuple):
-    """How an array is read: its dimensions in another order, then with new dimensions of size 1 or in another shape.
-    None stands for what is not done.
-    """
-
-    axes: tuple[int, ...] | None = None
-    ones: tuple[Any, ...] | None = None
-    shape: Shape | None = None
-
-    def __call__(self, array: np.ndarray) -> np.ndarray:
-        if self.axes is not None:
-            array = array.transpose(self.axes)
-        if self.ones is not None:
-            return array[self.ones]
-        return array if self.shape is None else array.reshape(self.shape)
-
-
 class Step:
-    """One contraction of two values, numbered as by `pairs_of`; called with their arrays, of one dtype.
+    """One contraction of two values, numbered as by `pairs_of`.
 
     Attributes:
         operands: the two values; `left`, `right`: these as the factors of the product.
@@ -66,8 +45,8 @@ class Step:
         flops: multiplications and additions.
         size: elements of the result.
         key: what the step does, equal for steps that do the same to their values.
-        multiply: the product of matrices, or the multiplication, of two arrays at a precision.
-        views: how the factors are read and how the product is; None where arrays are taken as they are.
+        first, second, result: how the factors and the product are read; None where they are taken as they are.
+        matrices: the shapes of the (batches of) matrices as which the factors are read; None for a multiplication.
     """
 
     def __init__(self, operands: tuple[int, int], pair: Pair, sizes: dict[int, int]) -> None:
@@ -78,15 +57,30 @@ class Step:
         places = {label: place for place, label in enumerate(dict.fromkeys((*pair.left, *pair.right)))}
         terms = pair.left, pair.right, pair.summed, pair.result
         self.key = tuple(tuple(places[label] for label in term) for term in terms)
-        self.multiply = product if pair.summed else _multiply
-        self.views = _views(pair, sizes)
+        self.result: Reader | None = None
+        self.matrices: tuple[Shape, Shape] | None = None
+        if not pair.summed:
+            self.first, self.second = _broadcast(pair.left, pair.result), _broadcast(pair.right, pair.result)
+            return
+        self.first = _matrices(pair.left, pair.batch, pair.rows, pair.summed, sizes)
+        self.second = _matrices(pair.right, pair.batch, pair.summed, pair.columns, sizes)
+        if len(pair.rows) != 1 or len(pair.columns) != 1:
+            self.result = reader(shape=tuple(sizes[label] for label in pair.result))
+        batch = tuple(sizes[label] for label in pair.batch)
+        n, k, m = (math.prod(sizes[label] for label in group) for group in (pair.rows, pair.summed, pair.columns))
+        self.matrices = (*batch, n, k), (*batch, k, m)
 
-    def __call__(self, a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
-        if self.views is None:
-            return self.multiply(a, b, precision)
-        first, second, result = self.views
-        out = self.multiply(a if first is None else first(a), b if second is None else second(b), precision)
-        return out if result is None else result(out)
+    def applied(self, multiply: Multiply) -> Multiply:
+        """`multiply`, of factors and with a result as the step reads them."""
+        first, second, result = self.first, self.second, self.result
+        if first is second is result is None:
+            return multiply
+
+        def apply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            out = multiply(a if first is None else first(a), b if second is None else second(b))
+            return out if result is None else result(out)
+
+        return apply
 
     @property
     def equation(self) -> str:
@@ -169,17 +163,14 @@ class Plan:
         self.pairs = pairs_of(self.path, len(inputs))
         self.steps = _steps(terms, self.core_output, self.pairs, self.sizes)
         self.arrangement = self._arrangement()
-        self.is_large = self.peak_elements > _LARGE
         self.kept: tuple[Any, Any] = None, None
         self.measured: list[Measured] = []
         self.warm: set[tuple] = set()
 
-    def _arrangement(self) -> View | None:
+    def _arrangement(self) -> Reader | None:
         last = self.steps[-1].pair.result if self.steps else self.preparations[0].labels
-        axes = in_order(last, self.core_output)
-        if len(self.result_shape) != len(self.core_output):
-            return View(axes, shape=self.result_shape)
-        return None if axes is None else View(axes)
+        same = len(self.result_shape) == len(self.core_output)
+        return reader(_in_order(last, self.core_output), shape=None if same else self.result_shape)
 
     @property
     def equation(self) -> str:
@@ -231,7 +222,7 @@ class Plan:
         the first one compiles kernels or loads them, which took 5 s and 47 MB beside the 50 KB of three small matrices.
         Raises RuntimeError for operands of other shapes.
         """
-        from .program import measured_run
+        from .api import measured_run
 
         return measured_run(self, operands, precision)
 
@@ -306,53 +297,47 @@ def _steps(
     return tuple(steps)
 
 
-# Views
+# How arrays are read
 
 
-def _views(pair: Pair, sizes: dict[int, int]) -> tuple[View | None, View | None, View | None] | None:
-    """How a step reads its factors and its product; None where it takes them as they are."""
-    if not pair.summed:
-        first, second = _broadcast(pair.left, pair.result), _broadcast(pair.right, pair.result)
-        return None if first is second is None else (first, second, None)
-    first = _matrices(pair.left, pair.batch, pair.rows, pair.summed, sizes)
-    second = _matrices(pair.right, pair.batch, pair.summed, pair.columns, sizes)
-    if len(pair.rows) == len(pair.columns) == 1:
-        return None if first is second is None else (first, second, None)
-    return first, second, View(shape=tuple(sizes[label] for label in pair.result))
+def reader(axes: Axes = None, ones: tuple[Any, ...] | None = None, shape: Shape | None = None) -> Reader | None:
+    """The function that reads an array with its dimensions in another order, and then with new dimensions of size 1 or
+    in another shape; None where none of these is given.
+    """
+    if axes is None:
+        if ones is not None:
+            return operator.itemgetter(ones)
+        return None if shape is None else operator.methodcaller("reshape", shape)
+    turned = axes == tuple(range(len(axes)))[::-1]  # `T` takes a third of the time of `transpose`
+    transpose = operator.attrgetter("T") if turned else operator.methodcaller("transpose", axes)
+    further = reader(None, ones, shape)
+    return transpose if further is None else lambda array: further(transpose(array))
 
 
-def in_order(term: Labels, order: Labels) -> tuple[int, ...] | None:
+def _in_order(term: Labels, order: Labels) -> Axes:
     """The axes that bring a term to an order; None where it has that order."""
     return None if term == order else tuple(term.index(label) for label in order)
 
 
-def _broadcast(term: Labels, result: Labels) -> View | None:
+def _broadcast(term: Labels, result: Labels) -> Reader | None:
     """In the order of the result, with a dimension of size 1 for each label of the result that the term lacks, unless
     all of these come first."""
     if term == result[len(result) - len(term) :]:
         return None
     ones = tuple(slice(None) if label in term else None for label in result)
-    return View(in_order(term, tuple(label for label in result if label in term)), ones if None in ones else None)
+    return reader(_in_order(term, tuple(label for label in result if label in term)), ones if None in ones else None)
 
 
-def _matrices(term: Labels, batch: Labels, first: Labels, second: Labels, sizes: dict[int, int]) -> View | None:
+def _matrices(term: Labels, batch: Labels, first: Labels, second: Labels, sizes: dict[int, int]) -> Reader | None:
     """Batch x first x second."""
-    axes = in_order(term, (*batch, *first, *second))
+    axes = _in_order(term, (*batch, *first, *second))
     if len(first) == len(second) == 1:
-        return None if axes is None else View(axes)
+        return reader(axes)
     if len(first) <= 1 and len(second) <= 1:
         kept = (slice(None),) * len(batch)
-        return View(axes, (*kept, *(slice(None) if group else None for group in (first, second))))
+        return reader(axes, (*kept, *(slice(None) if group else None for group in (first, second))))
     groups = (math.prod(sizes[label] for label in group) for group in (first, second))
-    return View(axes, None, (*(sizes[label] for label in batch), *groups))
-
-
-def _multiply(a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
-    token = silence()
-    try:
-        return np.asarray(np.multiply(a, b))
-    finally:
-        restore(token)
+    return reader(axes, None, (*(sizes[label] for label in batch), *groups))
 
 
 # The text of a plan

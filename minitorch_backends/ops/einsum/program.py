@@ -9,12 +9,10 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import time
-import tracemalloc
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,26 +22,32 @@ from ...backends.strategies import Strategy
 from ...dispatch import instrumentation
 from ...dispatch.op import Arrays, op
 from ...dispatch.samples import Sample, between, sample
-from ...flags import current
+from ...flags import State, current, per_state
 from ...kernels.gemm.workspace import offered
+from ...kernels.quiet import restore, silence
+from ...kernels.registry import ArraySpec
 from ...kernels.sums import sum as sum_over
 from ...tensor.dtypes import BOOL, dtype_of, promote_types
 from ...tensor.tensor import Tensor, adopt
+from ..matmul.dispatch import prepared_product, product
 from ..views.shape import expand
 from ..views.slices import diagonal
 from ..views.transpose import permute
 from .equation import Labels, parse, resolve
 from .paths import BY_FLAGS, order_of
-from .plan import NEVER_REFUSED, Measured, Plan, Preparation, Step
+from .plan import Multiply, Plan, Preparation, Reader, Step
 
-__all__ = ["contract", "contraction", "measured_run", "plan_for", "run"]
+__all__ = ["KEPT", "contract", "contraction", "plan_for", "program_for", "run", "take_diagonals"]
 
 Shape = tuple[int, ...]
 _mode = grad_mode.get
-_BOOL, _INT64 = np.dtype(bool), np.dtype(np.int64)
+_INT64 = np.dtype(np.int64)
 
 FREE_SHARE = 0.8
 """The part of the free memory that one einsum may take when no limit is given."""
+
+NEVER_REFUSED = 64 << 20
+"""Bytes up to which a contraction runs without a look at the free memory, which takes 20 us."""
 
 KEPT = 4096
 """How many plans are kept. One takes 2 to 20 KB; the least recently used goes first."""
@@ -59,38 +63,82 @@ def plan_for(equation: str | tuple[tuple[Labels, ...], Labels], shapes: tuple[Sh
     return Plan(inputs, output, shapes, strategy)
 
 
-def run(
-    plan: Plan,
-    arrays: Sequence[np.ndarray],
-    precision: str | None = None,
-    memory_limit: int | None = None,
-    around: Callable[[Step, np.ndarray, np.ndarray, str | None], np.ndarray] | None = None,
-) -> np.ndarray:
-    """The result for arrays that have each label once, in memory of its own. `around` is called with each step and its
-    arguments, in its place.
+class Program(NamedTuple):
+    """A plan for operands of known dtypes, under the flags in force.
 
-    Raises RuntimeError where the intermediates would take more memory than they may, and for a product of different
-    dtypes; NotImplementedError for a product of booleans.
+    Attributes:
+        preparations: places of operands that are summed or reshaped first, with the function that does it.
+        steps: for each contraction its function and the numbers of the two values that it takes.
+        arrangement: how the last value is read as the result, or None.
+        bytes: those of the intermediates at the worst moment; `limit`: how many these may be, by the flags.
     """
-    if memory_limit is None:
-        memory_limit = current().read("einsum_memory_limit")
-    if memory_limit is not None or plan.is_large:
-        _refuse_too_large(plan, arrays, memory_limit)
-    values: list[Any] = list(arrays)
-    for place in plan.prepared:
-        values[place] = _prepare(plan.preparations[place], values[place])
+
+    preparations: tuple[tuple[int, Callable[[np.ndarray], np.ndarray]], ...]
+    steps: tuple[tuple[Multiply, int, int], ...]
+    arrangement: Reader | None
+    bytes: int
+    limit: int | None
+
+
+def program_for(plan: Plan, dtypes: Sequence[np.dtype], precision: Any) -> Program:
+    """The program of a plan at the precision of a call or, for None, of the flags in force.
+
+    Raises RuntimeError for a product of different dtypes, NotImplementedError for one of booleans.
+    """
+    if precision is None or type(precision) is str:
+        return _program(plan, tuple(dtypes), precision, _mode().backward)
+    product_at = functools.partial(product, precision=precision)  # which a node has recorded, with what decided it
+    return _make_program(current(), plan, dtypes, lambda *_: product_at)
+
+
+@per_state(most=KEPT)
+def _program(state: State, plan: Plan, dtypes: tuple[np.dtype, ...], precision: str | None, _: bool) -> Program:
+    return _make_program(state, plan, dtypes, functools.partial(prepared_product, precision=precision))
+
+
+def _make_program(
+    state: State, plan: Plan, dtypes: Sequence[np.dtype], product_of: Callable[[ArraySpec, ArraySpec], Multiply]
+) -> Program:
+    values = [
+        _INT64 if preparation.summed and dtype.kind in "biu" else dtype
+        for dtype, preparation in zip(dtypes, plan.preparations, strict=True)
+    ]
+    steps, mixed = [], len(set(dtypes)) > 1
     for step in plan.steps:
-        a, b = values[step.left], values[step.right]
-        values[step.left] = values[step.right] = None  # each value is taken once
-        dtype = a.dtype
-        if dtype is not b.dtype or dtype is _BOOL:
-            a, b = _promoted(step, arrays, a, b)
-        if around is not None:
-            out = around(step, a, b, precision)
-        else:  # called through the step, a product of 8 x 8 takes 0.1 us longer
-            out = step.multiply(a, b, precision) if step.views is None else step(a, b, precision)
-        values.append(out)
-    return values[-1] if plan.arrangement is None else plan.arrangement(values[-1])
+        left, right = values[step.left], values[step.right]
+        dtype = _common(step, left, right, mixed)
+        multiply = _multiply if step.matrices is None else product_of(*(ArraySpec(x, dtype) for x in step.matrices))
+        multiply = step.applied(multiply)
+        steps.append((multiply if left == right else _casting(multiply, dtype), step.left, step.right))
+        values.append(dtype)
+    preparations = [(place, functools.partial(_prepare, plan.preparations[place])) for place in plan.prepared]
+    needed = plan.peak_elements * max(dtype.itemsize for dtype in values)
+    limit = state.read("einsum_memory_limit")
+    return Program(tuple(preparations), tuple(steps), plan.arrangement, needed, limit)
+
+
+def run(
+    program: Program,
+    arrays: Sequence[np.ndarray],
+    memory_limit: int | None = None,
+    around: Callable[[Multiply, np.ndarray, np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
+    """The result for arrays that have each label once, in memory of its own. `around` is called in place of each step,
+    with its function and two arrays.
+
+    Raises RuntimeError where the intermediates would take more memory than they may.
+    """
+    preparations, steps, arrangement, needed, limit = program
+    if memory_limit is not None or limit is not None or needed > NEVER_REFUSED:
+        _refuse_too_large(needed, limit if memory_limit is None else memory_limit)
+    values: list[Any] = list(arrays)
+    for place, prepare in preparations:
+        values[place] = prepare(values[place])
+    for multiply, left, right in steps:
+        a, b = values[left], values[right]
+        values[left] = values[right] = None  # each value is taken once
+        values.append(multiply(a, b) if around is None else around(multiply, a, b))
+    return values[-1] if arrangement is None else arrangement(values[-1])
 
 
 def _prepare(preparation: Preparation, array: np.ndarray) -> np.ndarray:
@@ -105,26 +153,35 @@ def _prepare(preparation: Preparation, array: np.ndarray) -> np.ndarray:
     return np.asarray(array).reshape(preparation.shape)
 
 
-def _promoted(step: Step, arrays: Sequence[np.ndarray], a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The factors of a step in one dtype. A multiplication promotes, and so does the int64 sum of an operand that meets
-    the integer dtype of all operands.
+def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    token = silence()
+    try:
+        return np.asarray(np.multiply(a, b))
+    finally:
+        restore(token)
 
-    Raises NotImplementedError for a product of booleans, RuntimeError for another one of operands of several dtypes.
+
+def _casting(multiply: Multiply, dtype: np.dtype) -> Multiply:
+    return lambda a, b: multiply(a.astype(dtype, copy=False), b.astype(dtype, copy=False))
+
+
+def _common(step: Step, left: np.dtype, right: np.dtype, mixed: bool) -> np.dtype:
+    """The dtype in which two values meet. A multiplication promotes, and so does the int64 sum of an operand that meets
+    the integer dtype of all operands; other products of different dtypes, and of booleans, are refused.
     """
-    left, right = dtype_of(a), dtype_of(b)
-    if step.pair.summed and BOOL in (left.category, right.category):
+    first, second = dtype_of(np.empty(0, left)), dtype_of(np.empty(0, right))
+    if step.matrices is not None and BOOL in (first.category, second.category):
         raise NotImplementedError(
             "einsum(): sums of products are not implemented for boolean tensors; convert them with .int() or .float()"
         )
-    if left is right:
-        return a, b
-    if step.pair.summed and len({array.dtype for array in arrays}) > 1:
+    if left == right:
+        return left
+    if step.matrices is not None and mixed:
         raise RuntimeError(
-            f"einsum(): expected the factors of a sum of products to have the same dtype, but got {left!r} and "
-            f"{right!r}; convert one with .to(dtype)"
+            f"einsum(): expected the factors of a sum of products to have the same dtype, but got {first!r} and "
+            f"{second!r}; convert one with .to(dtype)"
         )
-    dtype = promote_types(left, right).dtype
-    return a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+    return promote_types(first, second).dtype
 
 
 # Memory
@@ -145,12 +202,8 @@ def free_bytes() -> int | None:
         return None
 
 
-def _refuse_too_large(plan: Plan, arrays: Sequence[np.ndarray], limit: int | None) -> None:
-    """Raise RuntimeError where a plan needs more bytes than `limit`, or than its share of the free memory."""
-    widest = max(array.dtype.itemsize for array in arrays)
-    if any(each.summed for each in plan.preparations) and any(array.dtype.kind in "biu" for array in arrays):
-        widest = max(widest, _INT64.itemsize)
-    needed = plan.peak_elements * widest
+def _refuse_too_large(needed: int, limit: int | None) -> None:
+    """Raise RuntimeError where a contraction needs more bytes than `limit`, or than its share of the free memory."""
     if limit is not None:
         if needed > limit:
             raise RuntimeError(
@@ -195,13 +248,13 @@ class Sharing:
         number = self.known.get(key)
         return self.numbers.setdefault(key, next(_numbers) if number is None else number)
 
-    def __call__(self, step: Step, a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
+    def __call__(self, multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         number = next(self.next)
         value = self.made.pop(number, None)
         if value is None:
             value = self.before.get(number)
         if value is None:
-            value = step(a, b, precision)
+            value = multiply(a, b)
         self.counts[number] -= 1
         if number != self.result and (self.keep or self.counts[number]):
             self.made[number] = value
@@ -211,19 +264,24 @@ class Sharing:
 _numbers = itertools.count()
 
 
+def _keys(plan: Plan, tensors: Sequence[Tensor]) -> tuple[tuple, ...]:
+    """For each operand its tensor, how often this was written to, and the diagonals that are taken."""
+    return tuple(zip(map(weakref.ref, tensors), map(writes, tensors), plan.diagonals, strict=True))
+
+
 def _run_sharing(
-    plan: Plan, keys: tuple, arrays: Sequence[np.ndarray], precision: str | None, memory_limit: int | None
+    plan: Plan, program: Program, keys: tuple, arrays: Sequence[np.ndarray], precision: Any, memory_limit: int | None
 ) -> np.ndarray:
-    """`run` that keeps the intermediates for the next call, unless some operand counts no writes."""
-    if any(writes is None for _, writes, _ in keys):
-        return run(plan, arrays, precision, memory_limit)
+    """`run` that makes once what the operands share and, under `no_grad`, keeps the intermediates for the next call."""
+    keep = not _mode().records and all(writes is not None for _, writes, _ in keys)
     circumstances = current(), precision, _mode().backward
-    before = plan.kept[1] if plan.kept[0] == circumstances else None
-    sharing = Sharing(plan, keys, before, keep=True)
+    before = plan.kept[1] if keep and plan.kept[0] == circumstances else None
+    sharing = Sharing(plan, keys, before, keep)
     with offered(None):  # what is kept must not lie in the caller's `out`
-        out = run(plan, arrays, precision, memory_limit, sharing)
-    sharing.before, sharing.known = {}, {}
-    plan.kept = circumstances, sharing
+        out = run(program, arrays, memory_limit, sharing)
+    if keep:
+        sharing.before, sharing.known = {}, {}
+        plan.kept = circumstances, sharing
     return out
 
 
@@ -233,7 +291,7 @@ def _run_sharing(
 def contract(
     plan: Plan,
     tensors: Sequence[Tensor],
-    precision: str | None = None,
+    precision: Any = None,
     strategy: Strategy = BY_FLAGS,
     memory_limit: int | None = None,
     share: bool = False,
@@ -241,43 +299,29 @@ def contract(
     """The result as a tensor, recorded if operands need gradients; a view where nothing is computed."""
     operands = tensors
     if plan.repeats:
-        operands = [
-            each if diagonals is None else _take_diagonals(each, *diagonals)
-            for each, diagonals in zip(tensors, plan.diagonals, strict=True)
-        ]
+        pairs = zip(tensors, plan.diagonals, strict=True)
+        operands = [each if diagonals is None else take_diagonals(each, *diagonals) for each, diagonals in pairs]
     if plan.axes is not None:
         unchanged = plan.repeats and plan.axes == tuple(range(len(plan.axes)))
         return operands[0] if unchanged else permute(operands[0], plan.axes)
-    arrays, followed = [], False
-    for each in operands:
-        arrays.append(each._array)
+    arrays, dtypes, followed = [], [], False
+    for each in operands:  # one loop takes less time than three comprehensions
+        array = each._array
+        arrays.append(array)
+        dtypes.append(array.dtype)
         if each._node is not None:
             followed = True
-    if share or instrumentation.is_observed() or (followed and _mode().records):
-        return _recorded(plan, tensors, operands, precision, strategy, memory_limit, share)
-    return adopt(run(plan, arrays, precision, memory_limit))
+    keys = _keys(plan, tensors) if share else None
+    if instrumentation.is_observed() or (followed and _mode().records):
+        needs = tuple(each.requires_grad or instrumentation.duals is not None for each in operands)
+        return contraction(list(operands), plan, precision, strategy, needs, memory_limit, keys)
+    program = program_for(plan, dtypes, precision)
+    if keys is not None:
+        return adopt(_run_sharing(plan, program, keys, arrays, precision, memory_limit))
+    return adopt(run(program, arrays, memory_limit))
 
 
-def _recorded(
-    plan: Plan,
-    tensors: Sequence[Tensor],
-    operands: Sequence[Tensor],
-    precision: str | None,
-    strategy: Strategy,
-    memory_limit: int | None,
-    share: bool,
-) -> Tensor:
-    """`contract` of tensors of which some may need gradients, or that share intermediates."""
-    keys = None
-    if share:
-        keys = tuple(zip(map(weakref.ref, tensors), map(writes, tensors), plan.diagonals, strict=True))
-        if not _mode().records:
-            return adopt(_run_sharing(plan, keys, [each._array for each in operands], precision, memory_limit))
-    needs = tuple(each.requires_grad or instrumentation.duals is not None for each in operands)
-    return contraction(list(operands), plan, precision, strategy, needs, memory_limit, keys)
-
-
-def _take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
+def take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
     """A view in which each label has one dimension."""
     for first, second in pairs:
         tensor = diagonal(tensor, 0, first, second)
@@ -363,48 +407,4 @@ def contraction(
         keys: for each operand what is equal for equal operands, to make what they share only once.
     """
     sharing = None if keys is None else Sharing(plan, keys, None, keep=False)
-    return run(plan, operands, precision, memory_limit, sharing)
-
-
-# Measurement
-
-
-def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> Tensor:
-    """What `Plan.execute` does. The peak is what tracemalloc counts, or that of the results alone where this is more:
-    tracemalloc does not see memory that the kernels reuse.
-    """
-    tensors = [each if isinstance(each, Tensor) else adopt(np.asarray(each)) for each in operands]
-    if tuple(each._array.shape for each in tensors) != plan.shapes:
-        raise RuntimeError(
-            f"this plan is for shapes {[list(shape) for shape in plan.shapes]}, and got "
-            f"{[list(each.shape) for each in tensors]}; make a plan for these"
-        )
-    pairs = zip(tensors, plan.diagonals, strict=True)
-    arrays = [(each if taken is None else _take_diagonals(each, *taken))._array for each, taken in pairs]
-    circumstances = (precision, current(), *[array.dtype for array in arrays])
-    if circumstances not in plan.warm:
-        run(plan, arrays, precision)
-        plan.warm.add(circumstances)
-    seconds, results, held = [], [], [0]
-
-    def timed(step: Step, a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
-        start = time.perf_counter()
-        out = step(a, b, precision)
-        seconds.append(time.perf_counter() - start)
-        results.append(weakref.ref(out))
-        held.append(sum(array.nbytes for ref in results if (array := ref()) is not None))
-        return out
-
-    tracing = tracemalloc.is_tracing()
-    if not tracing:
-        tracemalloc.start()
-    tracemalloc.reset_peak()
-    before, start = tracemalloc.get_traced_memory()[0], time.perf_counter()
-    try:
-        out = run(plan, arrays, precision, around=timed)
-        total, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] - before
-    finally:
-        if not tracing:
-            tracemalloc.stop()
-    plan.measured.append(Measured(total, tuple(seconds), max(peak, *held)))
-    return adopt(out)
+    return run(program_for(plan, [array.dtype for array in operands], precision), operands, memory_limit, sharing)

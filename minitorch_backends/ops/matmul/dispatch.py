@@ -19,7 +19,7 @@ from ...kernels.gemm.half import half_matmul
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import converted
 
-__all__ = ["fused_sum", "plain_call", "product"]
+__all__ = ["fused_sum", "plain_call", "prepared_product", "product"]
 
 
 def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: str = "matmul") -> np.ndarray:
@@ -42,8 +42,15 @@ def _prepared(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """What products of two shapes and of one dtype call. Found anew each time, float64 products took 4 us longer and
     bfloat16 ones 8."""
-    call = resolve(kind, dtype, precision)
-    return _kernel(call).prepared(ArraySpec(a, dtype), ArraySpec(b, dtype), call.decided_by, **call.keywords)
+    return prepared_product(ArraySpec(a, dtype), ArraySpec(b, dtype), precision, kind)
+
+
+def prepared_product(
+    a: ArraySpec, b: ArraySpec, precision: str | None = None, kind: str = "matmul"
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The function that `product` calls with two arrays of these shapes and of one dtype, under the flags in force."""
+    call = resolve(kind, a.dtype, precision)
+    return _kernel(call).prepared(a, b, call.decided_by, **call.keywords)
 
 
 _LEAST_FUSED = 500_000
