@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .backends.precision_policy import precision_of
+from .dispatch.call_errors import argument_errors
 from .kernels.precision import predicted_error
 from .tensor.dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
 from .tensor.limits import finfo
@@ -42,6 +43,7 @@ class _Allowed(NamedTuple):
     why: str
 
 
+@argument_errors
 def assert_close(
     actual: Any,
     expected: Any,

@@ -317,6 +317,27 @@ def test_numbers_that_are_none_are_refused_in_words(call: Any, says: str) -> Non
         call(mt.ones(2, 3))
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda layer, sgd: layer.apply(1), r"apply\(\): argument 'fn' must be callable, not int 1"),
+        (lambda layer, sgd: layer.get_buffer(["a"]), r"get_buffer\(\): argument 'target' must be str, not list"),
+        (lambda layer, sgd: layer.state_dict(destination=mt.ones(0)), "'destination' must be dict"),
+        (lambda layer, sgd: layer.to(mt.float64, out=mt.ones(())), "unexpected keyword argument 'out'"),
+        (lambda layer, sgd: sgd.step(("a", "b")), r"step\(\): argument 'closure' must be callable or None, not tuple"),
+        (lambda layer, sgd: mt.nn.utils.clip_grad_norm_([0, 1], 1.0), "'parameters' must be Tensor or a sequence of"),
+        (lambda layer, sgd: mt.nn.utils.clip_grad_norm_([mt.ones(2)], "a"), "'max_norm' must be number, not str 'a'"),
+        (lambda layer, sgd: mt.nn.utils.parameters_to_vector("text"), "'parameters' must be a sequence of"),
+        (lambda layer, sgd: mt.nn.utils.fuse(-1), r"fuse\(\): argument 'module' must be Module, not int -1"),
+        (lambda layer, sgd: mt.testing.assert_close(1, 2, msg=mt.ones(2)), r"'msg' must be str or callable or None"),
+        (lambda layer, sgd: mt.explain.precision_of(0.5), r"precision_of\(\): argument 'name' must be str"),
+    ],
+)
+def test_methods_and_helpers_name_the_argument_that_is_wrong(call: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call(mt.nn.Linear(3, 2), _optimizer())
+
+
 def test_an_out_of_another_dtype_is_refused_before_weights_are_scaled() -> None:
     weight = mt.ones(5, 3)
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):

@@ -720,5 +720,8 @@ def test_products_of_more_dimensions_than_are_indexed():
     assert mt.ones((1,) * 40).scatter(0, once, many, reduce="multiply").item() == 3
     multiply, columns = registry["index_multiply"].public, (slice(None), mt.tensor([1, -1]))
     assert multiply(mt.ones(2, 4), mt.full((1,) * 60, 3.0), columns).tolist() == [[1, 3, 1, 3]] * 2
+    x = mt.zeros(3, 2, 2, requires_grad=True)
+    x[once, :, once].sum().backward()  # positions on both sides of a slice, of 41 dimensions
+    assert x.grad.sum().item() == x.grad[0, :, 0].sum().item() == 2
     with pytest.raises(RuntimeError, match=r"values of shape \[2, 1, 1\] cannot be broadcast to \[2, 2\]"):
         multiply(mt.ones(2, 4), mt.ones(2, 1, 1), columns)

@@ -1,5 +1,6 @@
-"""Errors about arguments. Nothing is checked before a call. Where one has failed in the middle, its arguments are
-compared with the annotations and defaults of the function, and with what Python says, to name the one that is wrong."""
+"""Errors about arguments. Only booleans and numbers are checked before a call. Where one has failed in the middle, its
+arguments are compared with the annotations and defaults of the function, and with what Python says, to name the one
+that is wrong."""
 
 from __future__ import annotations
 
@@ -14,15 +15,17 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
-from .parameter_types import described, expected_types, fits
+from .parameter_types import INTEGERS, NUMBERS, described, expected_types, fits, numeric_parameters
 from .registry import registry
 
 _PACKAGE = __name__.partition(".")[0]
+
+_Kind = TypeVar("_Kind", bound=type)
 
 __all__ = [
     "argument_errors",
@@ -32,8 +35,8 @@ __all__ = [
     "is_deliberate",
     "mismatched",
     "name_bad_arguments",
+    "name_bad_arguments_of_methods",
     "name_caller",
-    "numeric_parameters",
     "refuse_other_than_bool",
     "refuse_other_than_tensor",
     "scalar",
@@ -61,25 +64,6 @@ def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:
     """Raise TypeError unless the value is a Tensor."""
     if not isinstance(value, Tensor):
         raise _not_a(name, argument, "Tensor", value)
-
-
-_NUMBERS: dict[Any, tuple[type, ...]] = {
-    "float": (float, int),
-    "complex": (float, int, complex),
-    "float | None": (float, int, type(None)),
-    "complex | None": (float, int, complex, type(None)),
-}
-"""Annotations of parameters that are one number, and the types whose values need no check."""
-
-_INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (float, int, type(None))}
-"""The same for parameters of constructors, which torch lets be floats."""
-
-
-def numeric_parameters(
-    parameters: Iterable[inspect.Parameter], kinds: dict[Any, tuple[type, ...]] = _NUMBERS
-) -> dict[str, tuple[type, ...]]:
-    """The parameters annotated as one number, and the types whose values need no check."""
-    return {each.name: kinds[each.annotation] for each in parameters if each.annotation in kinds}
 
 
 def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any:
@@ -139,7 +123,7 @@ def name_bad_arguments(kind: type, guard: Callable[..., Any] = lambda constructo
         return
     constructor = guard(constructor)
     parameters = inspect.signature(constructor).parameters
-    order, numeric = tuple(parameters)[1:], numeric_parameters(parameters.values(), _NUMBERS | _INTEGERS)
+    order, numeric = tuple(parameters)[1:], numeric_parameters(parameters.values(), NUMBERS | INTEGERS)
 
     @functools.wraps(constructor)
     def public(self: Any, /, *args: Any, **named: Any) -> None:
@@ -155,6 +139,14 @@ def name_bad_arguments(kind: type, guard: Callable[..., Any] = lambda constructo
             raise
 
     kind.__init__ = public  # type: ignore[misc]
+
+
+def name_bad_arguments_of_methods(kind: _Kind) -> _Kind:
+    """Decorate a class: its public methods, but `forward`, name the argument that is wrong."""
+    for name, method in list(vars(kind).items()):
+        if isinstance(method, types.FunctionType) and not name.startswith("_") and name != "forward":
+            setattr(kind, name, argument_errors(method))
+    return kind
 
 
 def install(**methods: Callable[..., Any]) -> None:

@@ -22,11 +22,12 @@ from ..tensor.casting import converted
 from ..tensor.dtypes import FLOATING, DType, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from . import instrumentation
-from .call_errors import explained, mismatched, numeric_parameters, scalar, unfit
+from .call_errors import explained, mismatched, scalar, unfit
 from .codegen import backward_step
 from .mutation import refuse_unwritable, write
 from .out_argument import written_out
 from .overloads import Overloads
+from .parameter_types import numeric_parameters
 from .promotion import arrays_of
 
 __all__ = ["Array", "Arrays", "Op"]

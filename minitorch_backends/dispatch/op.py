@@ -23,12 +23,13 @@ from typing import Any
 
 from ..autograd.half_types import rounding_once
 from ..tensor.tensor import Tensor
-from .call_errors import argument_errors, call_error, name_caller, numeric_parameters, scalar
+from .call_errors import argument_errors, call_error, name_caller, scalar
 from .codegen import call, inplace_call
 from .dispatch import Array, Arrays, Op
 from .mutation import refuse_unfit
 from .out_argument import written_out
 from .overloads import Overloads
+from .parameter_types import numeric_parameters
 from .promotion import EVERY_CATEGORY
 from .registry import registry
 

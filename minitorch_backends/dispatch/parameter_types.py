@@ -1,4 +1,4 @@
-"""The types that the parameters of a function are annotated with, and whether values are of them."""
+"""The types that parameters of functions are annotated with, and whether values are of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..tensor.tensor import Tensor
 
-__all__ = ["described", "expected_types", "fits"]
+__all__ = ["INTEGERS", "NUMBERS", "described", "expected_types", "fits", "numeric_parameters"]
+
+NUMBERS: dict[Any, tuple[type, ...]] = {
+    "float": (float, int),
+    "complex": (float, int, complex),
+    "float | None": (float, int, type(None)),
+    "complex | None": (float, int, complex, type(None)),
+}
+"""Annotations of parameters that are one number, and the types whose values need no check."""
+
+INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (float, int, type(None))}
+"""The same for parameters of constructors, which torch lets be floats."""
+
+
+def numeric_parameters(
+    parameters: Iterable[inspect.Parameter], kinds: dict[Any, tuple[type, ...]] = NUMBERS
+) -> dict[str, tuple[type, ...]]:
+    """The parameters annotated as one number, and the types whose values need no check."""
+    return {each.name: kinds[each.annotation] for each in parameters if each.annotation in kinds}
 
 
 @functools.cache
@@ -51,6 +69,12 @@ def fits(value: Any, kind: Any) -> bool:
         return isinstance(value, Tensor)
     if origin is Callable:
         return callable(value)
+    if origin is Iterable:
+        return isinstance(value, Iterable) and (
+            not isinstance(value, Sequence) or all(fits(each, members[0]) for each in value)
+        )
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping)
     return isinstance(value, kind) if isinstance(kind, type) and kind is not Any else True
 
 
@@ -78,6 +102,6 @@ def described(kind: Any) -> str:
         return "callable"
     if origin in (types.UnionType, typing.Union):
         return " or ".join(map(described, members))
-    if origin in (tuple, list, Sequence):
+    if origin in (tuple, list, Sequence, Iterable):
         return f"a sequence of ({described(members[0])})" if members else "a sequence"
     return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))

@@ -80,6 +80,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
     )
 
 
+@argument_errors
 def precision_of(name: str) -> Choice:
     """Return the precision at which a float32 or complex64 product runs here and now, and the flag that determines it.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..autograd.modes import derives
 from ..autograd.versions import writes
+from ..dispatch.call_errors import argument_errors
 from ..ops.conv.packed import PackedConvolution
 from ..tensor.tensor import Tensor, adopt
 from . import functional as F
@@ -85,6 +86,7 @@ class FusedConvolution(Module):
         return self._packed.conv(conv.dims, input, weight, bias, *options, relu=self.relu is not None)
 
 
+@argument_errors
 def fuse(module: Module) -> Module:
     """A copy of a model that shares its parameters, in which each Conv1d to Conv3d of a `Sequential`, with the batch
     normalisation and the ReLU that follow it, is one `FusedConvolution`.

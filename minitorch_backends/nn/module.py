@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from ..autograd import module_scope
 from ..autograd.hooks import RemovableHandle
-from ..dispatch.call_errors import name_bad_arguments
+from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..ops.creation import zeros, zeros_like
 from ..random import rewinding
 from ..tensor.dtypes import bfloat16, float16, float32, float64
@@ -24,6 +24,7 @@ from .loading import IncompatibleKeys, load_state
 __all__ = ["Module", "joined"]
 
 
+@name_bad_arguments_of_methods
 class Module:
     """The base of all layers and models: define `forward`, and assign parameters and other modules as attributes."""
 
@@ -244,7 +245,7 @@ class Module:
     # State
 
     def state_dict(
-        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> OrderedDict[str, Tensor]:
         """Parameters and persistent buffers by dotted name: detached, unless `keep_vars`, sharing the module's memory.
 
@@ -318,6 +319,8 @@ class Module:
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Convert floating parameters and buffers in place, with the arguments of `Tensor.to`; integers stay."""
+        if "out" in kwargs:
+            raise TypeError("to() got an unexpected keyword argument 'out'; it writes into the module itself")
         sample = zeros(()).to(*args, **kwargs)
         if not (sample.is_floating_point() or sample.is_complex()):
             raise TypeError(f"Module.to only accepts floating point or complex dtypes, and got {sample.dtype!r}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..dispatch.call_errors import argument_errors
 from ..flags.scopes import Scope
 from ..ops.views.join import cat
 from ..tensor.dtypes import float32, promote_types
@@ -30,6 +31,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
     return [each.grad for each in parameters if each.grad is not None]
 
 
+@argument_errors
 @no_grad()
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
@@ -65,6 +67,7 @@ def clip_grad_norm_(
     return adopt(result)
 
 
+@argument_errors
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Bring every element of the gradients into [-clip_value, clip_value], in place; `foreach` changes nothing."""
@@ -72,11 +75,13 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
         each.clamp_(-clip_value, clip_value)
 
 
+@argument_errors
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All numbers of the parameters, one after the other; gradients of it reach them."""
     return cat([each.reshape(-1) for each in parameters])
 
 
+@argument_errors
 @no_grad()
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Write the numbers of a vector to the parameters, one after the other.
@@ -94,6 +99,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         each.copy_(part.reshape(each.shape))
 
 
+@argument_errors
 def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
     """Have parts of a model run under flags, or another scope, of their own from now on.
 

@@ -53,7 +53,7 @@ class SGD(Optimizer):
             weight_decay=group["weight_decay"],
             momentum=group["momentum"],
             kept=1 if first else 1 - group["dampening"],
-            nesterov=group["nesterov"],
+            nesterov=bool(group["nesterov"]),
         )
         return Formula.of(updates.sgd, constants, {})
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import enable_grad
-from ..dispatch.call_errors import name_bad_arguments
+from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..dispatch.mutation import about_to_write, bump
 from ..kernels import updates
 from ..nn.module import clear_grad
@@ -48,6 +48,7 @@ def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
 
 
+@name_bad_arguments_of_methods
 class Optimizer:
     """The base of all optimisers: groups of parameters with their options, and a state for each parameter.
 

@@ -20,12 +20,21 @@ SPACES = {
     "mt.fft": mt.fft,
     "mt.special": getattr(mt, "special", None),
     "mt.nn.init": mt.nn.init,
+    "mt.nn.utils": mt.nn.utils,
     "mt.autograd": mt.autograd,
+    "mt.autograd.functional": mt.autograd.functional,
+    "mt.explain": mt.explain,
+    "mt.testing": mt.testing,
+    "mt.utils": mt.utils,
     "mt.func": mt.func,
+    "mt.Generator": mt.Generator,
     "mt.Tensor": mt.Tensor,
     "mt.nn": mt.nn,
+    "mt.nn.Module": mt.nn.Module,
     "mt.optim": mt.optim,
+    "mt.optim.Optimizer": mt.optim.Optimizer,
     "mt.optim.lr_scheduler": mt.optim.lr_scheduler,
+    "mt.optim.lr_scheduler.LRScheduler": mt.optim.lr_scheduler.LRScheduler,
 }
 
 CONSTRUCTED = (mt.nn.Module, mt.optim.Optimizer, mt.optim.lr_scheduler.LRScheduler)
@@ -38,19 +47,30 @@ LEFT_OUT = {
     "mt.seed": "is there to change the generator by chance",
     "mt.Tensor.index_assign_": "is a part of assignments by index",
     "mt.Tensor.index_multiply_": "is a part of scatter",
-    "mt.nn.TransformerDecoder": "makes as many copies as it is told to",
-    "mt.nn.TransformerEncoder": "makes as many copies as it is told to",
-    "mt.nn.Transformer": "makes as many layers as it is told to",
+    **dict.fromkeys(
+        map("mt.Generator.{}".format, ("exponential", "integers", "normal", "permutation", "uniform")),
+        "draws arrays for functions of the package",
+    ),
     "mt.Tensor.__array__": "NumPy passes a dtype",
     "mt.Tensor.__array_wrap__": "NumPy passes an array",
     "mt.Tensor.__format__": "Python passes text",
     "mt.Tensor.__deepcopy__": "Python passes a dict",
 }
 
+_TENSOR = "mt.ones(2, 3)"
+_SGD = "mt.optim.SGD([mt.ones(2, requires_grad=True)], 0.1)"
+
+RECEIVERS = {
+    "mt.Generator": "mt.Generator()", "mt.Tensor": _TENSOR, "mt.nn.Module": "mt.nn.Linear(3, 2)",
+    "mt.optim.Optimizer": _SGD, "mt.optim.lr_scheduler.LRScheduler": f"mt.optim.lr_scheduler.StepLR({_SGD}, 2)",
+}  # fmt: skip
+"""What the methods of a class are called on."""
+
 FAMILIAR = {
-    "self": "mt.ones(2, 3)", "input": "mt.ones(2, 3)", "other": "mt.ones(2, 3)", "tensor": "mt.ones(2, 3)",
+    "input": "mt.ones(2, 3)", "other": "mt.ones(2, 3)", "tensor": "mt.ones(2, 3)",
     "tensors": "[mt.ones(2, 3)]", "size": "(2, 3)", "dim": "0", "func": "mt.sum", "inputs": "mt.ones(2, 3)",
-    "params": "[mt.ones(2, 3, requires_grad=True)]", "optimizer": "mt.optim.SGD([mt.ones(2, requires_grad=True)], 0.1)",
+    "params": "[mt.ones(2, 3, requires_grad=True)]", "optimizer": _SGD, "module": "mt.nn.Linear(3, 2)",
+    "model": "mt.nn.Linear(3, 2)", "parameters": "[mt.ones(2, 3, requires_grad=True)]",
 }  # fmt: skip
 """Values of required parameters that no sample shows."""
 
@@ -82,7 +102,8 @@ def targets() -> dict[str, Target]:
         for name in dir(module) if module is not None else ():
             function, code = getattr(module, name), f"{space}.{name}"
             if _is_called(name, function, module) and code not in LEFT_OUT:
-                found[code] = _target(code, function, registry.get(name) or registry.get(name.strip("_")))
+                declared = registry.get(name) or registry.get(name.strip("_"))
+                found[code] = _target(code, function, declared if RECEIVERS.get(space) in (None, _TENSOR) else None)
     public = {name.rpartition(".")[2] for name in found}
     for name, declared in registry.items():
         if name not in public:
@@ -122,15 +143,19 @@ def _sample(target: Target, choice: random.Random) -> tuple[list[str], dict[str,
     if samples:
         sample = choice.choice(samples)
         args = list(map(expression, sample.args))
-        if target.code.startswith("mt.Tensor.") and not args[0].startswith("mt."):
-            args[0] = FAMILIAR["self"]
+        if _receiver(target) and not args[0].startswith("mt."):
+            args[0] = _receiver(target)
         return args, {key: expression(each) for key, each in sample.kwargs.items()}
     required = [each for each in target.parameters if each.default is each.empty]
     args = [_familiar(each, choice) for each in required if each.kind is each.POSITIONAL_OR_KEYWORD]
-    if target.code.startswith("mt.Tensor."):
-        args[:1] = [FAMILIAR["self"]]
+    if _receiver(target):
+        args[:1] = [_receiver(target)]
     args += [_familiar(each, choice) for each in required if each.kind is each.VAR_POSITIONAL for _ in range(2)]
     return args, {each.name: _familiar(each, choice) for each in required if each.kind is each.KEYWORD_ONLY}
+
+
+def _receiver(target: Target) -> str:
+    return RECEIVERS.get(target.code.rpartition(".")[0], "")
 
 
 def _familiar(parameter: inspect.Parameter, choice: random.Random) -> str:
@@ -145,7 +170,9 @@ def _change(target: Target, args: list[str], named: dict[str, str], choice: rand
     place = choice.choice(places) if places and choice.random() < 0.7 else choice.choice(absent)
     old = args[place] if isinstance(place, int) else named.get(place, "")
     is_tensor = old.startswith("mt.") and old != "mt.Tensor"
-    is_receiver = place == 0 and target.code.startswith("mt.Tensor.")
+    is_receiver = place == 0 and bool(_receiver(target))
+    if is_receiver and not target.code.startswith("mt.Tensor."):
+        return
     if is_tensor and choice.random() < 0.4:
         new = laid_out(choice, old)
     elif is_receiver or place == "out" or (is_tensor and choice.random() < 0.5):

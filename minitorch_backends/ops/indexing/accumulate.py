@@ -25,14 +25,18 @@ def selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
 def apply_at(ufunc: np.ufunc, target: np.ndarray, indices: Any, values: np.ndarray) -> None:
     """`ufunc.at(target, indices, values)` for arrays of any number of dimensions.
 
-    NumPy's own ends the process where `target` has more than 32 dimensions, or `values` more than what is indexed.
+    NumPy's own ends the process where `target`, or what is indexed, has more than 32 dimensions, or `values` more than
+    that.
     Raises RuntimeError for values that do not broadcast to that.
     """
-    extra = values.ndim - selected_ndim(target, indices if isinstance(indices, tuple) else (indices,))
-    if target.ndim <= _MOST_DIMS and extra <= 0:
-        ufunc.at(target, indices, values)
+    given = indices if isinstance(indices, tuple) else (indices,)
+    positions: Any = tuple(each if isinstance(each, slice) else np.asarray(each) for each in given)
+    selected = selected_ndim(target, positions)
+    extra = values.ndim - selected
+    if max(target.ndim, selected) <= _MOST_DIMS and extra <= 0:
+        ufunc.at(target, positions, values)
         return
-    places, flat = np.arange(target.size).reshape(target.shape)[indices], target.reshape(-1)
+    places, flat = np.arange(target.size).reshape(target.shape)[positions], target.reshape(-1)
     if extra > 0 and all(size == 1 for size in values.shape[:extra]):
         values = values.reshape(values.shape[extra:])
     if values.ndim > places.ndim:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
-from ...dispatch.call_errors import name_bad_arguments
+from ...dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ...tensor.tensor import Tensor, kind_of
 from ..optimizer import Optimizer
 
@@ -16,6 +16,7 @@ __all__ = ["LRScheduler", "assign", "for_each_group", "groups_of", "number", "wh
 _Value = TypeVar("_Value")
 
 
+@name_bad_arguments_of_methods
 class LRScheduler:
     """The base of all schedules, which a subclass makes by defining `get_lr`.
 
@@ -53,7 +54,7 @@ class LRScheduler:
 
     def get_lr(self) -> list[float]:
         """The rates of the groups for `last_epoch`, from those in force."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no rates; define get_lr")
 
     def get_last_lr(self) -> list[float]:
         """The rates that were set last."""
