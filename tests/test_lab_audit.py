@@ -105,6 +105,8 @@ def test_ranges_of_operands():
     assert row["operands"][0]["e2m1"]["saturated"] == 23
     assert row["operands"][0]["bf16"] == {"overflow": 0, "saturated": 0, "underflow": 0, "subnormal": 0, "size": 24}
     assert row["operands"][1]["e4m3"]["saturated"] == 0
+    products = {row["product"] for row in lab.audit(layer, x, "tf32").rows}
+    assert products == {"forward", "weight gradient"}  # the input of the model needs no gradient
 
 
 @pytest.mark.parametrize("weights", [[9, 5, 4, 3, 1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1]])

@@ -52,7 +52,7 @@ class Audit:
         self.budget: dict[str, float] = {}
         self.kept: tuple[str, ...] = ()
         self.policy, self.measured = Policy(), dict[str, float]()
-        self._trials = trials
+        self._trials, self._in_force = trials, precision_of("matmul").precision
         self._frontiers: dict[int, Frontier] = {}
 
     @property
@@ -159,7 +159,7 @@ class Audit:
     def _policy_of(self, kept: Iterable[str], higher: str | None = None) -> Policy:
         """All layers at the fastest precision but those that are kept at a higher one, or at that in force."""
         rules = {"*": Rule({"fp32_precision": self.precisions[0]})}
-        at = Rule({"fp32_precision": higher or precision_of("matmul").precision})
+        at = Rule({"fp32_precision": higher or self._in_force})
         return Policy(rules | {glob.escape(name): at for name in kept})
 
     def _is_within(self, measured: Mapping[str, float], margin: float) -> bool:
@@ -283,7 +283,8 @@ def _rows(
                 row = trials.row(layer, product, precision, () if layer in ranges else formats)
                 found += [row | {"operands": ranges.get(layer, row["operands"])}] if row["calls"] else []
                 bar.advance()
-            rows += [_all_of(found, trials.row(None, product, precision)), *found]
+            if found:
+                rows += [_all_of(found, trials.row(None, product, precision)), *found]
             bar.advance()
     return rows
 
