@@ -18,11 +18,14 @@ from .nodes import Node, next_sequence
 
 __all__ = [
     "ModuleScopes", "as_module", "computing_for", "current_module", "entered", "follow_modules", "following",
-    "is_followed",
+    "following_changed", "is_followed",
 ]  # fmt: skip
 
 following = 0
 """How many blocks, in all threads, follow modules or give them scopes: what a call of a module looks at."""
+
+following_changed: list[Callable[[], None]] = []
+"""What is called after each change of `following`: bridges to modules of other libraries, which hook them meanwhile."""
 
 _lock = lock()
 
@@ -48,6 +51,8 @@ def _count(change: int) -> None:
     global following
     with _lock:
         following += change
+    for changed in tuple(following_changed):
+        changed()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from ..kernels.precision import named as known_precision
 from ..kernels.registry import Call, kernels
 from ..nn.module import Module
 from ..nn.utils import run_under
-from ..tensor.tensor import Tensor
 from .records import Log, Record, aligned, record, recording
 
 __all__ = ["PRECISION_FLAGS", "LayerError", "Sensitivity", "acted_on", "alone", "layers_of", "sensitivity"]
@@ -82,21 +81,22 @@ def sensitivity(
 
     A layer is a module in whose own forward products, convolutions, attention, recurrences or factorisations of float32
     or complex64 tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of
-    the model at it. Answers are a tensor, or several in a tuple or list. The model is called twice, and once for each
-    row, in which the products of that layer alone are also done in float64. `progress`, if there is one, is called with
-    a line of text before each.
+    the model at it. Answers are a tensor, or several in a tuple, list or mapping. The model is called twice, and once
+    for each row, in which the products of that layer alone are also done in float64. `progress`, if there is one, is
+    called with a line of text before each. `model` may also be a module of torch, inside `interop.torch.emulate`.
 
     Raises ValueError for unknown precisions and for a model without such layers, RuntimeError for answers that are not
     tensors, or differ from one call to the next (put the model in evaluation mode).
     """
-    if not isinstance(model, Module):
+    if not hasattr(model, "named_modules"):
         raise TypeError(f"sensitivity expects a Module, whose parts have names, and got {type(model).__name__}")
     wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
     with record() as log:
         answers = _answers(model(*inputs, **named))
     layers = layers_of(model, log)
     if not layers:
-        raise ValueError(f"sensitivity: no precision acts in this {type(model).__name__} for these inputs")
+        remedy = "" if isinstance(model, Module) else "; call it inside interop.torch.emulate()"
+        raise ValueError(f"sensitivity: no precision acts in this {type(model).__name__} for these inputs{remedy}")
     again = _answers(model(*inputs, **named))
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers, again, strict=True)):
         raise RuntimeError("sensitivity: two calls of the model give different answers; put it in evaluation mode")
@@ -153,11 +153,15 @@ def alone(model: Module, layer: str | None, layers: Iterable[str], scope: Scope)
 
 def _answers(result: Any) -> list[np.ndarray]:
     """Copies of the tensors that a model returned."""
-    several = result if isinstance(result, (tuple, list)) else (result,)
-    tensors = [each for each in several if isinstance(each, Tensor)]
+    values = result.values() if isinstance(result, Mapping) else result
+    several = (values,) if hasattr(values, "detach") else values
+    tensors = [each.detach() for each in several if hasattr(each, "detach")] if isinstance(several, Iterable) else []
     if not tensors:
         raise RuntimeError(f"sensitivity expects a model that returns tensors, and got {type(result).__name__}")
-    return [each._array.astype(np.complex128 if each.is_complex() else np.float64) for each in tensors]
+    return [
+        each.resolve_conj().numpy().astype(complex) if each.is_complex() else each.double().numpy().copy()
+        for each in tensors
+    ]
 
 
 def _row(

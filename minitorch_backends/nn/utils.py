@@ -106,7 +106,7 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
     Each forward of `module`, or of the modules in it whose dotted names match one of `names` (as file names match
     "encoder.*.attention"), runs in `scope`: `backends.flags(...)`, a snapshot, `no_grad()`. A `lab.Policy` has scopes
     for modules by their names itself. What is returned takes that back, by `close()` or at the end of a `with` block. A
-    scope inside another goes before it.
+    scope inside another goes before it. `module` may also be torch's, for calls inside `interop.torch.emulate`.
 
     Gradients run under the flags in force in `backward()`; `backends.backward_precision = "recorded"` gives them the
     precision of the forward pass. A module whose parameters its owner computes with, without calling it (`out_proj` of
@@ -122,7 +122,26 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
         chosen |= dict.fromkeys(matching_names("run_under", known, name), scope)
     handles = ExitStack()
     for path, each in chosen.items():
-        handles.enter_context(known[path]._add_hook("scopes", each, prepend=False))
+        module = known[path]
+        own = isinstance(module, Module)
+        handles.enter_context(
+            module._add_hook("scopes", each, prepend=False) if own else _run_torch_under(module, each)
+        )
+    return handles
+
+
+def _run_torch_under(module: Any, scope: Scope) -> ExitStack:
+    """As `run_under`, for a module of torch, by its hooks."""
+
+    def enter(*_: Any) -> None:
+        scope.__enter__()
+
+    def leave(*_: Any) -> None:
+        scope.__exit__(None, None, None)
+
+    handles = ExitStack()
+    handles.enter_context(module.register_forward_pre_hook(enter))
+    handles.enter_context(module.register_forward_hook(leave, always_call=True))
     return handles
 
 

@@ -1,4 +1,4 @@
-"""Scaled dot product attention as torch's CPU kernel has it, and its backward."""
+"""Scaled dot product attention: as torch's CPU kernel has it, and whole where torch has no kernel."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from typing import Any
 
 import torch
 
+from ...nn import functional as F
 from ...nn import grad as nn_grad
 from ...ops import stack
 from ...tensor.tensor import Tensor
 from .memory import to_ours, to_torch
+from .operands import tensors_in, why_not
+from .recorded import recorded
 from .table import runs
 
 _TERMS = 2
 """The largest score of a row and the sum of exp(score - largest), which follow the log-sum-exps in their memory."""
 
 
-@runs("_scaled_dot_product_flash_attention_for_cpu")
+@runs("_scaled_dot_product_flash_attention_for_cpu", mixed=True)
 def _attention(
     query: Tensor,
     key: Tensor,
@@ -34,7 +37,7 @@ def _attention(
     return found.output, to_torch(stack([found.logsumexp, *found.statistics]))[0]
 
 
-@runs("_scaled_dot_product_flash_attention_for_cpu_backward", converted=False)
+@runs("_scaled_dot_product_flash_attention_for_cpu_backward", converted=False, mixed=True)
 def _attention_backward(
     grad_out: torch.Tensor,
     query: torch.Tensor,
@@ -62,3 +65,32 @@ def _terms(logsumexp: torch.Tensor) -> torch.Tensor:
     if not (behind and start == 0 and logsumexp.is_contiguous()):
         return logsumexp
     return logsumexp.as_strided((_TERMS, *logsumexp.shape), (size, *logsumexp.stride()), size)
+
+
+_MATH = 0
+"""torch's number of attention that is made of other operators."""
+
+
+def take_attention(
+    func: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Calls that torch would make of other operators; with dropout they stay with it, for its random numbers."""
+    tensors = list(tensors_in((query, key, value, attn_mask)))
+    if dropout_p or why_not(tensors, mixed=True) is not None:
+        return NotImplemented
+    options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+    if torch._fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **options) != _MATH:
+        return NotImplemented
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, **options)
+
+    return recorded(attention, *tensors)

@@ -26,7 +26,8 @@ def to_torch(x: Any) -> Any:
     """A tensor of torch over the memory of one of ours; tuples become tuples, None stays None."""
     if isinstance(x, Tensor):
         array = x._array
-        if not array.flags.writeable or any(step < 0 for step in array.strides):  # which torch does not represent
+        steps = array.strides
+        if not array.flags.writeable or any(step < 0 or step % array.itemsize for step in steps):  # torch has no such
             array = array.copy()
         if x.dtype is bfloat16:
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -17,7 +17,7 @@ from ...autograd.modes import grad_mode, no_grad
 from ...autograd.module_scope import as_module
 from ...flags import current, snapshot
 from ...linalg import LinAlgError
-from . import attention, convolutions, linalg, products, whole_calls  # noqa: F401  (they fill the table)
+from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
 from .left import Left, LeftProductWarning
 from .memory import to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
@@ -42,24 +42,25 @@ class _Dispatch(TorchDispatchMode):
         entry = self.entries.get(func)
         if entry is None:
             entry = self.entries[func] = _entry(func)
-        kwargs = kwargs or {}
+        kwargs, why = kwargs or {}, None
         if entry.function is not None:
             tensors = list(tensors_in((*args, *kwargs.values())))
-            why = why_not(tensors)
+            why = why_not(tensors, entry.mixed)
             if why is None:
                 self.ran[str(func)] += 1
                 with self._as_in_forward(tensors):
                     return _computed(entry, args, kwargs)
-            self.left[str(func), why] += 1
         elif entry.composite:  # as they arrive in inference mode
             with self:
                 found = func.decompose(*args, **kwargs)
             if found is not NotImplemented:
                 return found
         elif entry.product:
-            why = why_not(list(tensors_in((*args, *kwargs.values()))))
-            self.left[str(func), why or "there is no implementation of this operator here"] += 1
-        return func(*args, **kwargs)
+            why = why_not(tensors_in((*args, *kwargs.values()))) or "there is no implementation of this operator here"
+        found = func(*args, **kwargs)
+        if why is not None:
+            self.left[str(func), why] += 1
+        return found
 
     def _as_in_forward(self, tensors: list[torch.Tensor]) -> AbstractContextManager[Any]:
         """The context of a call: that of the forward pass whose gradients it computes, if it computes gradients."""
@@ -86,7 +87,7 @@ def _backward(module: str | None, flags: Any) -> Iterator[None]:
 def _entry(func: Any) -> Entry:
     if isinstance(func, torch._ops.OpOverload):
         return entry_of(func)
-    return Entry(None, False, (), False, False, False)  # a higher-order operator
+    return Entry(None, False, False, (), False, False, False)  # a higher-order operator
 
 
 def _ours(value: Any) -> Any:
@@ -118,6 +119,12 @@ def _computed(entry: Entry, args: tuple, kwargs: dict) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def _is_checkpointed() -> bool:
+    """Whether saved tensors go through hooks, as in checkpoints. These compute calls again in a backward pass, in which
+    torch has function modes off, and expect the same nodes: so calls are taken apart in both."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
 class _WholeCalls(TorchFunctionMode):
     """Above torch's autograd: takes the calls that torch would take apart."""
 
@@ -127,8 +134,8 @@ class _WholeCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         take: Callable[..., Any] | None = WHOLE_CALLS.get(func)
-        if take is not None:
-            found = take(func, args, kwargs or {})
+        if take is not None and not _is_checkpointed():
+            found = take(func, *args, **(kwargs or {}))
             if found is not NotImplemented:
                 self.ran[f"torch.{func.__name__}"] += 1
                 return found

@@ -44,7 +44,8 @@ def follow_torch_modules(names: Timeline) -> Iterator[None]:
     """Have torch's modules that this thread calls be modules to `explain` and to policies, as ours are, and note in
     `names` which one makes the nodes of torch's graph.
 
-    Hooks of torch are the whole process's; they do nothing in other threads.
+    Hooks of all modules are the whole process's: they are there only while somebody follows modules, and do nothing in
+    other threads.
     """
     thread = threading.get_ident()
     running: list[tuple[Any, AbstractContextManager[None]]] = []
@@ -61,12 +62,21 @@ def follow_torch_modules(names: Timeline) -> Iterator[None]:
             running.pop()[1].__exit__(None, None, None)
             names.note(next_node_number(), module_scope.current_module())
 
-    hooks = [
-        torch_module.register_module_forward_pre_hook(enter),
-        torch_module.register_module_forward_hook(leave, always_call=True),
-    ]
+    hooks: list[Any] = []
+
+    def hook() -> None:
+        if module_scope.following and not hooks:
+            hooks.append(torch_module.register_module_forward_pre_hook(enter))
+            hooks.append(torch_module.register_module_forward_hook(leave, always_call=True))
+        elif not module_scope.following:
+            while hooks:
+                hooks.pop().remove()
+
+    hook()
+    module_scope.following_changed.append(hook)
     try:
         yield
     finally:
-        for hook in hooks:
-            hook.remove()
+        module_scope.following_changed.remove(hook)
+        while hooks:
+            hooks.pop().remove()

@@ -27,8 +27,9 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from tensors_in(each)
 
 
-def why_not(tensors: Iterable[torch.Tensor]) -> str | None:
-    """Why our kernels do not take these tensors as operands of one product; None where they do."""
+def why_not(tensors: Iterable[torch.Tensor], mixed: bool = False) -> str | None:
+    """Why our kernels do not take these tensors as operands of one product; None where they do. `mixed` ones may have
+    several types."""
     dtypes = set()
     for each in tensors:
         if type(each) not in _PLAIN_TYPES:
@@ -39,7 +40,7 @@ def why_not(tensors: Iterable[torch.Tensor]) -> str | None:
             return f"only products of strided tensors run here, got {each.layout}"
         if each.is_floating_point() or each.is_complex():
             dtypes.add(each.dtype)
-    if len(dtypes) > 1:
+    if len(dtypes) > 1 and not mixed:
         return f"operands have several types, {', '.join(sorted(map(str, dtypes)))}"
     if not dtypes <= _ACTED_ON or not dtypes:
         return f"{NO_FLAG}{', '.join(map(str, dtypes)) or 'integers'}"

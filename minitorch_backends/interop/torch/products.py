@@ -6,6 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from ...autograd.half_types import product_precision, rounding_once
 from ...nn import functional as F
 from ...ops import addbmm, addmm, addmv, baddbmm, bmm, dot, einsum, matmul, mm, mv, vdot
 from ...tensor.tensor import Tensor
@@ -42,4 +43,9 @@ def _trilinear(
         for expand in (expand1, expand2, expand3)
     ]
     kept = "".join(label for place, label in enumerate(dims) if place not in sumdim)
-    return einsum(f"{','.join(operands)}->{kept}", first, second, third)
+    return _sums(f"{','.join(operands)}->{kept}", first, second, third, product_precision(first))
+
+
+@rounding_once
+def _sums(equation: str, first: Tensor, second: Tensor, third: Tensor, precision: str | None) -> Tensor:
+    return einsum(equation, first, second, third, precision=precision)

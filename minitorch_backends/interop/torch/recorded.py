@@ -43,7 +43,7 @@ class _Call:
     def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         self.leaves = [to_ours(each) for each in tensors]
         for leaf in self.leaves if self.recording else ():
-            leaf.requires_grad_()
+            leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
         with set_grad_enabled(self.recording):
             found = self.function(*self.leaves)
         self.outputs = found if isinstance(found, tuple) else (found,)

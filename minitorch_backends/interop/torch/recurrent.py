@@ -8,10 +8,13 @@ from typing import Any
 
 import torch
 
+from ...autograd import enable_grad
+from ...autograd.api import grad
 from ...nn.recurrent import LayerWeights, gru_sequence, lstm_sequence, rnn_sequence
 from ...tensor.tensor import Tensor
 from .operands import tensors_in, why_not
 from .recorded import recorded
+from .table import runs
 
 __all__ = ["CELLS", "LAYERS"]
 
@@ -86,11 +89,11 @@ def _layers(
     return sequence, *(torch.stack(each) for each in zip(*after, strict=True))
 
 
-def _take_layers(func: Any, args: tuple, kwargs: dict) -> Any:
+def _take_layers(func: Any, *args: Any) -> Any:
     """Calls as torch.nn makes them: (input, states, weights, has_biases, num_layers, dropout, train, bidirectional,
     batch_first), or (data, batch_sizes, states, ... bidirectional) of packed sequences."""
     kind, packed = func.__name__, len(args) > 3 and isinstance(args[3], (list, tuple))
-    if kwargs or why_not(each for each in tensors_in(args) if each.is_floating_point()) is not None:
+    if why_not(each for each in tensors_in(args) if each.is_floating_point()) is not None:
         return NotImplemented
     input, sizes, states, flat, biased, count, dropout, train, bidirectional, *batch_first = (
         args if packed else (args[0], None, *args[1:])
@@ -113,9 +116,9 @@ def _take_layers(func: Any, args: tuple, kwargs: dict) -> Any:
     return output.transpose(0, 1) if first else output, *after
 
 
-def _take_cell(func: Any, args: tuple, kwargs: dict) -> Any:
+def _take_cell(func: Any, *args: Any) -> Any:
     """Calls as torch.nn makes them: (input, states, weight_ih, weight_hh, bias_ih, bias_hh)."""
-    if kwargs or why_not(tensors_in(args)) is not None:
+    if why_not(tensors_in(args)) is not None:
         return NotImplemented
     input, states, *weights = args
     start = tuple(states) if isinstance(states, (tuple, list)) else (states,)
@@ -124,6 +127,38 @@ def _take_cell(func: Any, args: tuple, kwargs: dict) -> Any:
     kind = func.__name__.removesuffix("_cell")
     after = _sequence(kind, input.unsqueeze(0), [each for each in weights if each is not None], start)[1]
     return after if len(after) > 1 else after[0]
+
+
+@runs("mkldnn_rnn_layer")
+def _lstm_layer(
+    input: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor,
+    b_hh: Tensor,
+    hx: Tensor,
+    cx: Tensor,
+    reverse: bool,
+    *_: Any,
+) -> tuple[Tensor, ...]:
+    """One layer of an LSTM in one direction, as torch takes it apart where calls are not taken whole."""
+    biases = (b_ih, b_hh) if b_ih.numel() else (None, None)
+    seen = input.flip(0) if reverse else input
+    output, (hidden, cell) = lstm_sequence(seen, LayerWeights(w_ih, w_hh, *biases), (hx, cx))
+    return output.flip(0) if reverse else output, hidden, cell, input.new_empty(0)
+
+
+@runs("mkldnn_rnn_layer_backward")
+def _lstm_layer_backward(*args: Any) -> tuple[Tensor, ...]:
+    """Its gradients, of the input, the weights and biases, and both states; the layer is computed again for them."""
+    leaves = [each.detach().requires_grad_() for each in args[:7]]
+    reverse = args[13]
+    with enable_grad():
+        outputs = _lstm_layer(*leaves, reverse)[:3]
+    reached = [(out, g) for out, g in zip(outputs, args[10:13], strict=True) if g is not None]
+    out, grads = zip(*reached, strict=True)
+    found = grad(list(out), leaves, list(grads), allow_unused=True)
+    return tuple(each.new_zeros(each.shape) if g is None else g for g, each in zip(found, leaves, strict=True))
 
 
 LAYERS = {getattr(torch, name): _take_layers for name in _SEQUENCES}

@@ -13,23 +13,28 @@ __all__ = ["Entry", "entry_of", "runs"]
 
 
 class _Handler(NamedTuple):
-    """What computes an operator, and whether it takes tensors of ours; else it takes torch's."""
+    """What computes an operator; whether it takes tensors of ours, or else torch's; and whether they may have several
+    types."""
 
     function: Callable[..., Any]
     converted: bool
+    mixed: bool
 
 
 _HANDLERS: dict[str, _Handler] = {}
 """By the name of the operator, with that of the overload where its default is another."""
 
 
-def runs(*names: str, converted: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def runs(
+    *names: str, converted: bool = True, mixed: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare what computes the operators of these names: a function that takes tensors of ours in the places of
-    torch's, unless not `converted`, and returns tensors of ours in a tuple where torch has several."""
+    torch's, unless not `converted`, and returns tensors of ours in a tuple where torch has several. Operands of
+    several types are torch's to refuse, unless `mixed`."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            _HANDLERS[name] = _Handler(function, converted)
+            _HANDLERS[name] = _Handler(function, converted, mixed)
         return function
 
     return declare
@@ -41,6 +46,7 @@ class Entry(NamedTuple):
     Attributes:
         function: computes it; None where torch does.
         converted: whether the function takes tensors of ours.
+        mixed: whether these may have several types.
         outputs: the names of the `out=` arguments.
         in_place: whether the first argument takes the result.
         composite: whether torch makes it of other operators, which can be taken one by one.
@@ -49,6 +55,7 @@ class Entry(NamedTuple):
 
     function: Callable[..., Any] | None
     converted: bool
+    mixed: bool
     outputs: tuple[str, ...]
     in_place: bool
     composite: bool
@@ -68,8 +75,8 @@ def entry_of(operator: torch._ops.OpOverload) -> Entry:
     if found is None and base in _HANDLERS and _read(operator) == _read(getattr(torch.ops.aten, base).default):
         found = _HANDLERS[base]
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
-    function, converted = found or (None, False)
-    return Entry(function, converted, outputs, in_place, composite, is_product(name.split("::")[-1]))
+    function, converted, mixed = found or (None, False, False)
+    return Entry(function, converted, mixed, outputs, in_place, composite, is_product(name.split("::")[-1]))
 
 
 def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:

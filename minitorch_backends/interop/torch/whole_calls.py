@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...ops import einsum
+from .attention import take_attention
 from .operands import tensors_in, why_not
 from .recorded import recorded
 from .recurrent import CELLS, LAYERS
@@ -15,11 +16,11 @@ from .recurrent import CELLS, LAYERS
 __all__ = ["WHOLE_CALLS"]
 
 
-def _einsum(func: Any, args: tuple, kwargs: dict) -> Any:
+def _einsum(func: Any, *args: Any) -> Any:
     """Three and more operands, whose order of contraction `backends.opt_einsum` chooses. Torch's own products of the
     pairs would run here for two."""
     operands = list(tensors_in(args))
-    if len(operands) < 3 or kwargs or why_not(operands) is not None:
+    if len(operands) < 3 or why_not(operands) is not None:
         return NotImplemented
     return recorded(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
 
@@ -32,6 +33,11 @@ def _with(values: Any, ours: Any) -> list[Any]:
     ]
 
 
-WHOLE_CALLS: dict[Any, Callable[..., Any]] = {torch.einsum: _einsum, **LAYERS, **CELLS}
-"""By torch's function what takes its calls: with the function, the arguments and those by name. It returns
-NotImplemented for calls that stay with torch."""
+WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
+    torch.einsum: _einsum,
+    torch.nn.functional.scaled_dot_product_attention: take_attention,
+    **LAYERS,
+    **CELLS,
+}
+"""By torch's function what takes its calls: it is given the function and the arguments, and returns NotImplemented for
+calls that stay with torch."""

@@ -1,0 +1,278 @@
+"""Products of torch's tensors inside `interop.torch.emulate` are those of ours over the same arrays, to the bit."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.interop.torch import LeftProductWarning, emulate
+from minitorch_backends.interop.torch.memory import to_ours, to_torch
+from minitorch_backends.nn import functional as F
+
+torch = pytest.importorskip("torch")
+TF = torch.nn.functional
+
+
+class Case(NamedTuple):
+    """Two functions of the same arguments, their shapes, and how many of them are operands of products: gradients of
+    the others, biases and what is added, are sums that torch makes."""
+
+    theirs: Callable[..., Any]
+    ours: Callable[..., Any]
+    shapes: tuple
+    operands: int = 2
+    types: str = "fch"
+    """float32, complex64 and the half types that the test runs."""
+
+
+def _same(name: str, *shapes: tuple, **options: Any) -> Case:
+    return Case(getattr(torch, name), getattr(mt, name), shapes, **options)
+
+
+def _functional(name: str, *shapes: tuple, args: tuple = (), **options: Any) -> Case:
+    theirs, ours = getattr(TF, name), getattr(F, name)
+    return Case(lambda *x: theirs(*x, *args), lambda *x: ours(*x, *args), shapes, **options)
+
+
+CASES = {
+    "mm": _same("mm", (5, 7), (7, 3)),
+    "mm, no sum": _same("mm", (5, 0), (0, 3)),
+    "mm, no rows": _same("mm", (0, 7), (7, 3)),
+    "bmm": _same("bmm", (2, 5, 7), (2, 7, 3)),
+    "mv": _same("mv", (5, 7), (7,), operands=0),
+    "dot": _same("dot", (7,), (7,), operands=0),
+    "addmm": Case(
+        lambda a, b, c: torch.addmm(c, a, b, beta=0.5, alpha=2),
+        lambda a, b, c: mt.addmm(c, a, b, beta=0.5, alpha=2),
+        ((5, 7), (7, 3), (3,)),
+        operands=0,
+    ),
+    "baddbmm": Case(
+        lambda a, b, c: torch.baddbmm(c, a, b), lambda a, b, c: mt.baddbmm(c, a, b), ((2, 5, 7), (2, 7, 3), (2, 5, 3))
+    ),
+    "linear": _functional("linear", (5, 7), (3, 7), (3,)),
+    "conv1d": _functional("conv1d", (2, 4, 9), (6, 2, 3), args=(None, 2, 1, 1, 2), types="fh"),
+    "conv2d": _functional("conv2d", (2, 4, 9, 8), (6, 4, 3, 3), (6,), args=(1, 1), types="fh"),
+    "conv3d": _functional("conv3d", (1, 2, 5, 4, 3), (3, 2, 2, 2, 2), types="fh"),
+    "conv_transpose2d": _functional("conv_transpose2d", (2, 4, 5, 4), (4, 3, 3, 3), args=(None, 2, 1, 1), types="fh"),
+    "attention": _functional(
+        "scaled_dot_product_attention", *[(2, 3, 9, 8)] * 3, args=(None, 0.0, True), operands=3, types="fh"
+    ),
+    "attention of 3 dimensions": _functional("scaled_dot_product_attention", *[(3, 9, 8)] * 3, operands=3, types="f"),
+    "einsum of three": Case(
+        lambda *x: torch.einsum("ij,jk,kl->il", *x),
+        lambda *x: mt.einsum("ij,jk,kl->il", *x),
+        ((4, 5), (5, 6), (6, 3)),
+        operands=3,
+    ),
+    "inv": Case(torch.linalg.inv, mt.linalg.inv, ((5, 5),), operands=0, types="f"),
+    "solve": Case(torch.linalg.solve, mt.linalg.solve, ((5, 5), (5, 2)), operands=0, types="f"),
+    "qr": Case(lambda a: torch.linalg.qr(a)[1], lambda a: mt.linalg.qr(a)[1], ((5, 4),), operands=0, types="fc"),
+    "det": Case(torch.linalg.det, mt.linalg.det, ((2, 5, 5),), operands=0, types="f"),
+}
+
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "contiguous": lambda a: a,
+    "transposed": lambda a: a.mT.contiguous().mT if a.ndim > 1 else a,
+    "stepped": lambda a: torch.stack([a, a], -1)[..., 0],
+    "offset": lambda a: torch.cat([a[:1], a])[len(a[:1]) :],
+    "expanded": lambda a: a[:1].expand(a.shape),
+    "conjugate": lambda a: a.conj(),
+}
+TYPES = {
+    "f": {torch.float32: ("ieee", "tf32", "bf16", "bf16x3", "fp16")},
+    "c": {torch.complex64: ("ieee", "tf32")},
+    "h": {torch.bfloat16: ("ieee",), torch.float16: ("ieee",)},
+}
+
+
+def _array(seed: int, shape: tuple, dtype: Any) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, dtype=torch.complex64 if dtype.is_complex else torch.float32, generator=generator).to(
+        dtype
+    )
+
+
+def _calls(case: Case) -> list[tuple[Any, str, str]]:
+    return [
+        (dtype, precision, layout)
+        for kind in case.types
+        for dtype, precisions in TYPES[kind].items()
+        for precision in precisions
+        for layout in LAYOUTS
+        if (layout == "conjugate") <= dtype.is_complex and (layout == "expanded") <= (case.shapes[0][0] > 0)
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_ours_to_the_bit(name: str) -> None:
+    case = CASES[name]
+    for dtype, precision, layout in _calls(case):
+        if layout == "expanded" and name in ("inv", "solve", "qr", "det"):
+            continue  # of rank one
+        tensors = [LAYOUTS[layout](_array(seed, shape, dtype)) for seed, shape in enumerate(case.shapes)]
+        with emulate(fp32_precision=precision) as mode:
+            leaves = [each.detach().requires_grad_() for each in tensors]
+            out = case.theirs(*leaves)
+            g = _array(9, out.shape, out.dtype)
+            grads = torch.autograd.grad(out, leaves, g)
+            with torch.no_grad():
+                found = [out, case.theirs(*tensors), *grads[: case.operands]]
+        with mt.backends.flags(fp32_precision=precision):
+            ours = [to_ours(each).requires_grad_() for each in tensors]
+            wanted = case.ours(*ours)
+            of_ours = mt.autograd.grad(wanted, ours, to_ours(g))
+            with mt.no_grad():
+                without = case.ours(*ours)
+        assert mode.left == []
+        for one, other in zip(found, (wanted, without, *of_ours), strict=False):
+            same = torch.equal(one.detach(), to_torch(other.detach()))
+            symmetric = precision != "bf16x3" or one is out  # torch computes gradients of some layouts transposed
+            assert same or not symmetric, (name, dtype, precision, layout)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_recurrent_layers_are_ours_to_the_bit(kind: str) -> None:
+    theirs = getattr(torch.nn, kind)(5, 6, 2, batch_first=True, bidirectional=True)
+    ours = getattr(mt.nn, kind)(5, 6, 2, batch_first=True, bidirectional=True)
+    ours.load_state_dict({name: to_ours(each) for name, each in theirs.state_dict().items()})
+    x = _array(0, (3, 7, 5), torch.float32)
+    with emulate(**{"cudnn.rnn.fp32_precision": "tf32"}), mt.explain.record() as log:
+        theirs(x)[0].square().sum().backward()
+        ours(to_ours(x))[0].square().sum().backward()
+    assert {each.precision for each in log if each.kernel in ("recurrence", "matmul")} == {"tf32"}
+    for name, parameter in theirs.named_parameters():
+        found = parameter.grad.numpy()
+        np.testing.assert_allclose(found, ours.get_parameter(name).grad.numpy(), rtol=0, atol=1e-6 * abs(found).max())
+
+
+def test_packed_sequences_are_those_of_each_length() -> None:
+    layer = torch.nn.GRU(5, 6, bidirectional=True)
+    sequences = [_array(seed, (length, 5), torch.float32) for seed, length in enumerate((4, 2, 1))]
+    with emulate() as mode, torch.no_grad():
+        out, last = layer(torch.nn.utils.rnn.pack_sequence(sequences))
+        padded, lengths = torch.nn.utils.rnn.pad_packed_sequence(out)
+        for place, each in enumerate(sequences):
+            alone, end = layer(each)
+            torch.testing.assert_close(padded[: lengths[place], place], alone)
+            torch.testing.assert_close(last[:, place], end)
+    assert mode.ran == {"torch.gru": 4}
+
+
+def test_in_place_and_out_forms_write_where_they_should() -> None:
+    a, b, c = (_array(seed, (4, 4), torch.float32) for seed in range(3))
+    with emulate(fp32_precision="bf16") as mode:
+        wanted = torch.mm(a, b), torch.addmm(c, a, b)
+        out, written = torch.empty(4, 4), c.clone()
+        assert torch.mm(a, b, out=out) is out
+        assert written.addmm_(a, b) is written
+    assert torch.equal(out, wanted[0])
+    assert torch.equal(written, wanted[1])
+    assert mode.ran == {"aten.mm.default": 1, "aten.addmm.default": 1, "aten.mm.out": 1, "aten.addmm_.default": 1}
+
+
+def test_results_share_memory_with_ours() -> None:
+    x = _array(0, (3, 4), torch.bfloat16)
+    ours = to_ours(x[:, 1:])
+    ours[0, 0] = 7
+    assert x[0, 1] == 7
+    assert to_torch(ours).data_ptr() == x[:, 1:].data_ptr()
+
+
+def test_what_torch_computes_itself_is_listed_and_warned_of() -> None:
+    a = torch.eye(3)
+    sparse = a.to_sparse()
+    scope = emulate()
+    mode = scope.__enter__()
+    torch.mm(sparse, a)
+    torch.mm(a.double(), a.double())
+    with pytest.warns(LeftProductWarning, match=r"mm.*sparse"):
+        scope.__exit__(None, None, None)
+    assert [(each.op, each.count) for each in mode.left] == [("aten.mm.default", 1)] * 2
+    assert "float64" in mode.left[1].why
+
+
+def test_nothing_happens_outside_of_the_block_and_on_other_threads() -> None:
+    a, b = (_array(seed, (8, 8), torch.float32) for seed in range(2))
+    exact, others = a @ b, []
+    with emulate(fp32_precision="bf16"):
+        thread = threading.Thread(target=lambda: others.append(a @ b))
+        thread.start()
+        thread.join()
+        assert not torch.equal(a @ b, exact)
+    assert torch.equal(others[0], exact)
+    assert torch.equal(a @ b, exact)
+
+
+def test_records_have_the_names_of_torchs_modules() -> None:
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
+    model = torch.nn.Sequential(layer, torch.nn.Linear(8, 3))
+    x = _array(0, (2, 5, 8), torch.float32)
+    with emulate(), mt.explain.record() as log:
+        model(x).sum().backward()
+    forward = ["0.self_attn"] * 3 + ["0.linear1", "0.linear2", "1"]
+    assert [each.module for each in log if each.direction == "forward"] == forward
+    backward = [each.module for each in log if each.direction == "backward"]
+    assert list(dict.fromkeys(backward)) == ["1", "0.linear2", "0.linear1", "0.self_attn"]
+    with emulate():
+        found = mt.explain.sensitivity(model.eval(), x, precisions="bf16")
+    assert [each.module for each in found] == ["0.self_attn", "0.linear1", "0.linear2", "1", None]
+    assert all(1e-4 < each.local < 1e-2 for each in found)
+
+
+def test_gradients_keep_the_precision_of_the_forward_pass_where_flags_ask_for_it() -> None:
+    a, b = (_array(seed, (8, 8), torch.float32).requires_grad_() for seed in range(2))
+    for setting, wanted in (("recorded", "tf32"), ("bf16", "bf16"), ("live", "ieee")):
+        with emulate(backward_precision=setting), mt.explain.record() as log:
+            with mt.backends.flags(fp32_precision="tf32"):
+                out = a @ b
+            out.sum().backward()
+        assert [each.precision for each in log] == ["tf32", wanted, wanted]
+
+
+def test_transforms_and_compiled_functions_run_here() -> None:
+    a, b, c = (_array(seed, (3, 4, 4), torch.float32) for seed in range(3))
+    linear = torch.nn.Linear(4, 4)
+    layer = torch.nn.LSTM(4, 4)
+
+    def chain(*x: Any) -> Any:
+        return torch.einsum("ij,jk,kl->il", *x)
+
+    with emulate(fp32_precision="bf16") as mode:
+        assert torch.equal(torch.func.vmap(torch.mm)(a, b), torch.bmm(a, b))
+        assert torch.equal(torch.func.vmap(chain)(a, b, c)[1], chain(a[1], b[1], c[1]))
+        leaf = a[0].clone().requires_grad_()
+        chain(leaf, b[0], c[0]).sum().backward()
+        assert torch.equal(torch.func.grad(lambda x: chain(x, b[0], c[0]).sum())(a[0]), leaf.grad)
+        assert torch.equal(torch.compile(linear, backend="eager")(a), linear(a))
+        x, y = (a.clone().requires_grad_() for _ in range(2))
+        layer(x)[0].sum().backward()
+        torch.utils.checkpoint.checkpoint(lambda z: layer(z)[0], y, use_reentrant=False).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+        with torch.autocast("cpu", torch.bfloat16), mt.explain.record() as log:
+            linear(a)
+        assert log[0].dtypes[0] == "bfloat16"
+        with torch.inference_mode():
+            assert torch.equal(linear(a[0]), linear(a[0].clone()))
+    assert mode.left == []
+
+
+def test_einsum_of_several_operands_is_differentiated_twice() -> None:
+    operands = [_array(seed, (3, 3), torch.float64) for seed in range(3)]
+
+    def chain(*x: Any) -> Any:
+        return torch.einsum("ij,jk,kl->il", *(each.float() for each in x)).double()
+
+    with emulate():
+        leaves = [each.requires_grad_() for each in operands]
+        assert torch.autograd.gradgradcheck(chain, leaves, eps=1e-2, atol=1e-2)
+
+
+def test_errors_of_linear_algebra_are_torchs() -> None:
+    with emulate(), pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.inv(torch.zeros(2, 2))
+    with emulate(), pytest.raises(RuntimeError, match="dtype"):
+        torch.mm(torch.eye(2), torch.eye(2).double())
