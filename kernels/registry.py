@@ -75,10 +75,14 @@ class Implementation(NamedTuple):
     run: Callable[..., Any]
     specialise: Callable[..., Callable[..., Any] | None] | None = None
     """For one signature a shorter way to the same bits, or None."""
+    by_unit: bool = False
+    """Whether its products may be summed by the rule of a device's matrix unit, which a keyword `unit` describes."""
 
     def refusal(self, specs: tuple[ArraySpec, ...], keywords: Mapping[str, Any]) -> str | None:
         """The sentence with which this implementation declines the signature, or None when it would run."""
         missing = cpu.refusal(self.isa)
+        if missing is None and "unit" in keywords and not self.by_unit:
+            return "sums by a rule of its own, not by that of a device's matrix unit"
         if missing is not None or self.refuses is None:
             return missing
         return self.refuses(*specs, **keywords)
@@ -251,11 +255,13 @@ class Kernel:
         isa: str | None = None,
         refuses: Callable[..., str | None] | None = None,
         specialise: Callable[..., Callable[..., Any] | None] | None = None,
+        by_unit: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`).
 
         `specialise` sees what `refuses` sees, and is asked once for a signature: it returns a function of the arrays
-        that gives the bits of the implementation in less time, or None where there is none.
+        that gives the bits of the implementation in less time, or None where there is none. `by_unit`: it takes a
+        keyword `unit`.
         """
         if name in self.implementations:
             raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
@@ -263,7 +269,7 @@ class Kernel:
             raise ValueError(f"{isa!r} is not a CPU capability; expected None or one of {', '.join(cpu.LEVELS)}")
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
-            self.implementations[name] = Implementation(name, isa, refuses, run, specialise)
+            self.implementations[name] = Implementation(name, isa, refuses, run, specialise, by_unit)
             self.forget()
             return run
 

@@ -1,6 +1,8 @@
 """Matrix units of other devices, bit for bit: the table of profiles, and the units themselves.
 
     d = mt.profiles.mma(a, b, c, profile="h100", format="bf16")
+    with mt.backends.flags(profile="h100", fp32_precision="bf16"):
+        d = a @ b  # summed as that unit does
 
 `PROFILES` has a row for each device, with its evidence; `add` adds a row.
 """

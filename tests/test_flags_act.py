@@ -164,6 +164,7 @@ FLIPS: dict[str, list[Flip]] = {
         Flip("live", "tf32", observe=gradient),
         Flip("recorded", "tf32", observe=gradient),
     ],
+    "profile": [Flip(None, "a100", {"fp32_precision": "tf32"}), Flip("a100", "h100", {"fp32_precision": "tf32"})],
     "input_gradient_precision": [Flip("ieee", "tf32", observe=gradient)],
     "weight_gradient_precision": [Flip("ieee", "tf32", observe=lambda: gradient(mt.nn.Parameter))],
     "float32_matmul_precision": [Flip("highest", "high"), Flip("highest", "medium"), Flip("high", "medium")],

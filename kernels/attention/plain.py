@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..gemm import matmul
+from ..precision import OF_HALF
 from ..rows import exponentials
 
 __all__ = ["Attended", "attention", "grouped", "hidden"]
@@ -61,12 +62,17 @@ def attention(
     precision: str = "ieee",
     rounding: str = "rna",
     halves: bool = False,
+    unit: Any = None,
     **_: Any,
 ) -> Attended:
     """The result and the statistics. Both factors of the scores take the root of the scale, as in PyTorch, so that
     the products of large half values do not overflow."""
     dtype, wide = q.dtype, np.float32 if q.dtype.itemsize == 2 else q.dtype
-    options = {} if dtype != np.float32 or precision == "ieee" else {"precision": precision, "rounding": rounding}
+    options: dict[str, Any] = {} if unit is None else {"unit": unit}
+    if dtype == np.float32 and precision != "ieee":
+        options |= {"precision": precision, "rounding": rounding}
+    elif unit is not None and dtype.name in OF_HALF:
+        options["precision"] = OF_HALF[dtype.name]
     if not halves:
         q, k, v = (each.astype(wide, copy=False) for each in (q, k, v))
     leading = q.shape[:-2]

@@ -121,7 +121,7 @@ def declare(
         return run.prepared(specs[0].ndim - 2, given)
 
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
-    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise)(unsteered)
+    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise, by_unit=last)(unsteered)
 
 
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:

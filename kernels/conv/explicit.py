@@ -32,7 +32,7 @@ class _Product:
     def __init__(self, dtype: np.dtype, summed: bool, keywords: dict[str, Any]) -> None:
         self.dtype, self.keywords = dtype, keywords
         if summed and dtype.name in OF_HALF:
-            self.dtype, self.keywords = np.dtype(np.float32), {"precision": OF_HALF[dtype.name]}
+            self.dtype, self.keywords = np.dtype(np.float32), {**keywords, "precision": OF_HALF[dtype.name]}
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         with unobserved():

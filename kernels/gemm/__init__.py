@@ -8,7 +8,8 @@ broadcasts to the product and is not looked at if beta is 0. Compiled loops add 
 
 `pack(b, precision)` keeps a right operand in the form that the loops read, for `multiply_packed(a, packed)`.
 
-`precision` and `rounding` act on float32 operands, and on the real and imaginary parts of complex64 ones.
+`precision` and `rounding` act on float32 operands, and on the real and imaginary parts of complex64 ones. `unit` (a
+`device.Unit`) has the products summed as the matrix unit of another device does.
 
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result may
 be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
@@ -20,7 +21,7 @@ import numpy as np
 
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
-from . import blas, compiled, complexes, integers, narrow, small, split_k, thin
+from . import blas, compiled, complexes, device, integers, narrow, small, split_k, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 from .warm import warmup
@@ -77,6 +78,7 @@ matmul.impl("complex", refuses=complexes.refuses)(complexes.matmul)
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
 matmul.impl("definition")(blas.matmul_by_definition)
+matmul.impl("matrix_unit", refuses=device.refuses, by_unit=True)(device.matmul)
 
 
 @addmm.impl("matmul")

@@ -63,7 +63,7 @@ def _resident(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.ndarray, ...
     return results
 
 
-@recurrence.impl("steps")
+@recurrence.impl("steps", by_unit=True)
 def _steps(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = sequence_of(cell, *arrays)
     by_steps(sequence, **keywords)
@@ -82,7 +82,7 @@ def _resident_gradient(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.nda
     return _finished(cell, arrays[1], results)
 
 
-@recurrence_gradient.impl("steps")
+@recurrence_gradient.impl("steps", by_unit=True)
 def _steps_gradient(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
     by_steps(sequence, **keywords)

@@ -83,7 +83,7 @@ def _multiplier(length: int, rows: int, matrix: np.ndarray, **keywords: Any) -> 
     a, b = ArraySpec((rows, matrix.shape[0]), matrix.dtype), ArraySpec(matrix.shape, matrix.dtype)
     if length < _LEAST_STEPS:
         return lambda state: matmul(state, matrix, **keywords)
-    if a.dtype == np.float32 and "prefer" not in keywords and gains_by_keeping(a, b, **keywords):
+    if a.dtype == np.float32 and not keywords.keys() & {"prefer", "unit"} and gains_by_keeping(a, b, **keywords):
         kept = Kept(matrix, **keywords)
         return lambda state: linear(state, kept, **keywords)
     call = matmul.prepared(a, b, **keywords)

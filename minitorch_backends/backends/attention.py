@@ -6,14 +6,12 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..flags import assign, current
 from ..flags.writes import Flags, expanded
 from ..kernels.attention import attention as attention_kernel
 from ..kernels.registry import ArraySpec
 from .libraries import ATTENTION_KERNELS, SDPBackend
-from .precision_policy import precision_of
+from .precision_policy import resolve
 
 __all__ = [
     "SWITCHES",
@@ -95,8 +93,7 @@ def refusal(kernel: str, params: SDPAParams) -> str | None:
     }
     if params.scale is not None:
         keywords["scale"] = params.scale
-    if specs[0].dtype == np.float32:
-        keywords["precision"] = precision_of("matmul").precision
+    keywords |= resolve("attention", specs[0].dtype).keywords
     return attention_kernel.implementations[kernel].refusal(specs, keywords)
 
 

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..flags import NO_OPINION, State, current, per_state
-from ..kernels.precision import PRECISIONS, acting_rounding, named
+from ..kernels.gemm.device import Unit
+from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, named
+from .profiles import PROFILES
 from .table import XLA_PRECISIONS
 
 __all__ = [
@@ -52,13 +54,15 @@ class _Product(NamedTuple):
         governed_by: the kind whose precision flags it obeys.
         dtypes: types whose values are rounded.
         asks_blas: whether `cuda.blas_library` may have BLAS asked first.
-        rounds_sums: the flags by half type that have sums rounded on the way, and what they are called.
+        rounds_sums: whether flags may have sums of half types rounded on the way.
+        by_unit: whether `profile` acts: products are summed as a device's matrix unit does.
     """
 
     governed_by: str
     dtypes: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.complex64))
     asks_blas: bool = False
     rounds_sums: bool = False
+    by_unit: bool = True
 
 
 _REAL = (np.dtype(np.float32),)
@@ -69,7 +73,7 @@ _PRODUCTS = {
     "rnn": _Product("rnn", asks_blas=True, rounds_sums=True),
     "recurrence": _Product("rnn", asks_blas=True),
     "attention": _Product("matmul", _REAL),
-    "linalg": _Product("matmul", _REAL),
+    "linalg": _Product("matmul", _REAL, by_unit=False),
 }
 """Kinds of products: matrix products, convolutions, the products of recurrences and whole recurrences, attention, and
 the products inside of linear algebra."""
@@ -90,7 +94,8 @@ class Call(NamedTuple):
 
     Attributes:
         choice: the precision, and who decided.
-        keywords: of the kernel, none at ieee; `sums` in place of a precision for half products whose sums are rounded.
+        keywords: of the kernel, none at ieee; `sums` in place of a precision for half products whose sums are rounded,
+            `unit` beside it for the matrix unit of a device.
         decided_by: who decided on all of them.
     """
 
@@ -132,7 +137,7 @@ def _of_forward(call: Call, recorded: Recorded) -> Call:
 @per_state()
 def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, backward: bool) -> Call:
     product = _product(kind)
-    choice = _choose(state, product.governed_by, precision, backward)
+    choice = _choose(product.governed_by, precision, backward)
     sums = _half_sums(state, dtype.name) if product.rounds_sums else None
     if sums is not None:
         return Call(sums, {"sums": sums.precision}, sums.decided_by)
@@ -146,7 +151,28 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
         keywords["rounding"] = rounding
     if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
         keywords["prefer"], decided_by = "blas", decided_by + "; cuda.blas_library = 'cublaslt'"
+    unit = _unit(state.read("profile"), dtype, choice.precision) if product.by_unit else None
+    if unit is not None:
+        keywords["unit"], decided_by = unit, f"{decided_by}; profile = {unit.profile!r}"
     return Call(choice, keywords, decided_by)
+
+
+def _unit(profile: str | None, dtype: np.dtype, precision: str) -> Unit | None:
+    """The matrix unit of a profile for the operands of a product; None for float32 products at ieee, and other types.
+
+    Raises RuntimeError for operands that the device has no unit for.
+    """
+    row = PRECISIONS[OF_HALF.get(dtype.name, precision)]
+    if profile is None or row.is_exact:
+        return None
+    formats = PROFILES[profile].formats
+    if row.parts > 1 or row.operand not in formats:
+        raise RuntimeError(
+            f"profile = {profile!r} has no matrix unit for products at {row.name}, whose formats are "
+            f"{', '.join(formats) or 'unknown'}; allow another precision, or set backends.profile to None"
+        )
+    way = formats[row.operand][0]
+    return Unit(profile, row.operand, way.rule, way.evidence)
 
 
 def _product(kind: str) -> _Product:
@@ -155,6 +181,7 @@ def _product(kind: str) -> _Product:
     return _PRODUCTS[kind]
 
 
+@per_state()
 def _choose(state: State, kind: str, precision: str | None, backward: bool) -> Choice:
     """The precision that a call names, or else the flags."""
     if precision is not None:
@@ -177,7 +204,7 @@ def precision_of(kind: str) -> Choice:
 
     Raises ValueError for a kind that no family knows.
     """
-    return resolve(kind, _REAL[0]).choice
+    return _choose(_product(kind).governed_by, None, in_backward())
 
 
 _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}

@@ -11,6 +11,7 @@ from typing import Any
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
+from .profiles import PROFILES
 from .strategies import STRATEGIES, checked
 
 
@@ -31,6 +32,16 @@ class _Names(Sequence[str | None]):
 
     def __len__(self) -> int:
         return len(self._listed())
+
+
+class _Profiles(Sequence[str | None]):
+    """None, and the profiles of the moment."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return (None, *PROFILES)[index]
+
+    def __len__(self) -> int:
+        return 1 + len(PROFILES)
 
 
 GENERIC_PRECISIONS = Names(_Names(NO_OPINION))
@@ -107,6 +118,13 @@ Flag(
     "rna",
     tuple(ROUNDINGS),
     "how operands are rounded to TF32: nearest with ties away from zero or to even, or toward zero",
+)
+Flag(
+    "profile",
+    None,
+    Names(_Profiles()),
+    "the device whose matrix unit sums products of tf32, bf16 and fp16 operands, bit for bit (`mt.profiles`); linear "
+    "algebra and exact products are not its",
 )
 Flag(
     "cross_check",

@@ -101,6 +101,6 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def plain_call(dtype: np.dtype, precision: str | None = None) -> Call | None:
-    """How the kernel `matmul` is called for a dtype; None where sums of halves are rounded on the way, by another."""
+    """How the kernel `matmul` is called for a dtype; None where sums are rounded on the way, or by a device's rule."""
     call = resolve("matmul", dtype, precision)
-    return None if "sums" in call.keywords else call
+    return None if call.keywords.keys() & {"sums", "unit"} else call

@@ -1,0 +1,61 @@
+"""Matrix products of float32 and half arrays as the matrix unit of another device sums them (`kernels/matrix_units`).
+
+Operands are rounded to the unit's format as the precision says, and each entry of the result is one chain of blocks
+along K, in float32, which half types round at the end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..matrix_units import Rule
+from ..precision import OF_HALF
+from ..registry import ArraySpec
+from ..shapes import broadcast_shapes
+
+__all__ = ["Unit", "matmul", "refuses"]
+
+
+class Unit(NamedTuple):
+    """A matrix unit, of the device that a profile describes."""
+
+    profile: str
+    operand: str
+    """The format that it multiplies, a key of `precision.OPERANDS`."""
+    rule: Rule
+    evidence: str
+    """What bears the rule out: "hardware", "model" or "inferred"."""
+
+    def __repr__(self) -> str:
+        return f"{self.profile} {self.operand}: {self.rule!r}, by {self.evidence}"
+
+
+def refuses(
+    a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna", unit: Unit | None = None
+) -> str | None:
+    """Why no unit multiplies these."""
+    if unit is None:
+        return "sums by a device's rule, and backends.profile names none"
+    if a.dtype == np.float32 or a.dtype.name in OF_HALF:
+        return None
+    return f"multiplies float32 and half arrays, not {a.dtype.name}"
+
+
+def matmul(a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+    """The product, one matrix of the batch after the other."""
+    from ..matrix_units import multiply
+
+    if a.dtype == np.float32:
+        from ..rounding import round_to
+
+        left, right = (round_to(x, unit.operand, rounding) for x in (a, b))
+    else:
+        left, right = (x.astype(np.float32) for x in (a, b))
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
+    out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.float32)
+    for place in np.ndindex(*batch):
+        out[place] = multiply(unit.rule, unit.operand, left[place], right[place])
+    return out.astype(a.dtype, copy=False)

@@ -1,0 +1,107 @@
+"""`backends.profile`: products summed by the rule of another device's matrix unit, beside the unit itself."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.kernels.rounding import round_to
+
+F = mt.nn.functional
+
+
+def normal(*shape: int, seed: int = 0) -> mt.Tensor:
+    return mt.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def by_unit(a: np.ndarray, b: np.ndarray, profile: str, operand: str) -> np.ndarray:
+    """The product of matrices as dot products of the unit."""
+    a, b = round_to(a, operand), round_to(b, operand)
+    rows, columns = np.repeat(a, b.shape[1], 0), np.tile(b.T, (len(a), 1))
+    found = mt.profiles.mma(rows, columns, np.zeros(len(rows)), profile=profile, format=operand)
+    return found.numpy().reshape(len(a), b.shape[1])
+
+
+@pytest.mark.parametrize(("profile", "operand"), [("a100", "tf32"), ("h100", "bf16"), ("v100", "fp16")])
+def test_products_and_their_gradients_are_the_units(profile: str, operand: str) -> None:
+    a, b, g = normal(5, 40).requires_grad_(), normal(40, 6, seed=1).requires_grad_(), normal(5, 6, seed=2)
+    x, y, z = (each.detach().numpy() for each in (a, b, g))
+    with backends.flags(profile=profile, fp32_precision=operand):
+        results = [a @ b, mt.einsum("ij,jk->ik", a, b), *mt.autograd.grad(a @ b, (a, b), g)]
+        batch = mt.matmul(a.expand(2, 5, 40), b)
+    wanted = [by_unit(*each, profile, operand) for each in ((x, y), (x, y), (z, y.T), (x.T, z))]
+    for found, expected in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(found.detach().numpy(), expected)
+    np.testing.assert_array_equal(batch.detach().numpy(), np.stack([wanted[0]] * 2))
+    assert not np.array_equal(results[0].detach().numpy(), round_to(x, operand) @ round_to(y, operand))
+
+
+def test_half_tensors_are_rounded_once_at_the_end() -> None:
+    a, b = normal(4, 40).half(), normal(40, 3, seed=1).half()
+    with backends.flags(profile="h100"):
+        found = a @ b
+    wanted = by_unit(a.float().numpy(), b.float().numpy(), "h100", "fp16").astype(np.float16)
+    np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+CALLS: dict[str, Any] = {
+    "conv": lambda: F.conv2d(normal(2, 4, 5, 5), normal(3, 4, 3, 3, seed=1)),
+    "attention": lambda: F.scaled_dot_product_attention(*(normal(1, 2, 6, 8, seed=seed) for seed in range(3))),
+    "recurrence": lambda: mt.ops.recurrent.rnn_layer(normal(2, 3, 8), normal(8, 8, seed=1), mt.zeros(3, 8)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_other_kernels_sum_by_the_unit(name: str) -> None:
+    """Their results have other bits than float32 sums of the same operands, and are near."""
+    with backends.flags(fp32_precision="tf32"):
+        plain = CALLS[name]().numpy()
+        with backends.flags(profile="a100"), explain.record() as log:
+            found = CALLS[name]().numpy()
+    (entry,) = [each for each in log if each.kernel == name]
+    assert "unit" in dict(entry.options)
+    assert "profile = 'a100'" in entry.decided_by
+    assert not np.array_equal(found, plain)
+    np.testing.assert_allclose(found, plain, rtol=0, atol=2.0**-10 * np.abs(plain).max())
+
+
+def test_explain_names_profile_rule_and_evidence() -> None:
+    with backends.flags(profile="h100", fp32_precision="tf32"):
+        text = str(explain.why("matmul", normal(3, 4), normal(4, 5)))
+    assert "runs by matrix_unit at tf32" in text
+    assert "profile = 'h100'" in text
+    assert "h100 tf32: Aligned(" in text
+    assert "by model" in text
+
+
+def test_what_a_device_has_no_unit_for() -> None:
+    """Exact products and linear algebra are no business of the unit; other precisions are refused in words."""
+    a, b = normal(4, 4), normal(4, 4, seed=1)
+    with backends.flags(profile="v100"):
+        np.testing.assert_array_equal((a @ b).numpy(), mt.matmul(a, b, precision="ieee").numpy())
+        assert mt.linalg.solve(a, b, precision="tf32").shape == (4, 4)
+        for precision in ("tf32", "bf16x3"):
+            with pytest.raises(RuntimeError, match=f"profile = 'v100' has no matrix unit for products at {precision}"):
+                mt.matmul(a, b, precision=precision)
+        with pytest.raises(RuntimeError, match="products at bf16, whose formats are fp16"):
+            a.bfloat16() @ b.bfloat16()
+        with pytest.raises(RuntimeError, match="multiplies float32 and half arrays, not complex64"):
+            mt.matmul(mt.complex(a, b), mt.complex(a, b), precision="fp16")
+        with backends.flags(fp32_precision="tf32"):
+            assert explain.precision_of("matmul").precision == "tf32"
+    with pytest.raises(RuntimeError, match="profile = 'h1000' is unknown"):
+        backends.profile = "h1000"
+
+
+def test_a_row_of_ones_own_is_a_choice() -> None:
+    from minitorch_backends.profiles import PROFILES, Aligned, Format, Profile, add
+
+    add(Profile("mine", {"fp16": (Format(Aligned(10, 4, (-133, -21)), "inferred"),)}))
+    try:
+        with backends.flags(profile="mine"):
+            found = mt.tensor([[1, 2.0**-11]]).half() @ mt.tensor([[1.0], [1.0]]).half()
+        assert found.item() == 1.0
+    finally:
+        PROFILES.pop("mine")
