@@ -80,12 +80,10 @@ class Implementation(NamedTuple):
 
     def refusal(self, specs: tuple[ArraySpec, ...], keywords: Mapping[str, Any]) -> str | None:
         """The sentence with which this implementation declines the signature, or None when it would run."""
-        missing = cpu.refusal(self.isa)
-        if missing is None and "unit" in keywords and not self.by_unit:
+        if "unit" in keywords and not self.by_unit:
             return "sums by a rule of its own, not by that of a device's matrix unit"
-        if missing is not None or self.refuses is None:
-            return missing
-        return self.refuses(*specs, **keywords)
+        missing = cpu.refusal(self.isa)
+        return missing if missing is not None or self.refuses is None else self.refuses(*specs, **keywords)
 
 
 class Decision(NamedTuple):
@@ -260,8 +258,7 @@ class Kernel:
         """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`).
 
         `specialise` sees what `refuses` sees, and is asked once for a signature: it returns a function of the arrays
-        that gives the bits of the implementation in less time, or None where there is none. `by_unit`: it takes a
-        keyword `unit`.
+        that gives the bits of the implementation in less time, or None where there is none.
         """
         if name in self.implementations:
             raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
@@ -418,9 +415,4 @@ class Kernel:
         return f"<kernel {self.name}: {', '.join(self.implementations)}>"
 
 
-def _forget_decisions() -> None:
-    for kernel in kernels.values():
-        kernel.forget()
-
-
-threading.when_changed.append(_forget_decisions)
+threading.when_changed.append(lambda: [kernel.forget() for kernel in kernels.values()])
