@@ -229,8 +229,8 @@ int64: _DType
 int8: _DType
 from . import interop as interop
 def inverse(input: _Tensor, *, out: _Any = ...) -> _Tensor: ...
-from .autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from .autograd.extras.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from .autograd.extras.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from .tensor.predicates import is_complex as is_complex
 from .backends.determinism import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .tensor.predicates import is_floating_point as is_floating_point

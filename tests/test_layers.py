@@ -9,7 +9,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
-from minitorch_backends.autograd.module_scope import current_module
+from minitorch_backends.autograd.extras.module_scope import current_module
 from minitorch_backends.explain import records
 from minitorch_backends.kernels.errors import errors_of
 from minitorch_backends.kernels.registry import Call, kernels, observe

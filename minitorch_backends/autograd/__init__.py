@@ -7,15 +7,15 @@ from . import (
     graph,
     methods,  # noqa: F401  (installs requires_grad, backward, detach ... on Tensor)
 )
-from .anomaly_mode import (
+from .api import backward, grad
+from .extras.anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from .api import backward, grad
+from .extras.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .function import Function
-from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .inference import inference_mode, is_inference
 from .modes import (
     enable_grad,

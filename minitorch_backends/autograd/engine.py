@@ -13,12 +13,12 @@ from ..dispatch import instrumentation
 from ..kernels.threading import get_num_threads
 from ..tensor.tensor import Tensor
 from .accumulation import accumulate, accumulate_leaf, fitted
-from .anomaly_mode import is_anomaly_enabled
 from .extras import parallel
+from .extras.anomaly_mode import is_anomaly_enabled
+from .extras.module_scope import is_followed
 from .hooks import running, watched_leaves
 from .instrumented import propagate_with_care
 from .modes import grad_mode
-from .module_scope import is_followed
 from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
 from .traversal import leading_to, reachable, without_gaps
 

@@ -16,7 +16,7 @@ from ..dispatch import instrumentation
 from ..tensor.dtypes import FLOATING, dtype_of
 from ..tensor.tensor import Tensor, adopt, kind_of, sharing
 from .accumulation import fitted
-from .anomaly_mode import note_call
+from .extras.anomaly_mode import note_call
 from .modes import grad_mode, no_grad
 from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, next_sequence, save, stale
 from .views import FROM_FUNCTION, STALE, View

@@ -7,7 +7,7 @@ from typing import Any
 from ..dispatch import instrumentation
 from ..kernels.locks import lock
 from ..tensor.tensor import Tensor, not_a_tensor
-from .anomaly_mode import site
+from .extras.anomaly_mode import site
 from .modes import Mode, grad_mode
 
 __all__ = ["InferenceCell", "inference_mode", "is_inference", "refuse_inference"]

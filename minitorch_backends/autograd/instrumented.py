@@ -9,8 +9,8 @@ import numpy as np
 
 from ..tensor.tensor import Tensor
 from .accumulation import fitted
-from .anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
-from .module_scope import computing_for
+from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
+from .extras.module_scope import computing_for
 from .nodes import Node, hooks_if_any
 
 __all__ = ["Recorder", "propagate_with_care"]

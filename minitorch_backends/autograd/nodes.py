@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor.tensor import Tensor, adopt
-from .anomaly_mode import told_of_writes
+from .extras.anomaly_mode import told_of_writes
 
 __all__ = [
     "DEAD_END",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ..autograd.anomaly_mode import note_call
+from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
 from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save, save_operand

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import nodes
-from ..autograd.anomaly_mode import site
+from ..autograd.extras.anomaly_mode import site
 from ..autograd.hooks import move_retained
 from ..autograd.inference import InferenceCell, refuse_inference
 from ..autograd.modes import grad_mode

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from ..autograd.extras.module_scope import current_module, follow_modules
 from ..autograd.modes import is_in_backward
-from ..autograd.module_scope import current_module, follow_modules
 from ..kernels.errors import errors_of
 from ..kernels.registry import Call, kernels, observe
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import no_grad
-from ..autograd.module_scope import current_module
 from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from .. import backends
-from ..autograd.module_scope import ModuleScopes
+from ..autograd.extras.module_scope import ModuleScopes
 from ..explain.sensitivity import PRECISION_FLAGS
 from ..flags.scopes import Scope
 from ..flags.state import UNSET

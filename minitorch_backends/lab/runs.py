@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 
 from .. import backends
+from ..autograd.extras.module_scope import follow_modules
 from ..autograd.modes import is_grad_enabled
-from ..autograd.module_scope import follow_modules
 from ..explain.records import Log, record_of
 from ..kernels import threading as kernel_threads
 from ..kernels.first_use import load

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
+from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
-from ..autograd.module_scope import current_module
 from ..explain.records import record, recording
 from ..explain.sensitivity import acted_on, alone, layers_of
 from ..kernels.formats import RangeCounts, count_range

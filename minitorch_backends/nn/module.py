@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from ..autograd import module_scope
+from ..autograd.extras import module_scope
 from ..autograd.hooks import RemovableHandle
 from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..ops.creation import zeros, zeros_like

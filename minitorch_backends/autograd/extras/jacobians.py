@@ -74,7 +74,7 @@ class Jacobians:
 
     def pushed(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
         """For each output its tangent, from the tangent `direction` of the input at `index`."""
-        from ..forward_ad import dual_level, make_dual, unpack_dual
+        from .forward_ad import dual_level, make_dual, unpack_dual
 
         moved = self.inputs[index]
         with dual_level():

@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ... import backends
+from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
-from ...autograd.module_scope import as_module
 from ...flags import current, snapshot
 from ...linalg import LinAlgError
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)

@@ -15,7 +15,7 @@ from typing import Any
 from torch.autograd import _get_sequence_nr as next_node_number
 from torch.nn.modules import module as torch_module
 
-from ...autograd import module_scope
+from ...autograd.extras import module_scope
 
 __all__ = ["Timeline", "follow_torch_modules", "next_node_number"]
 

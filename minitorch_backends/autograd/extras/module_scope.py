@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from ..flags.scopes import Scope
-from ..kernels.locks import lock
-from .nodes import Node, next_sequence
+from ...flags.scopes import Scope
+from ...kernels.locks import lock
+from ..nodes import Node, next_sequence
 
 __all__ = [
     "ModuleScopes", "as_module", "computing_for", "current_module", "entered", "follow_modules", "following",

@@ -1,0 +1,142 @@
+"""Diagnosis: where the operations of a graph were called, which line wrote in place, and which gradient became NaN.
+
+The setting is process-wide. While it is on, every op takes its general path and keeps the stack of its call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ... import kernels
+from ...dispatch import instrumentation
+from ...flags.scopes import Scope
+from ...kernels.locks import lock
+
+__all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
+
+_OURS = (str(Path(__file__).absolute().parents[2]), *map(os.path.abspath, kernels.__path__))
+"""The folders of this package."""
+
+_lock = lock()
+
+
+class _Diagnosis(NamedTuple):
+    enabled: bool
+    check_nan: bool
+
+
+_current = _Diagnosis(False, True)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether `set_detect_anomaly` is on, for all threads."""
+    return _current.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether backward passes raise for NaN while it is on."""
+    return _current.check_nan
+
+
+def _put(wanted: _Diagnosis) -> None:
+    global _current
+    with _lock:
+        instrumentation.observe_calls(wanted.enabled - _current.enabled)
+        _current = wanted
+
+
+class set_detect_anomaly(Scope):
+    """Turns diagnosis on or off for all threads, at once or while a block or a function runs.
+
+    While it is on, an error in a backward pass comes with a warning that shows the forward call it stems from, the
+    error for a saved tensor that was modified in place names the line that wrote, errors about inference tensors name
+    the line that made them, and NaN in a gradient is an error, unless `check_nan` is False. Everything is slower then.
+
+    Raises TypeError for anything but True and False.
+    """
+
+    __slots__ = ("_before", "wanted")
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        for name, value in (("mode", mode), ("check_nan", check_nan)):
+            if value is not True and value is not False:
+                raise TypeError(f"{type(self).__name__}: {name} takes exactly True or False, and got {value!r}")
+        self.wanted, self._before = _Diagnosis(mode, check_nan), [_current]
+        _put(self.wanted)
+
+    def __call__(self, function: Any) -> Any:
+        _put(self._before[0])
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        self._before.append(_current if self._before[1:] else self._before[0])
+        _put(self.wanted)
+
+    def __exit__(self, *exception: object) -> None:
+        _put(self._before.pop())
+
+
+class detect_anomaly(set_detect_anomaly):
+    """`set_detect_anomaly(True)` as a context, with a warning that it slows everything down."""
+
+    __slots__ = ()
+
+    def __init__(self, check_nan: bool = True) -> None:
+        warnings.warn("anomaly detection is for debugging only: it slows down every operation", stacklevel=2)
+        before = _current
+        super().__init__(True, check_nan)
+        _put(before)
+
+
+def stack() -> traceback.StackSummary:
+    """The frames of the caller that lie outside of this package, outermost first; text is read when it is printed."""
+    frames = [(frame, line) for frame, line in traceback.walk_stack(sys._getframe(1)) if _is_outside(frame)]
+    return traceback.StackSummary.extract(reversed(frames), lookup_lines=False)
+
+
+def _is_outside(frame: Any) -> bool:
+    path = os.path.abspath(frame.f_code.co_filename)
+    return not any(path.startswith(folder + os.sep) for folder in _OURS)
+
+
+def site() -> str | None:
+    """The innermost line outside of this package, `file:line in function: code`, while diagnosis is on."""
+    if not _current.enabled:
+        return None
+    frames = stack()
+    if not frames:
+        return None
+    last = frames[-1]
+    return f"{last.filename}:{last.lineno} in {last.name}: {last.line}"
+
+
+def note_call(node: Any) -> None:
+    """Keep with a node where its op was called, while diagnosis is on; and count it, while growth is watched."""
+    if _current.enabled:
+        node.trace = stack()
+    if instrumentation.counted is not None:
+        instrumentation.counted(node)
+
+
+def told_of_writes(cell: list[Any], version: int) -> str:
+    """Which line first wrote to memory after `version`, for a message; or how to find out."""
+    lines = [line for count, line in cell[1].sites if count > version] if len(cell) > 1 else []
+    if lines:
+        return f", first written to at {lines[0]}"
+    return "" if _current.enabled else " (set_detect_anomaly(True) would name the line that wrote)"
+
+
+def warn_of_forward(node: Any) -> None:
+    """Show where the op of a node was called, as a warning."""
+    trace = getattr(node, "trace", None)
+    where = (
+        "no forward call was recorded: it was made while anomaly detection was off"
+        if trace is None
+        else "traceback of the forward call that caused the error (most recent call last):\n" + "".join(trace.format())
+    )
+    warnings.warn(f"error detected in {node.name()}; {where}", stacklevel=2)

@@ -1,0 +1,287 @@
+"""Checks of gradients against central differences: `gradcheck` for first derivatives, `gradgradcheck` for second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import argument_errors
+from ...tensor.tensor import Tensor, adopt
+from ..api import grad
+from .jacobians import Jacobians, as_sequence, element, from_coordinates, needs_grad, size_of, unit
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that disagrees with finite differences, or that breaks a rule that gradients obey."""
+
+
+@argument_errors
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Compare the gradients of `func(*inputs)` with central differences; True, or a `GradcheckError` with the numbers.
+
+    Arguments:
+        func: takes the inputs; gives a tensor or a tuple of tensors. It is called again for each element of the inputs,
+            whose memory is changed and put back meanwhile.
+        inputs: a tensor or a sequence. Those that require gradients are checked, and should be float64 or complex128.
+        eps: the step of the differences.
+        atol, rtol: the tolerance, |analytical - numerical| <= atol + rtol * |numerical|.
+        raise_exception: False returns False in place of a GradcheckError; other errors are raised all the same.
+        nondet_tol: how much two backward passes over the same graph may differ.
+        check_undefined_grad: also check that an output without a gradient counts as one whose gradient is zero.
+        check_grad_dtypes: also check that gradients have the dtypes of their inputs.
+        fast_mode: compare one random projection of each Jacobian, not every element: two calls for each input.
+        check_batched_grad: also check that a batch of gradients gives what its elements give.
+        check_forward_ad, check_backward_ad: which of the modes of differentiation to check.
+        masked: no effect; it is about sparse tensors, of which there are none here.
+
+    Raises ValueError when no input requires gradients, RuntimeError for an input whose elements share memory,
+    AssertionError when nothing is left to check, NotImplementedError for `check_batched_forward_grad`.
+    """
+    _refuse_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
+    check = _Check(Jacobians(func, as_sequence(inputs), eps), atol, rtol)
+    modes = [mode for mode, wanted in (("backward", check_backward_ad), ("forward mode", check_forward_ad)) if wanted]
+    try:
+        if not check.point.differentiable:
+            check.constant()
+            return True
+        for mode in modes:
+            check.projections(mode) if fast_mode else check.elements(mode)
+        if check_backward_ad:
+            check.laws(nondet_tol, check_undefined_grad, check_grad_dtypes)
+        if check_batched_grad:
+            check.batches()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+@argument_errors
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """`gradcheck` of the gradients of `func`, with respect to its inputs and to the gradients of its outputs.
+
+    `grad_outputs` are the gradients of the outputs that require them; by default numbers in (-1, 1), the same in every
+    call, which `gen_non_contig_grad_outputs` lays out in memory with gaps. See `gradcheck` for the rest and the errors.
+    """
+    inputs = as_sequence(inputs)
+    if grad_outputs is None:
+        grad_outputs = _random_gradients(func(*inputs), gen_non_contig_grad_outputs)
+    grad_outputs = as_sequence(grad_outputs)
+    wanted = [index for index, value in enumerate(inputs) if needs_grad(value)]
+
+    def gradients(*arguments: Any) -> tuple[Tensor, ...]:
+        arguments, weights = arguments[: len(inputs)], arguments[len(inputs) :]
+        outputs = [output for output in as_sequence(func(*arguments)) if needs_grad(output)]
+        found = grad(outputs, [arguments[index] for index in wanted], weights, create_graph=True, allow_unused=True)
+        return tuple(each for each in found if each is not None)
+
+    return gradcheck(
+        gradients,
+        (*inputs, *grad_outputs),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+class _Check:
+    """Compares the Jacobians of a function at a point, within tolerances."""
+
+    def __init__(self, point: Jacobians, atol: float, rtol: float) -> None:
+        self.point, self.atol, self.rtol = point, atol, rtol
+
+    def constant(self) -> None:
+        """Check that outputs which need no gradients do not change."""
+        for index in self.point.wanted:
+            for which, jacobian in enumerate(self.point.numerical(index)):
+                if not np.all(jacobian == 0):
+                    raise GradcheckError(
+                        f"output {which} does not require grad, but its numerical gradient for input {index} is up to "
+                        f"{np.abs(jacobian).max():.6g}, expected to be zero; was it detached, or made under no_grad?"
+                    )
+
+    def elements(self, mode: str) -> None:
+        """Compare every element of the Jacobians by backward or by forward mode with that by differences."""
+        point = self.point
+        by_gradients = point.backward() if mode == "backward" else {}
+        for index in point.wanted:
+            found = by_gradients[index] if mode == "backward" else point.forward(index)
+            for which, (analytical, numerical) in enumerate(zip(found, point.numerical(index), strict=True)):
+                self._expect_close(mode, analytical, numerical, which, index)
+
+    def projections(self, mode: str) -> None:
+        """Compare v J u for random positive unit vectors u and v; a mismatch is reported by the full comparison."""
+        point, random = self.point, np.random.default_rng(0)
+        ends = [unit(random, height) for height in point.heights]
+        pulled = [point.pulled_coordinates([output], [v]) for output, v in zip(point.outputs, ends, strict=True)]
+        for place, index in enumerate(point.wanted):
+            u = unit(random, point.widths[index])
+            pushed = point.pushed(index, u) if mode == "forward mode" else []
+            for which, (v, difference) in enumerate(zip(ends, point.difference(index, u), strict=True)):
+                analytical = v @ pushed[which] if pushed else pulled[which][place] @ u
+                if not np.isclose(analytical, v @ difference, self.rtol, self.atol * u.sum() * v.sum()):
+                    self.elements(mode)
+                    raise GradcheckError(
+                        f"a random projection of the Jacobian of output {which} by input {index} is {analytical:.9g} "
+                        f"by {mode} and {v @ difference:.9g} by differences, though all elements agree; raise atol"
+                    )
+
+    def _expect_close(self, mode: str, analytical: np.ndarray, numerical: np.ndarray, which: int, index: int) -> None:
+        close = np.isclose(analytical, numerical, self.rtol, self.atol)
+        if close.all():
+            return
+        error = np.where(close, -1.0, np.nan_to_num(np.abs(analytical - numerical), nan=np.inf))
+        row, column = np.unravel_index(error.argmax(), error.shape)
+        output, input = self.point.outputs[which]._array, self.point.inputs[index]._array
+        raise GradcheckError(
+            f"Jacobian mismatch for output {which} {list(output.shape)} with respect to input {index} "
+            f"{list(input.shape)}: {np.count_nonzero(~close)} of {close.size} derivatives disagree, above all that of "
+            f"{element(output, row)} by {element(input, column)}: {analytical[row, column]:.9g} by {mode}, "
+            f"{numerical[row, column]:.9g} by differences, where atol={self.atol:g}, rtol={self.rtol:g} allow "
+            f"{self.atol + self.rtol * abs(numerical[row, column]):.3g}\n"
+            f"numerical (a row for each coordinate of the output):\n{numerical}\nanalytical:\n{analytical}"
+        )
+
+    def batches(self) -> None:
+        """Check that gradients of a batch, in one call, are those of its elements."""
+        point, random = self.point, np.random.default_rng(0)
+        targets = [point.inputs[index] for index in point.wanted]
+        for which, (output, height) in enumerate(zip(point.outputs, point.heights, strict=True)):
+            rows = [from_coordinates(unit(random, height), output._array) for _ in range(2)]
+            batch = adopt(np.stack(rows))
+            together = grad(output, targets, batch, retain_graph=True, allow_unused=True, is_grads_batched=True)
+            for position, row in enumerate(rows):
+                alone = grad(output, targets, adopt(row), retain_graph=True, allow_unused=True)
+                for index, one, other in zip(point.wanted, together, alone, strict=True):
+                    if one is not None and not np.allclose(one._array[position], other._array, self.rtol, self.atol):
+                        raise GradcheckError(
+                            f"while testing batched gradients: the gradient of input {index} for output {which} alone "
+                            f"is {np.abs(one._array[position] - other._array).max():.6g} off that in a batch of two"
+                        )
+
+    def laws(self, nondet_tol: float, check_undefined_grad: bool, check_grad_dtypes: bool) -> None:
+        """Check that backward is repeatable, zero at zero, and treats an absent gradient as zero."""
+        point = self.point
+        ones, zeros = [np.ones(height) for height in point.heights], [np.zeros(height) for height in point.heights]
+        first = point.pulled(point.outputs, ones)
+        if check_grad_dtypes:
+            self._expect_dtypes(first)
+        self._expect_repeatable(first, point.pulled(point.outputs, ones), nondet_tol)
+        self._expect_zero(point.pulled(point.outputs, zeros))
+        if check_undefined_grad and len(point.outputs) > 1:
+            self._expect_absent_is_zero(ones, zeros)
+
+    def _expect_dtypes(self, gradients: Sequence[Tensor | None]) -> None:
+        for index, found in zip(self.point.wanted, gradients, strict=True):
+            expected = self.point.inputs[index].dtype
+            if found is not None and found.dtype is not expected:
+                raise GradcheckError(
+                    f"the gradient of input {index} is {found.dtype!r}; expected {expected!r}, as the input"
+                )
+
+    def _expect_repeatable(self, first: list[Tensor | None], again: list[Tensor | None], tolerance: float) -> None:
+        for index, one, other in zip(self.point.wanted, first, again, strict=True):
+            if one is not None and other is not None and not _within(one._array, other._array, tolerance):
+                raise GradcheckError(
+                    f"Backward is not reentrant: two passes with the same gradients give input {index} gradients that "
+                    f"differ by {np.abs(one._array - other._array).max():.6g}, and nondet_tol is {tolerance:g}"
+                )
+
+    def _expect_zero(self, gradients: list[Tensor | None]) -> None:
+        for index, found in zip(self.point.wanted, gradients, strict=True):
+            if found is not None and not np.all(found._array == 0):
+                raise GradcheckError(
+                    f"backward not multiplied by grad_output: zero gradients of the outputs give input {index} "
+                    f"gradients of up to {np.abs(found._array).max():.6g}"
+                )
+
+    def _expect_absent_is_zero(self, ones: list[np.ndarray], zeros: list[np.ndarray]) -> None:
+        for which, output in enumerate(self.point.outputs):
+            alone = self.point.pulled_coordinates([output], [ones[which]])
+            among = self.point.pulled_coordinates(
+                self.point.outputs, [*zeros[:which], ones[which], *zeros[which + 1 :]]
+            )
+            for index, one, other in zip(self.point.wanted, alone, among, strict=True):
+                if not np.allclose(one, other, self.rtol, self.atol):
+                    raise GradcheckError(
+                        "Expected backward function to handle undefined output grads: with one for output "
+                        f"{which} only, the gradient of input {index} is {np.abs(one - other).max():.6g} off what "
+                        "zeros for the others give"
+                    )
+
+
+def _refuse_options(backward: bool, forward: bool, batched: bool, batched_forward: bool) -> None:
+    if not (forward or backward):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if batched and not backward:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if batched_forward and not forward:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    if batched_forward:
+        raise NotImplementedError("there is no batched forward mode to check; leave out check_batched_forward_grad")
+
+
+def _random_gradients(outputs: Any, gaps: bool) -> list[Tensor]:
+    random = np.random.default_rng(0)
+    made = []
+    for output in as_sequence(outputs):
+        if needs_grad(output):
+            array = from_coordinates(random.uniform(-1, 1, size_of(output)), output._array)
+            if gaps and array.ndim:
+                array = np.repeat(array, 2, -1)[..., ::2]
+            made.append(adopt(array).requires_grad_())
+    return made
+
+
+def _within(first: np.ndarray, second: np.ndarray, tolerance: float) -> bool:
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    return bool(np.all(same | (np.abs(first - second) <= tolerance)))
