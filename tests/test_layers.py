@@ -179,7 +179,7 @@ def test_any_scope_serves(images: Any) -> None:
 def test_scopes_of_modules_refuse(net: Net) -> None:
     with pytest.raises(TypeError, match=r"expects a scope, .* and got 'tf32'"):
         nn.utils.run_under(net, "tf32")
-    with pytest.raises(ValueError, match=r"no module of this Net has a name like 'heat'; did you mean 'head'\?"):
+    with pytest.raises(ValueError, match=r"run_under\(\): no module has a name like 'heat'; did you mean 'head'\?"):
         nn.utils.run_under(net, mt.no_grad(), "body", "heat")
     assert net.body._hooks is None, "a bad name changes nothing"
 
