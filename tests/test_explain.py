@@ -180,8 +180,9 @@ def test_why_takes_the_names_of_records() -> None:
         mt.linalg.inv(a + mt.eye(3))
     assert explain.why(log[0].kernel, a).kernel == "inv"
     assert "None" not in str(explain.why("rfft", mt.ones(6)))
+    assert explain.why("attention", a, a, a).kernel == "attention"
     with pytest.raises(ValueError, match="did you mean 'scaled_dot_product_attention'"):
-        explain.why("attention", a, a, a)
+        explain.why("dot_product_attention", a, a, a)
 
 
 def test_linear_algebra_says_where_a_lower_precision_does_not_act() -> None:

@@ -117,7 +117,7 @@ def test_errors_of_calls_are_those_to_the_definition(net: Net, images: Any) -> N
             net(images)
             nn.Linear(8, 300)(mt.randn(300, 8))
         x.to(mt.complex64) @ x.to(mt.complex64).mT
-        mt.addmm(x.half(), x.half(), x[:, :8].half().mT @ x.half())
+        mt.addmm(x.half(), x.half(), x[:, :8].half().mT @ x.half(), alpha=2)
         with backends.cuda.matmul.flags(allow_fp16_accumulation=True):
             x.half() @ x.half().mT
         x.double() @ x.double().mT
