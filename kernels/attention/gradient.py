@@ -184,7 +184,7 @@ def attention_gradient(
         )  # fmt: skip
         call.run(pool, threads, call.tasks, call.layout, places)
         if call.plan.finds_magnitudes:
-            _check(call, limits)
+            _refuse_uncertain(call, limits, (q, k, g), grads, abs(scale))
     finally:
         return_workspace(memory)
     dq, dk, dv = (each.astype(q.dtype, copy=False) for each in grads)
@@ -198,11 +198,26 @@ def _means(out: np.ndarray, g: np.ndarray, working: np.dtype) -> np.ndarray:
     return (out.astype(working) * g.astype(working)).sum(-1)
 
 
-def _check(call: _Call, limits: np.ndarray) -> None:
-    """Refuse magnitudes that were found in operands, or in slopes, that tiles do not take."""
-    shape = call.layout.shape
-    k, v, q, g, slopes = (_found(limits, index) for index in range(5))
-    check(
-        call.plan, (shape.depth, q, k), (shape.depth, g, v), (shape.rows, WEIGHTS, g), (shape.rows, slopes, q),
-        (shape.columns, slopes, k),
-    )  # fmt: skip
+def _refuse_uncertain(
+    call: _Call, limits: np.ndarray, arrays: tuple[np.ndarray, ...], grads: list[np.ndarray], scale: float
+) -> None:
+    """Refuse values that overflow, or of which too much may be flushed: of a score more than the rounding of its weight
+    hides, of a gradient more than its own does.
+
+    What a product of g and v loses changes slopes by as much times their weights, whose sum is 1 over the keys of a
+    query and at most the number of queries over those of a key. Rows of zeros of g have a dq of zeros.
+    """
+    from ..gemm import ranges
+
+    certain_from = functools.partial(ranges.certain_from, call.plan.precision)
+    (q, k, g), shape = arrays, call.layout.shape
+    queries = shape.heads * shape.length
+    of_k, of_v, of_q, of_g, of_slopes = (_found(limits, index) for index in range(5))
+    if certain_from(shape.depth, of_q, of_k) * scale > 1:
+        check(call.plan, (shape.depth, of_q, of_k))
+    lost = certain_from(shape.depth, of_g, of_v) * scale
+    of_keys, of_queries = (lost * float(np.abs(each).max()) if lost else 0.0 for each in (k, q))
+    dq, dk, dv = grads
+    ranges.refuse_uncertain(max(certain_from(shape.seen, of_slopes, of_k), of_keys), dq, g)
+    ranges.refuse_uncertain(max(certain_from(queries, of_slopes, of_q), of_queries * queries), dk)
+    ranges.refuse_uncertain(certain_from(queries, WEIGHTS, of_g), dv)

@@ -1,5 +1,6 @@
 """Attention: every kernel at every precision against float64, gradients, hostile values, threads."""
 
+import contextlib
 import itertools
 import math
 
@@ -324,6 +325,28 @@ def test_every_nan_reaches_the_gradients(name):
             pytest.skip(str(refused))
     for each in gradients[1:]:
         assert np.isnan(each).all()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "bf16x3"])
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_a_tiny_number_does_not_send_gradients_elsewhere(place, precision):
+    """Nor do small weights. Gradients of tiny numbers alone are refused, or right."""
+    arrays = [*operands(1, 2, 1, 40, 40, 16), operands(1, 2, 1, 40, 40, 16)[2].repeat(2, 1)]
+    arrays[0] *= 8
+    arrays[place][0, 0, 1, 2] = 1e-40
+    found = run("flash", arrays[:3])
+    exact = attention_gradient.reference(*arrays[:3], *found, arrays[3], scale=0.25)
+    again = attention_gradient["flash"](*arrays[:3], *found, arrays[3], scale=0.25, precision=precision)
+    bound = {"bf16": 0.2, "bf16x3": 1e-3}[precision]
+    for other, right in zip(again, exact, strict=True):
+        assert np.abs(other - right).max() <= bound * np.abs(right).max()
+    arrays[place][...] = np.float32(1e-36) * np.sign(arrays[place])
+    with contextlib.suppress(Refused):
+        found = run("flash", arrays[:3])
+        exact = attention_gradient.reference(*arrays[:3], *found, arrays[3], scale=0.25)
+        again = attention_gradient["flash"](*arrays[:3], *found, arrays[3], scale=0.25, precision=precision)
+        for other, right in zip(again, exact, strict=True):
+            assert np.abs(other - right).max() <= bound * np.abs(right).max()
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, NAN_WITH_BITS, 1e38, 1e-40])
