@@ -1,4 +1,8 @@
-"""einsum as users call it."""
+"""einsum as users call it, and recorded for gradients.
+
+The gradient of a contraction is a contraction of the result's gradient and the other operands, so that gradients of
+every order are made in the same way.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,26 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.modes import grad_mode
 from ...backends.strategies import Strategy, checked
+from ...dispatch import instrumentation
 from ...dispatch.call_errors import argument_errors
-from ...dispatch.op import composite
+from ...dispatch.op import composite, op
 from ...dispatch.out_argument import written_out
 from ...dispatch.samples import Sample, between, sample
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt, kind_of
+from ..views.shape import expand
+from ..views.slices import diagonal
+from ..views.transpose import permute
 from .equation import equation_of_sublists, parse, resolve
-from .paths import BY_FLAGS, strategy_in_force
+from .paths import BY_FLAGS, order_of, strategy_in_force
 from .plan import Measured, Multiply, Plan
-from .program import contract, plan_for, program_for, run, take_diagonals
+from .program import contraction, plan_for, program_for, run, run_sharing, sharing_keys
 
 __all__ = ["einsum", "einsum_path", "einsum_plan"]
+
+_mode = grad_mode.get
 
 
 def _samples() -> Iterator[Sample]:
@@ -141,6 +152,113 @@ def _read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
     return str(equation), operands
 
 
+# Recording
+
+
+def contract(
+    plan: Plan,
+    tensors: Sequence[Tensor],
+    precision: Any = None,
+    strategy: Strategy = BY_FLAGS,
+    memory_limit: int | None = None,
+    share: bool = False,
+) -> Tensor:
+    """The result as a tensor, recorded if operands need gradients; a view where nothing is computed."""
+    operands = tensors
+    if plan.repeats:
+        pairs = zip(tensors, plan.diagonals, strict=True)
+        operands = [each if diagonals is None else _take_diagonals(each, *diagonals) for each, diagonals in pairs]
+    if plan.axes is not None:
+        unchanged = plan.repeats and plan.axes == tuple(range(len(plan.axes)))
+        return operands[0] if unchanged else permute(operands[0], plan.axes)
+    arrays, dtypes, followed = [], [], False
+    for each in operands:  # one loop takes less time than three comprehensions
+        array = each._array
+        arrays.append(array)
+        dtypes.append(array.dtype)
+        if each._node is not None:
+            followed = True
+    keys = sharing_keys(plan, tensors) if share else None
+    if instrumentation.is_observed() or (followed and _mode().records):
+        needs = tuple(each.requires_grad or instrumentation.duals is not None for each in operands)
+        return recorded_contraction(list(operands), plan, precision, strategy, needs, memory_limit, keys)
+    program = program_for(plan, dtypes, precision)
+    if keys is not None:
+        return adopt(run_sharing(plan, program, keys, arrays, precision, memory_limit))
+    return adopt(run(program, arrays, memory_limit))
+
+
+def _take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
+    """A view in which each label has one dimension."""
+    for first, second in pairs:
+        tensor = diagonal(tensor, 0, first, second)
+    return tensor if axes == tuple(range(len(axes))) else permute(tensor, axes)
+
+
+def _gradients(
+    g: Tensor,
+    operands: list[Tensor],
+    plan: Plan,
+    precision: str | None,
+    strategy: Strategy,
+    needs: tuple[bool, ...] | None,
+    memory_limit: int | None,
+) -> list[Tensor | None]:
+    """The gradients; an explicit path holds for the forward contraction only, and the flags choose theirs."""
+    options = precision, BY_FLAGS if isinstance(strategy, tuple) else strategy, memory_limit
+    wanted = needs or (True,) * len(operands)
+    return [_gradient(g, operands, plan, place, *options) if wanted[place] else None for place in range(len(wanted))]
+
+
+def _gradient(
+    g: Tensor,
+    operands: list[Tensor],
+    plan: Plan,
+    place: int,
+    precision: str | None,
+    strategy: Strategy,
+    memory_limit: int | None,
+) -> Tensor:
+    """The gradient of one operand: g and the other operands, contracted to the labels of this one."""
+    gradient, shape = plan.gradients[place], plan.term_shapes[place]
+    factors = [each.conj() if each.is_complex() else each for index, each in enumerate(operands) if index != place]
+    tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
+    plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
+    value = contract(plan_of_g, tensors, precision, strategy, memory_limit)
+    if value._array.shape != gradient.shape:
+        value = value.reshape(gradient.shape)
+    return value if gradient.shape == shape else expand(value, shape)
+
+
+def _contractions() -> Iterator[Sample]:
+    a, b, c = between(-1, 1, 2, 3), between(-1, 1, 3, 4, seed=1), between(-1, 1, 4, 2, seed=2)
+    for arrays, inputs, output in (
+        ([a, b], ((0, 1), (1, 2)), (0, 2)),
+        ([b.T, a.T], ((2, 1), (1, 0)), (0, 2)),
+        ([a, b, c], ((0, 1), (1, 2), (2, 0)), ()),
+        ([a, between(-1, 1, 1, 4, seed=3)], ((0, 1), (1, 2)), (2, 0)),
+        ([a, between(-1, 1)], ((0, 1), ()), (1,)),
+        ([between(-1, 1, 2, 0), between(-1, 1, 0, 3)], ((0, 1), (1, 2)), (0, 2)),
+    ):
+        yield sample(arrays, plan_for((inputs, output), tuple(each.shape for each in arrays), None))
+
+
+def _contracted(operands: list[np.ndarray], plan: Plan, *_: Any) -> np.ndarray:
+    pairs = [each for pair in zip(operands, map(list, plan.terms), strict=True) for each in pair]
+    return np.asarray(np.einsum(*pairs, list(plan.output)))
+
+
+recorded_contraction = op(
+    operands=_gradients,
+    widen=False,
+    method=False,
+    warns=False,
+    product="matmul",
+    reference=_contracted,
+    samples=_contractions,
+)(contraction)
+
+
 # Plans
 
 
@@ -183,7 +301,7 @@ def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> 
             f"{[list(each.shape) for each in tensors]}; make a plan for these"
         )
     pairs = zip(tensors, plan.diagonals, strict=True)
-    arrays = [(each if taken is None else take_diagonals(each, *taken))._array for each, taken in pairs]
+    arrays = [(each if taken is None else _take_diagonals(each, *taken))._array for each, taken in pairs]
     dtypes = [array.dtype for array in arrays]
     program, circumstances = program_for(plan, dtypes, precision), (precision, current(), *dtypes)
     if circumstances not in plan.warm:

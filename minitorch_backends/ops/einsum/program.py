@@ -1,7 +1,6 @@
-"""Plans run: a flat list of steps over arrays, each product one call of `matmul`'s kernels; and the op that records it.
+"""Programs: plans for operands of known dtypes under the flags in force, as a flat list of functions of two arrays.
 
-The gradient of a contraction is a contraction of the result's gradient and the other operands, so that gradients of
-every order are made in the same way.
+Each product is one call of a kernel of `matmul`, chosen when the program is made.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import itertools
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,25 +18,20 @@ import numpy as np
 from ...autograd.modes import grad_mode
 from ...autograd.versions import writes
 from ...backends.strategies import Strategy
-from ...dispatch import instrumentation
-from ...dispatch.op import Arrays, op
-from ...dispatch.samples import Sample, between, sample
+from ...dispatch.op import Arrays
 from ...flags import State, current, per_state
 from ...kernels.gemm.workspace import offered
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
 from ...kernels.sums import sum as sum_over
 from ...tensor.dtypes import BOOL, dtype_of, promote_types
-from ...tensor.tensor import Tensor, adopt
+from ...tensor.tensor import Tensor
 from ..matmul.dispatch import prepared_product, product
-from ..views.shape import expand
-from ..views.slices import diagonal
-from ..views.transpose import permute
 from .equation import Labels, parse, resolve
-from .paths import BY_FLAGS, order_of
+from .paths import BY_FLAGS
 from .plan import Multiply, Plan, Preparation, Reader, Step
 
-__all__ = ["KEPT", "contract", "contraction", "plan_for", "program_for", "run", "take_diagonals"]
+__all__ = ["KEPT", "contraction", "plan_for", "program_for", "run", "run_sharing", "sharing_keys"]
 
 Shape = tuple[int, ...]
 _mode = grad_mode.get
@@ -264,12 +258,12 @@ class Sharing:
 _numbers = itertools.count()
 
 
-def _keys(plan: Plan, tensors: Sequence[Tensor]) -> tuple[tuple, ...]:
+def sharing_keys(plan: Plan, tensors: Sequence[Tensor]) -> tuple[tuple, ...]:
     """For each operand its tensor, how often this was written to, and the diagonals that are taken."""
     return tuple(zip(map(weakref.ref, tensors), map(writes, tensors), plan.diagonals, strict=True))
 
 
-def _run_sharing(
+def run_sharing(
     plan: Plan, program: Program, keys: tuple, arrays: Sequence[np.ndarray], precision: Any, memory_limit: int | None
 ) -> np.ndarray:
     """`run` that makes once what the operands share and, under `no_grad`, keeps the intermediates for the next call."""
@@ -285,121 +279,10 @@ def _run_sharing(
     return out
 
 
-# Tensors
-
-
-def contract(
-    plan: Plan,
-    tensors: Sequence[Tensor],
-    precision: Any = None,
-    strategy: Strategy = BY_FLAGS,
-    memory_limit: int | None = None,
-    share: bool = False,
-) -> Tensor:
-    """The result as a tensor, recorded if operands need gradients; a view where nothing is computed."""
-    operands = tensors
-    if plan.repeats:
-        pairs = zip(tensors, plan.diagonals, strict=True)
-        operands = [each if diagonals is None else take_diagonals(each, *diagonals) for each, diagonals in pairs]
-    if plan.axes is not None:
-        unchanged = plan.repeats and plan.axes == tuple(range(len(plan.axes)))
-        return operands[0] if unchanged else permute(operands[0], plan.axes)
-    arrays, dtypes, followed = [], [], False
-    for each in operands:  # one loop takes less time than three comprehensions
-        array = each._array
-        arrays.append(array)
-        dtypes.append(array.dtype)
-        if each._node is not None:
-            followed = True
-    keys = _keys(plan, tensors) if share else None
-    if instrumentation.is_observed() or (followed and _mode().records):
-        needs = tuple(each.requires_grad or instrumentation.duals is not None for each in operands)
-        return contraction(list(operands), plan, precision, strategy, needs, memory_limit, keys)
-    program = program_for(plan, dtypes, precision)
-    if keys is not None:
-        return adopt(_run_sharing(plan, program, keys, arrays, precision, memory_limit))
-    return adopt(run(program, arrays, memory_limit))
-
-
-def take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
-    """A view in which each label has one dimension."""
-    for first, second in pairs:
-        tensor = diagonal(tensor, 0, first, second)
-    return tensor if axes == tuple(range(len(axes))) else permute(tensor, axes)
-
-
-def _gradients(
-    g: Tensor,
-    operands: list[Tensor],
-    plan: Plan,
-    precision: str | None,
-    strategy: Strategy,
-    needs: tuple[bool, ...] | None,
-    memory_limit: int | None,
-) -> list[Tensor | None]:
-    """The gradients; an explicit path holds for the forward contraction only, and the flags choose theirs."""
-    options = precision, BY_FLAGS if isinstance(strategy, tuple) else strategy, memory_limit
-    wanted = needs or (True,) * len(operands)
-    return [_gradient(g, operands, plan, place, *options) if wanted[place] else None for place in range(len(wanted))]
-
-
-def _gradient(
-    g: Tensor,
-    operands: list[Tensor],
-    plan: Plan,
-    place: int,
-    precision: str | None,
-    strategy: Strategy,
-    memory_limit: int | None,
-) -> Tensor:
-    """The gradient of one operand: g and the other operands, contracted to the labels of this one."""
-    gradient, shape = plan.gradients[place], plan.term_shapes[place]
-    factors = [each.conj() if each.is_complex() else each for index, each in enumerate(operands) if index != place]
-    tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
-    plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
-    value = contract(plan_of_g, tensors, precision, strategy, memory_limit)
-    if value._array.shape != gradient.shape:
-        value = value.reshape(gradient.shape)
-    return value if gradient.shape == shape else expand(value, shape)
-
-
-def _samples() -> Iterator[Sample]:
-    a, b, c = between(-1, 1, 2, 3), between(-1, 1, 3, 4, seed=1), between(-1, 1, 4, 2, seed=2)
-    for arrays, inputs, output in (
-        ([a, b], ((0, 1), (1, 2)), (0, 2)),
-        ([b.T, a.T], ((2, 1), (1, 0)), (0, 2)),
-        ([a, b, c], ((0, 1), (1, 2), (2, 0)), ()),
-        ([a, between(-1, 1, 1, 4, seed=3)], ((0, 1), (1, 2)), (2, 0)),
-        ([a, between(-1, 1)], ((0, 1), ()), (1,)),
-        ([between(-1, 1, 2, 0), between(-1, 1, 0, 3)], ((0, 1), (1, 2)), (0, 2)),
-    ):
-        yield sample(arrays, plan_for((inputs, output), tuple(each.shape for each in arrays), None))
-
-
-def _reference(operands: list[np.ndarray], plan: Plan, *_: Any) -> np.ndarray:
-    pairs = [each for pair in zip(operands, map(list, plan.terms), strict=True) for each in pair]
-    return np.asarray(np.einsum(*pairs, list(plan.output)))
-
-
-@op(
-    operands=_gradients,
-    widen=False,
-    method=False,
-    warns=False,
-    product="matmul",
-    reference=_reference,
-    samples=_samples,
-)
 def contraction(
-    operands: Arrays,
-    plan,
-    precision=None,
-    strategy=BY_FLAGS,
-    needs=None,
-    memory_limit=None,
-    keys=None,
+    operands: Arrays, plan, precision=None, strategy=BY_FLAGS, needs=None, memory_limit=None, keys=None
 ) -> np.ndarray:
-    """The sum of the products of operands that have each label once, as `run` computes it.
+    """The forward of the op: the sum of the products of operands that have each label once.
 
     Arguments:
         strategy, memory_limit: those of the call, which act in the gradients too.
