@@ -129,6 +129,7 @@ def test_limits_end_a_step() -> None:
     [
         (lambda p: LBFGS([p], line_search_fn="x"), ValueError, "invalid line_search_fn: 'x'; expected 'strong_wolfe'"),
         (lambda p: LBFGS([p], history_size=0), ValueError, "invalid history_size: 0"),
+        (lambda p: LBFGS([p], max_iter=float("inf")), ValueError, "invalid max_iter: inf; expected a finite number"),
         (lambda p: LBFGS([{"params": [p]}, {"params": [mt.ones(1)]}]), ValueError, "one group"),
         (lambda p: LBFGS([p]).step(), TypeError, "needs a closure"),
         (lambda p: LBFGS([mt.arange(3)]).step(lambda: 0), RuntimeError, "floating and complex parameters"),

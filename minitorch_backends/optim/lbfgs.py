@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -59,6 +60,8 @@ class LBFGS(Optimizer):
         super()._check(group)
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise ValueError(f"invalid line_search_fn: {group['line_search_fn']!r}; expected 'strong_wolfe' or None")
+        if not -math.inf < group["max_iter"] < math.inf:
+            raise ValueError(f"invalid max_iter: {group['max_iter']}; expected a finite number")
         if group["history_size"] < 1:
             raise ValueError(f"invalid history_size: {group['history_size']}; expected at least 1")
 
@@ -146,7 +149,7 @@ class _Run:
 def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
     """The iterations of a step, from where the gradient is known."""
     least = group["tolerance_change"]
-    for left in reversed(range(group["max_iter"])):
+    for left in reversed(range(math.ceil(group["max_iter"]))):
         state["n_iter"] += 1
         direction = _direction(run.gradient, group, state)
         slope, value = float(run.gradient @ direction), run.value
