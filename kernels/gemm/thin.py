@@ -114,8 +114,9 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"leaves {values * few:,} products to BLAS; it is faster from {least:,}"
         if not exact and values < _LEAST_VALUES:
             return f"leaves a matrix of {values:,} values to others; it is faster from {_LEAST_VALUES:,}"
-        if a.dtype.name not in ("float32", "float64", "float16", "bfloat16"):
-            return f"has no loops for {a.dtype.name}"
+        named = a.dtype.name in ("float32", "float64", "float16", "bfloat16")
+        if not named or computed_by_panels(isa, a.dtype, precision) is None:
+            return f"has no loops for {a.dtype.name} at {precision}"
         if a.dtype.itemsize == 2 and a.dtype == np.float16 and not cpu.converts_half():
             return "float16 is converted by instructions that are not there"
         return None

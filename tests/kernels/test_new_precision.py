@@ -81,6 +81,31 @@ def test_every_kernel_runs_it_with_the_bits_of_its_arithmetic(name: str) -> None
     assert all(np.array_equal(*each) for each in zip(values, wanted, strict=True))
 
 
+OTHERS = {
+    "bf16x4": Precision(
+        "bf16x4", "bf16", 2, ((1, 1), (1, 0), (0, 1), (0, 0)), "operands split in 2 parts, all products"
+    ),
+    "e5m2": Precision("e5m2", "e5m2", 1, ((0, 0),), "operands rounded to e5m2"),
+}
+"""Rows of terms, and of a format, that no compiled loops have."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_without_loops_of_its_own_it_runs_by_blas(name: str) -> None:
+    add(OTHERS[name], before="bf16")
+    bound = matmul.bound[name]
+    try:
+        for call in ("matmul of few rows", "linear", "conv2d", "attention", "lstm"):
+            exact = [each.detach().numpy() for each in CALLS[call]()]
+            with backends.flags(fp32_precision=name):
+                found = [each.detach().numpy() for each in CALLS[call]()]
+            for one, other in zip(found, exact, strict=True):
+                error = np.max(np.abs(one - other)) / np.max(np.abs(other))
+                assert bound / 64 < error < 2 * bound, call
+    finally:
+        del PRECISIONS[name]
+
+
 @pytest.mark.parametrize("implementation", ["blas", "definition"])
 def test_products_keep_its_bound(implementation: str) -> None:
     a, b = normal(33, 64).numpy(), normal(64, 20, seed=1).numpy()
