@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...nn import functional as F
 from ...nn import grad as nn_grad
-from ...ops import stack
 from ...tensor.tensor import Tensor
-from .memory import to_ours, to_torch
+from .memory import to_ours
 from .operands import tensors_in, why_not
 from .recorded import recorded
 from .table import runs
@@ -34,7 +34,9 @@ def _attention(
     needs them apart, and torch keeps one tensor for it."""
     grouped = query.shape[-3] != key.shape[-3]
     found = nn_grad.scaled_dot_product_attention_forward(query, key, value, attn_mask, is_causal, scale, grouped)
-    return found.output, to_torch(stack([found.logsumexp, *found.statistics]))[0]
+    largest, total = found.statistics._array
+    terms = np.stack([largest + np.log(total), largest, total])
+    return found.output, torch.from_numpy(terms)[0]
 
 
 @runs("_scaled_dot_product_flash_attention_for_cpu_backward", converted=False, mixed=True)
