@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -33,15 +34,14 @@ class _Signature:
 
 
 class _Forward:
-    """The `forward` of a kind, written when it is first looked up: for all kinds that would take 2 ms at import."""
+    """The `forward` of a kind, made when it is first looked up: for all kinds that would take 2 ms at import."""
 
     def __init__(self, kind: type[OfFunction]) -> None:
         self.kind = kind
 
     def __get__(self, instance: Any, kind: type) -> Callable[..., Any]:
-        written = _written(self.kind)
-        self.kind.forward = written  # type: ignore[method-assign]
-        return written.__get__(instance, kind)
+        self.kind.forward = forward = _forward(self.kind)  # type: ignore[method-assign]
+        return forward.__get__(instance, kind)
 
 
 class OfFunction(Module):
@@ -104,34 +104,41 @@ def _parameters(kind: Any) -> tuple[list[str], inspect.Signature]:
     return [each.name for each in given[: kind._operands]], inspect.Signature(options)
 
 
-def _written(kind: Any) -> Callable[..., Any]:
-    """`forward` as text, compiled: to collect the options in each call took as long as a small function.
-
-    For LeakyReLU:
-
-    def forward(self, input): return (writing if self.inplace else plain)(input, self.negative_slope)
-    """
+def _forward(kind: Any) -> Callable[..., Any]:
+    """The `forward` of a kind: its function, of the operands and the options, which are attributes of the module."""
     operands, options = _parameters(kind)
-    names: dict[str, Any] = {
-        "__name__": __name__,
-        "plain": kind._function,
-        **{f"_{name}": value for name, value in kind._fixed.items()},
-    }
-    given, called = [*operands], "plain"
-    averaging = "size_average" in options.parameters  # which stands before others, and is the constructor's alone
-    for name, each in options.parameters.items():
-        if name in ("size_average", "reduce"):
-            continue
-        if name == "inplace":
-            names["plain"] = kind._function.__wrapped__
-            names["writing"] = functools.partial(kind._function, inplace=True)
-            called = "(writing if self.inplace else plain)"
-        else:
-            given.append(f"{name}=" * (averaging or each.kind is inspect.Parameter.KEYWORD_ONLY) + f"self.{name}")
-    given += [f"{name}=_{name}" for name in kind._fixed]
-    given += ["training=self.training"] * ("training" in inspect.signature(kind._function).parameters)
-    exec(f"def forward({', '.join(['self', *operands])}): return {called}({', '.join(given)})", names)
-    return names["forward"]
+    function: Any = kind._function
+    by_name = dict(kind._fixed)
+    names = [name for name in options.parameters if name not in ("size_average", "reduce", "inplace")]
+    called = inspect.signature(function).parameters
+    if "training" in called:
+        names.append("training")
+    # "size_average" stands before others, and is the constructor's alone
+    positional = "size_average" not in called and list(called)[len(operands) : len(operands) + len(names)] == names
+    positional = positional and all(called[name].kind is not inspect.Parameter.KEYWORD_ONLY for name in names)
+    read = operator.attrgetter(*names, "__class__") if names else None  # of two or more names it gives a tuple
+    overwrites = "inplace" in options.parameters
+    plain, overwriting, count = function, functools.partial(function, inplace=True), len(operands)
+    if overwrites:
+        plain = function.__wrapped__
+
+    def forward(self: Any, *given: Any, **named: Any) -> Any:
+        if len(given) > count:
+            raise TypeError(f"forward() takes {count + 1} positional arguments but {len(given) + 1} were given")
+        if named or len(given) < count:
+            given = signature.bind(self, *given, **named).args[1:]
+        call = overwriting if overwrites and self.inplace else plain
+        if read is None:
+            return call(*given, **by_name)
+        values = read(self)[:-1]
+        if positional:
+            return call(*given, *values, **by_name)
+        return call(*given, **dict(zip(names, values, strict=True)), **by_name)
+
+    parameter = inspect.Parameter
+    signature = inspect.Signature([parameter(name, parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *operands)])
+    forward.__signature__ = signature  # type: ignore[attr-defined]
+    return forward
 
 
 # Activations
