@@ -110,6 +110,12 @@ def product(n, seed):
     return mt.randn(n, n) @ mt.randn(n, n)
 
 number = 3
+
+def model():
+    mt.manual_seed(0)
+    return mt.nn.Sequential(mt.nn.Linear(4, 8), mt.nn.ReLU(), mt.nn.Linear(8, 3))
+
+inputs = mt.ones(2, 4)
 """
 
 
@@ -151,6 +157,18 @@ def test_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (tmp_path / "page.html").exists()
 
 
+def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy, arrays = tmp_path / "policy.json", tmp_path / "inputs.npz"
+    options = ["--metric", "logits", "--precisions", "bf16", "--no-gradients", "--json", "--policy", str(policy)]
+    assert cli.main(["audit", f"{study}:model", *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["module"] for row in found["rows"]] == [None, "0", "2"]
+    assert lab.Policy.from_json(policy.read_text()).rule_of("0") is not None
+    np.savez(arrays, np.ones((2, 4), np.float32))
+    assert cli.main(["audit", f"{study}:model", *options, "--inputs", str(arrays)]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == found["rows"]
+
+
 def test_families_are_compiled_at_each_precision_that_acts_on_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +197,9 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
         (["sweep", "{study}:product", "--flag", "fp32_precision=tf33"], "fp32_precision = 'tf33' is unknown"),
         (["sweep", "{study}:product", "--seeds", "0"], "argument --seeds: must be a positive integer, got '0'"),
         (["compile", "--families", "fft,ftt"], "argument --families: must be some of matmul, .*, got 'ftt'"),
+        (["audit", "{study}:inputs"], "model must be a Module, whose parts have names, got Tensor"),
+        (["audit", "{study}:model", "--precisions", "tf33"], "'tf33' is not a precision"),
+        (["audit", "{study}:model", "--inputs", "none.npz"], "cannot use 'none.npz': No such file"),
         (["compare", "{study}", "{study}"], "must be a run that lab.capture of this version wrote"),
         (["compare", "none", "none"], "cannot use 'none': No such file"),
         (["report", "none"], "store must be a folder that a sweep was given, got 'none'"),

@@ -14,7 +14,7 @@ from .common import Parser, UsageError
 
 __all__ = ["main"]
 
-_COMMANDS = ("env", "compile", "sweep", "compare", "report")
+_COMMANDS = ("env", "compile", "sweep", "audit", "compare", "report")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

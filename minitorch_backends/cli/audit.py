@@ -1,0 +1,67 @@
+"""Measure what lower precisions of each layer do to the answers of a model, as lab.audit does.
+
+  minitorch-backends audit model.py:model --inputs batch.npz --precisions tf32,bf16 --metric logits --budget 0.01
+
+MODEL is a module, or a function without arguments that returns one. Its inputs are what the same file defines as
+`inputs` (a tensor, a tuple of positional ones, a dict of named ones, or a function that returns these), or the arrays
+of an NPZ file: named ones by their names, those named arr_0, arr_1 and so on by position.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .common import UsageError, checked, load_object, write
+
+HELP = "what each layer of a model bears, and a policy"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("target", metavar="FILE:MODEL", help="the model, in evaluation mode")
+    add("--inputs", metavar="NAME|NPZ", default="inputs", help="a name in FILE, or a file of arrays (%(default)s)")
+    add("--precisions", metavar="P,P", default="tf32,bf16", help="those to measure (%(default)s)")
+    add("--metric", choices=("logits", "embedding", "regression"), help="the task, whose units errors have")
+    add("--budget", metavar="X", type=float, help="bound of the metric's first measure, or of the relative error")
+    add("--no-gradients", action="store_true", help="measure forward products alone")
+    add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
+    add("--page", metavar="PATH", help="write a page of HTML")
+
+
+def run(options: argparse.Namespace) -> int:
+    from .. import lab
+    from ..nn import Module
+
+    model = load_object(options.target)
+    if callable(model) and not isinstance(model, Module):
+        model = model()
+    inputs = _inputs(options.inputs, options.target)
+    with checked():
+        found = lab.audit(
+            model, inputs, options.precisions.split(","), options.metric, options.budget,
+            gradients=not options.no_gradients,
+        )  # fmt: skip
+        if options.page:
+            found.report(options.page)
+        if options.policy:
+            with open(options.policy, "w", encoding="utf-8") as file:
+                file.write(found.policy.to_json())
+    write(found.to_json() if options.json else str(found))
+    return 0
+
+
+def _inputs(source: str, target: str) -> Any:
+    import numpy as np
+
+    from ..ops.creation import from_numpy
+
+    if not source.endswith(".npz"):
+        found = load_object(f"{target.rpartition(':')[0]}:{source}")
+        return found() if callable(found) else found
+    with checked(), np.load(source, allow_pickle=False) as arrays:
+        named = {name: from_numpy(arrays[name]) for name in arrays.files}
+    if not named:
+        raise UsageError(f"--inputs must name a file with arrays, got {source!r}, which has none")
+    positions = [f"arr_{place}" for place in range(len(named))]
+    return tuple(named[name] for name in positions) if set(named) == set(positions) else named
