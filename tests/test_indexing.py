@@ -715,6 +715,14 @@ def test_scattering_in_more_than_32_dimensions(reduce, wanted):
     assert found.flatten().tolist() == wanted
 
 
+@pytest.mark.parametrize("name", ["sort", "kthvalue", "topk", "median", "nanmedian", "mode"])
+def test_orders_in_more_than_32_dimensions(name):
+    x = mt.tensor([[3.0, 1], [2, 2], [1, 3]])
+    rest = (2,) if name in ("kthvalue", "topk") else ()
+    one, many = (getattr(mt, name)(each, *rest, dim=0) for each in (x, x.reshape(3, *MANY, 2)))
+    assert [each.reshape(-1).tolist() for each in many] == [each.reshape(-1).tolist() for each in one]
+
+
 def test_products_of_more_dimensions_than_are_indexed():
     many, once = mt.full((1,) * 40, 3.0), mt.zeros((1,) * 40, dtype=mt.int64)
     assert mt.ones((1,) * 40).scatter(0, once, many, reduce="multiply").item() == 3

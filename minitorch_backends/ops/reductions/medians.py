@@ -21,6 +21,7 @@ from ..indexing.sorting import (
     rank_samples,
     ranked,
     sorted_pair,
+    take_along,
 )
 
 __all__ = ["median", "mode", "nanmedian"]
@@ -77,7 +78,7 @@ def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
     """The median of what is not NaN in each row, which is in front once it is sorted."""
     found = sorted_pair(array, axis, False)
     last = np.maximum((~np.isnan(array)).sum(axis, keepdims=True) - 1, 0) // 2
-    return ValuesIndices(*(np.take_along_axis(each, last, axis) for each in found))
+    return ValuesIndices(*(take_along(each, last, axis) for each in found))
 
 
 @op(
@@ -212,4 +213,4 @@ def mode(input: Array, dim=-1, keepdim=False) -> ValuesIndices:
     run = index - np.maximum.accumulate(np.where(begins, index, 0), -1)  # how many equal ones are in front of each
     last = run.argmax(-1)[..., None]
     shape = _reduced_shape(input.shape, axis, keepdim)
-    return ValuesIndices(*(np.take_along_axis(each, last, -1).reshape(shape) for each in (values, places)))
+    return ValuesIndices(*(take_along(each, last, values.ndim - 1).reshape(shape) for each in (values, places)))
