@@ -232,21 +232,22 @@ def audit(
             layer of it can be spared. None: all layers run at the fastest precision.
         margin: the share of the budget that the policy leaves, since other inputs have other errors.
         gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the answers. They
-            are left out for models without parameters and in `no_grad()`.
+            are left out for models without parameters, for modules of torch (inside `interop.torch.emulate`), and in
+            `no_grad()`.
         formats: whose range the operands are compared with, beside bf16, fp16, e5m2 and e4m3.
         progress: whether to show it; None: on a terminal.
 
     Raises ValueError for names that do not exist and for models without such layers, RuntimeError for answers that
     differ from one call to the next.
     """
-    if not isinstance(model, Module):
+    if not hasattr(model, "named_modules"):
         raise TypeError(f"audit(): model must be a Module, whose parts have names, got {type(model).__name__}")
     check_metric("audit", metric)
     known = list(PRECISIONS)
     wanted = {named(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
     fastest_first = sorted(wanted, key=known.index)
     formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
-    trials = Trials(model, inputs, metric, gradients and is_grad_enabled())
+    trials = Trials(model, inputs, metric, gradients and is_grad_enabled() and isinstance(model, Module))
     if not trials.layers or not fastest_first:
         raise ValueError(f"audit(): no precision acts in this {type(model).__name__} for these inputs")
     if not trials.is_repeatable():

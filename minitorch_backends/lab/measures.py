@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.tensor import Tensor
-
 __all__ = ["arrays_of", "as_reals", "distances", "relative_error"]
 
 
@@ -22,7 +20,7 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
     elif isinstance(answer, (tuple, list)):
         parts = list(enumerate(answer))
     else:
-        value = answer.detach().numpy() if isinstance(answer, Tensor) else answer
+        value = answer.detach().numpy() if hasattr(answer, "detach") else answer  # of torch too
         if not isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
         return {name: np.asarray(value)}

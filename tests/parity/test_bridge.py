@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends import lab
 from minitorch_backends.interop.torch import LeftProductWarning, emulate
 from minitorch_backends.interop.torch.memory import to_ours, to_torch
 from minitorch_backends.nn import functional as F
@@ -221,6 +223,19 @@ def test_records_have_the_names_of_torchs_modules() -> None:
         found = mt.explain.sensitivity(model.eval(), x, precisions="bf16")
     assert [each.module for each in found] == ["0.self_attn", "0.linear1", "0.linear2", "1", None]
     assert all(1e-4 < each.local < 1e-2 for each in found)
+
+
+def test_audits_captures_and_policies_take_torchs_modules(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    x = _array(0, (5, 8), torch.float32)
+    with emulate():
+        audit = lab.audit(model, x, "bf16")
+        assert [(row["module"], row["product"]) for row in audit.rows] == [
+            (name, "forward") for name in (None, "0", "2")
+        ]
+        with lab.Policy({"*": "bf16", "2": "ieee"}), lab.capture(tmp_path / "a.run") as log:
+            model(x)
+    assert [(each.module, each.precision) for each in log] == [("0", "bf16"), ("2", "ieee")]
 
 
 def test_gradients_keep_the_precision_of_the_forward_pass_where_flags_ask_for_it() -> None:
