@@ -65,7 +65,7 @@ def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     from .updates import Session
 
     n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
-    with Session(a.dtype, n, n, **options(keywords)) as p:
+    with Session(a.dtype, n, n, **options(keywords), of=a) as p:
         for index, (matrix, out) in enumerate(_each(a, L)):
             _copied(p, matrix, out, _LOWER)
             info.reshape(-1)[index] = blocked_cholesky.cholesky(p, n, address_of(out), out.strides[0])
@@ -138,7 +138,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
 
     named, (m, n) = options(keywords), a.shape[-2:]
     factors = _Factors.of(a, **named)
-    with Session(a.dtype, m, n, **named, alone=(factors.alone(),)) as p:
+    with Session(a.dtype, m, n, **named, alone=(factors.alone(),), of=a) as p:
         for index, arguments in enumerate(factors.each(p, a)):
             factors.info.flat[index] = lu(*arguments, 0, 0, 0)
     return LU(*factors[:3], {"routine": "getrf, blocked"})

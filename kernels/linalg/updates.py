@@ -279,7 +279,8 @@ class Session:
     `alone`: the shapes (m, n, k) of products that tasks do alone.
 
     Raises `Refused` on leaving where the values did not admit the precision on tiles, unless the result is only to be
-    refined: then what is flushed or overflows is found there.
+    refined: then what is flushed or overflows is found there. What is flushed is admitted where it is below a unit
+    in the last place of the largest number of each matrix in `of`, by which errors of its factors are measured.
     """
 
     def __init__(
@@ -291,8 +292,10 @@ class Session:
         rounding: str = "rna",
         to_be_refined: bool = False,
         alone: tuple[tuple[int, int, int], ...] = (),
+        of: np.ndarray | None = None,
     ) -> None:
         state, threads = pool()
+        self._of = of
         self._depth = max(m, n)
         self._plan, tag, leaves, starts, nothing_found, total = _layout(
             dtype, max(m, n, 1), precision, rounding, alone, threads
@@ -314,5 +317,12 @@ class Session:
             greatest, least = int(self.found[:, 0].max()), int(self.found[:, 1].min())
             found = greatest << 32 | least
             sentence = ranges.refusal(self._plan.precision, self._depth, found, found) if greatest else None
-            if sentence is not None:
+            if sentence is not None and not self._hides(found):
                 raise Refused(sentence)
+
+    def _hides(self, found: int) -> bool:
+        """Whether the matrices are so large that what is flushed of products of these magnitudes does not count."""
+        if self._of is None or not self._of.size:
+            return False
+        least = ranges.certain_from(self._plan.precision, self._depth, found, found)
+        return bool(np.abs(self._of).max((-2, -1)).min() >= least)

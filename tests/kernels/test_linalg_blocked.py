@@ -150,6 +150,22 @@ def test_the_precision_of_the_products_shows_in_the_factors(precision: str) -> N
         assert error > 20 * exact
 
 
+@pytest.mark.parametrize("precision", ["bf16", "bf16x3"])
+@pytest.mark.parametrize("scale", [1.0, 1e-36])
+def test_tiny_numbers_do_not_send_factorisations_elsewhere(scale: float, precision: str) -> None:
+    """Unless the matrix is as tiny itself; then it is refused, or factored as well as others."""
+    a = definite(3 * BLOCK, "float32") * np.float32(scale)
+    a[2 * BLOCK, 0] = a[0, 2 * BLOCK] = 1e-39 * scale
+    for name in ("lu_factor", "cholesky"):
+        kernel = getattr(linalg, name)
+        try:
+            error = residuals(name, (a,), {}, kernel["magma"](a, precision=precision))["backward"]
+        except Refused:
+            assert scale < 1 or cpu.capability() not in ("amx", "avx512_bf16")
+            continue
+        assert error <= 12 * kernel.bound[precision] / 2.0**-24
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bits_do_not_depend_on_the_threads(dtype: str) -> None:
     a, threads = random(5 * BLOCK + 3, 5 * BLOCK + 3, dtype=dtype), threading.get_num_threads()
