@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, gapped, sample
 from ...kernels import sums
 from ...kernels.rows import joined as joined_rows
 from ...tensor.casting import converted
 from ...tensor.dtypes import FLOATING, float32, int64, to_dtype
-from ...tensor.tensor import Tensor, adopt
+from ...tensor.tensor import Tensor
 from ..dims import shape_of
 from ..elementwise.comparison import isnan
 from ..gradients import axes_of, spread
@@ -153,9 +151,6 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
         size = args[1] if len(args) == 2 and type(args[1]) is tuple else shape_of(args[1:])
         if array.shape == size and (size or array.dtype.kind in "fc"):
             return input
-        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not instrumentation.is_observed():
-            with contextlib.suppress(TypeError):  # for sizes that the op refuses in words
-                return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes here
     return _sum_to_size(*args, **named)
 
 
