@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widened
-from ...autograd.modes import derives_from, no_grad
-from ...dispatch import instrumentation
+from ...autograd.modes import no_grad
 from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
-from ...kernels import rows, sums
-from ...kernels.quiet import restore, silence
+from ...kernels import sums
 from ...kernels.rows import Standardized
 from ...tensor.tensor import Tensor, adopt
 from .standardize import standardize, standardize_reference
@@ -38,15 +36,7 @@ def _affine(
     dtype = _FLOAT32 if x.dtype.itemsize == 2 else x.dtype
     weight = adopt(_constant(1, like, dtype)) if weight is None else _shaped(weight, like)
     bias = adopt(_constant(0, like, dtype)) if bias is None else _shaped(bias, like)
-    w, b = weight._array, bias._array
-    followed = derives_from(input) or derives_from(weight) or derives_from(bias)
-    if followed or instrumentation.is_observed() or w.dtype is not dtype or b.dtype is not dtype:
-        return standardize(input, weight, bias, dim, eps, statistics)
-    token = silence()
-    try:  # nothing is recorded: the op's forward alone, which takes a third of the time for small inputs
-        return Standardized(*map(adopt, rows.standardize(x, w, b, dim=dim, eps=eps, statistics=statistics)))
-    finally:
-        restore(token)
+    return standardize(input, weight, bias, dim, eps, statistics)
 
 
 @functools.lru_cache(64)
