@@ -14,8 +14,8 @@ from .extras.anomaly_mode import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from .extras.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .function import Function
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # binds the function over its module
 from .inference import inference_mode, is_inference
 from .modes import (
     enable_grad,
