@@ -8,7 +8,7 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 from . import recurrent
 from .creation import *
 from .sampling import *
-from .elementwise import dropout, polynomials, random_activations
+from .elementwise import dropout, gated_activations, polynomials, random_activations
 from .elementwise.arithmetic import *
 from .elementwise.bessel import *
 from .elementwise.cast import *

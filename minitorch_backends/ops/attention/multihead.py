@@ -14,6 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.dropout import dropout
+from ..functional import functional
 from ..matmul.linear import linear
 from ..matmul.matmul import times
 from ..views.join import cat
@@ -48,6 +49,7 @@ def _reference(
     return (out, weights.mean(1)) if named.get("need_weights", True) else (out, None)
 
 
+@functional
 @composite(method=False, takes="f", product="matmul", reference=_reference, samples=_samples)
 def multi_head_attention_forward(
     query: Tensor,

@@ -26,6 +26,7 @@ from ...kernels.registry import ArraySpec, Refused
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
+from ..functional import functional
 from .composed import composed, gradients
 
 __all__ = ["scaled_dot_product_attention"]
@@ -67,6 +68,7 @@ def _reference(
     return weights / weights.sum(-1, keepdims=True) @ value
 
 
+@functional
 @composite(method=False, takes="f", stateful=True, product="matmul", reference=_reference, samples=_samples)
 def scaled_dot_product_attention(
     query: Tensor,

@@ -12,6 +12,7 @@ from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
+from ..functional import functional
 from ..images.pool import batched, count_of, max_reference
 from .functions import numbers
 from .im2col import Windows, _unfold_reference, fold_windows, unfold_windows, unpool
@@ -98,6 +99,7 @@ def _unpool_samples(dims: int) -> Callable[[], Iterator[Sample]]:
 def _declare(dims: int) -> Callable[..., Tensor]:
     unpool_name = f"max_unpool{dims}d"
 
+    @functional
     @composite(
         name=unpool_name, method=False, reference=_unpool_reference(dims), samples=_unpool_samples(dims)
     )  # fmt: skip
@@ -158,6 +160,7 @@ def _unfold_flat_reference(input: Any, kernel_size: Any, dilation: Any = 1, padd
     return found if input.ndim == 4 else found[0]
 
 
+@functional(name="unfold")
 @floating_composite(takes="bfc", reference=_unfold_flat_reference, samples=_unfold_samples)
 def unfold_images(
     input: Tensor, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
@@ -194,6 +197,7 @@ def _fold_reference(
     return wide[at.inside()] if input.ndim == 3 else wide[at.inside()][0]
 
 
+@functional
 @floating_composite(takes="fc", reference=_fold_reference, samples=_fold_samples)
 def fold(
     input: Tensor, output_size: Given, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1

@@ -18,6 +18,7 @@ from ...kernels.elementwise import is_half
 from ...tensor.dtypes import bfloat16, dtype_of
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..dims import addressable
+from ..functional import functional
 from ..views.padding import constant_pad
 from .convolution import convolution, convolution_input_gradient
 
@@ -285,6 +286,7 @@ def _transposed_samples(dims: int) -> Callable[[], Iterator[Sample]]:
 def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     name, transposed_name = f"conv{dims}d", f"conv_transpose{dims}d"
 
+    @functional
     @composite(name=name, method=False, takes="ifc", product="conv", reference=_reference(dims), samples=_samples(dims))
     def convolve(
         input: Tensor,
@@ -306,6 +308,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         """
         return _convolve(name, dims, input, weight, bias, stride, padding, dilation, groups, precision)
 
+    @functional
     @composite(
         name=transposed_name,
         method=False,

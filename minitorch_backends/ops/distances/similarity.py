@@ -10,6 +10,7 @@ import numpy as np
 from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
+from ..functional import functional
 from ..losses.reduction import reduced, reduced_array
 from ..views.broadcasting import broadcast_shapes
 
@@ -54,6 +55,7 @@ def _cosine_reference(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
 
 
+@functional
 @floating_composite(widen=True, reference=_cosine_reference, samples=_cosine_samples)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`."""
@@ -72,6 +74,7 @@ def _pairwise_reference(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, kee
     return (np.abs(x1 - x2 + eps) ** p).sum(-1, keepdims=keepdim) ** (1 / p)
 
 
+@functional
 @floating_composite(widen=True, takes="ifc", reference=_pairwise_reference, samples=_pairwise_samples)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
@@ -89,6 +92,7 @@ def _ranking_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2, 0), between(-2, 2, 0), np.zeros(0, np.int64), reduction="sum")
 
 
+@functional(positional="averaging")
 @floating_composite(widen=True, takes="if", reference=_ranking_reference, samples=_ranking_samples)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
@@ -117,6 +121,7 @@ def _hinge_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 0, 3), _SIGNS, reduction="sum")
 
 
+@functional(positional="averaging")
 @floating_composite(widen=("input",), reference=_hinge_reference, samples=_hinge_samples)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """`input` where the target is 1, max(0, margin - input) where it is -1, and the sum of both elsewhere."""
@@ -140,6 +145,7 @@ def _cosine_embedding_samples() -> Iterator[Sample]:
     yield sample(first[:0], second[:0], np.zeros(0, np.int64), reduction="sum")
 
 
+@functional(positional="averaging")
 @floating_composite(
     widen=("input1", "input2"), takes="bif", reference=_cosine_embedding_reference, samples=_cosine_embedding_samples
 )
@@ -184,6 +190,7 @@ def _triplet_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.3), between(-2, 2.6), between(-2, 2.9))
 
 
+@functional(positional="averaging")
 @floating_composite(widen=True, takes="ifc", reference=_triplet_reference, samples=_triplet_samples)
 def triplet_margin_loss(
     anchor: Tensor,

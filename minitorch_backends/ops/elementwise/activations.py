@@ -1,6 +1,6 @@
 """Activation functions of one argument: relu and its relatives.
 
-gelu and silu are in `gated_activations`, the softmax family in `ops/norm/softmax.py`.
+gelu, silu and glu are in `gated_activations`, the softmax family in `ops/norm/softmax.py`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ...kernels.elementwise import LARGE, threaded
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
+from ..functional import functional
 
 __all__ = [
     "celu",
     "elu",
-    "glu",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -100,6 +100,7 @@ def relu_backward(grad_output: Array, result: Array):
     return np.bitwise_and(grad_output.view(bits), kept).view(grad_output.dtype)
 
 
+@functional(inplace="both")
 @op(
     takes="if",
     widen=False,
@@ -137,6 +138,7 @@ def _by_choice(gradient: Tensor, input: Tensor) -> Tensor:
     return piecewise_gradient(gradient, input) if derives_from(input) else gradient
 
 
+@functional(inplace="both")
 @op(
     takes="f",
     method=False,
@@ -158,6 +160,7 @@ def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
     return g.where(input > 0, g * (alpha * input.masked_fill(input >= 0, 0).exp()))
 
 
+@functional(inplace="both")
 @op(
     takes="f",
     method=False,
@@ -180,6 +183,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 """With which standard normal inputs keep mean 0 and variance 1 (Klambauer et al., 2017)."""
 
 
+@functional(inplace="both")
 @floating_composite(
     widen=True,
     reference=lambda input: _SELU_SCALE * np.where(input > 0, input, _SELU_ALPHA * (np.exp(np.minimum(input, 0)) - 1)),
@@ -190,6 +194,7 @@ def selu(input: Tensor) -> Tensor:
     return elu(input, _SELU_ALPHA) * _SELU_SCALE
 
 
+@functional(inplace="both")
 @floating_composite(
     widen=True,
     reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0) / alpha) - 1)),
@@ -205,6 +210,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input / alpha) * alpha
 
 
+@functional(inplace="both")
 @op(
     takes="if",
     warns=False,
@@ -225,6 +231,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     return np.clip(input, min_val, max_val)
 
 
+@functional(inplace=True)
 @composite(
     takes="if",
     method=False,
@@ -236,6 +243,7 @@ def relu6(input: Tensor) -> Tensor:
     return hardtanh(input, 0, 6)
 
 
+@functional(inplace=True)
 @op(
     takes="f",
     method=False,
@@ -252,6 +260,7 @@ def _hardswish_gradient(g: Tensor, input: Tensor) -> Tensor:
     return (g * (input * (1 / 3) + 0.5)).where(input < 3, g).masked_fill(input <= -3, 0)
 
 
+@functional(inplace=True)
 @op(
     takes="f",
     method=False,
@@ -264,6 +273,7 @@ def hardswish(input: Array):
     return elementwise.hardswish(input)
 
 
+@functional(inplace="both")
 @floating_composite(
     widen=True,
     takes="if",
@@ -275,6 +285,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     return input.masked_fill(input <= threshold, value)
 
 
+@functional
 @floating_composite(
     widen=True,
     reference=lambda input, lambd=0.5: np.where(np.abs(input) > lambd, input, 0),
@@ -285,6 +296,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return input.masked_fill(input.abs() <= lambd, 0)
 
 
+@functional
 @floating_composite(
     widen=True,
     reference=lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
@@ -309,6 +321,7 @@ def _prelu_reference(input: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.where(input > 0, input, input * weight.reshape((-1,) + (1,) * max(input.ndim - 2, 0)))
 
 
+@functional
 @floating_composite(widen=True, reference=_prelu_reference, samples=_prelu_samples)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1)."""
@@ -337,6 +350,7 @@ def _softplus_reference(input: np.ndarray, beta: float = 1.0, threshold: float =
     return np.where(input * beta > threshold, input, np.log1p(np.exp(np.minimum(input * beta, threshold))) / beta)
 
 
+@functional
 @op(
     takes="f",
     method=False,
@@ -353,6 +367,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     return np.where(scaled > threshold, input, np.logaddexp(scaled, 0) / beta)
 
 
+@functional
 @op(
     takes="f",
     method=False,
@@ -370,6 +385,7 @@ def _mish_slope(input: Tensor) -> Tensor:
     return gate + input * (1 - gate * gate) * input.sigmoid()
 
 
+@functional(inplace=True)
 @op(
     takes="f",
     method=False,
@@ -382,38 +398,17 @@ def mish(input: Array):
     return elementwise.mish(input)
 
 
+@functional
 @floating_composite(widen=True, takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples())
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return input - input.tanh()
 
 
+@functional
 @floating_composite(
     widen=True, takes="ifc", reference=lambda input: input / (1 + np.abs(input)), samples=unary_samples(-2, 2.5)
 )
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""
     return input / (input.abs() + 1)
-
-
-def _glu_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4))
-    yield sample(between(-2, 2, 4, 6)[::-1, ::2], 0)
-    yield sample(between(-2, 2, 2, 4, 3), 1)
-    yield sample(between(-2, 2, 0, 4))
-
-
-def _glu_reference(input: np.ndarray, dim: int = -1) -> np.ndarray:
-    value, gate = np.split(input, 2, dim)
-    return value / (1 + np.exp(-gate))
-
-
-@floating_composite(widen=True, reference=_glu_reference, samples=_glu_samples)
-def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016)."""
-    if input.ndim == 0:
-        raise RuntimeError("glu does not support 0-dimensional tensors; expected at least one dimension to halve")
-    size = input.size(dim)
-    if size % 2:
-        raise RuntimeError(f"glu halves dimension {dim}, whose size must be even, and it is {size}")
-    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()

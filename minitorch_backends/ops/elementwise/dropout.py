@@ -12,6 +12,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor, adopt
+from ..functional import functional
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
@@ -67,6 +68,7 @@ def _dropped(name: str, input: Tensor, p: float, training: bool, shape: tuple[in
     return input * adopt(scale).to(input.dtype)
 
 
+@functional(inplace=True)
 @composite(method=False, stateful=True, reference=_reference, samples=_samples)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """In training, 0 with probability `p` and else input / (1 - p) (Srivastava et al., 2014); otherwise `input`.
@@ -93,12 +95,14 @@ def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
     return _dropped(name, input, p, training, (*shape[:channels], *(1,) * (len(shape) - channels)))
 
 
+@functional(inplace=True)
 @composite(method=False, stateful=True, reference=_reference, samples=_image_samples(1))
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, L) or (C, L) (J. Tompson et al., arXiv 1411.4280)."""
     return _of_channels(input, 1, p, training)
 
 
+@functional(inplace=True)
 @composite(method=False, stateful=True, reference=_reference, samples=_image_samples(2))
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, H, W) or (C, H, W). torch reads three dimensions as (N, C, L), and warns
@@ -106,6 +110,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return _of_channels(input, 2, p, training)
 
 
+@functional(inplace=True)
 @composite(method=False, stateful=True, reference=_reference, samples=_image_samples(3))
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W). Of other numbers of dimensions the first two
@@ -137,6 +142,7 @@ def _alpha_reference(input: np.ndarray, p: float = 0.5, training: bool = False) 
     return _reference(input, p, training)
 
 
+@functional(inplace=True)
 @composite(method=False, stateful=True, reference=_alpha_reference, samples=_samples)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """In training, the limit of `selu` towards -inf with probability `p`, then scaled and shifted, so that mean 0 and
@@ -149,6 +155,7 @@ def _feature_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2), 0.3, training=False)
 
 
+@functional(inplace=True)
 @composite(method=False, stateful=True, reference=_alpha_reference, samples=_feature_samples)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...)."""

@@ -12,6 +12,7 @@ from ...dispatch.samples import Sample, pairs, sample, unary_samples
 from ...kernels import elementwise
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
+from ..functional import functional
 from ..gradients import conjugated
 
 __all__ = [
@@ -129,6 +130,7 @@ def log1p(input: Array):
     return _complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
 
 
+@functional
 @op(
     input=lambda g, out: g * conjugated(out * (1 - out)),
     promote="float",

@@ -1,4 +1,4 @@
-"""Activation functions that multiply their input by a gate: gelu and silu, each one op with one op as its gradient."""
+"""Activations that multiply their input by a gate: gelu and silu, each with one op as its gradient, and glu."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch.floating import floating_composite
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample, unary_samples
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
+from ..functional import functional
 from ..gradients import conjugated
 
-__all__ = ["gelu", "silu"]
+__all__ = ["gelu", "glu", "silu"]
 
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
@@ -89,6 +91,7 @@ def _gelu_samples() -> Iterator[Sample]:
     yield sample(between(-3, 3, 4, 5, seed=4), approximate="tanh")
 
 
+@functional
 @op(
     takes="f",
     widen=False,
@@ -131,6 +134,7 @@ def silu_backward(grad_output: Array, input: Array):
     return elementwise.silu_gradient(grad_output, input.conj())
 
 
+@functional(inplace=True)
 @op(
     takes="fc",
     widen=False,
@@ -142,3 +146,27 @@ def silu_backward(grad_output: Array, input: Array):
 def silu(input: Array):
     """input * sigmoid(input), also called swish."""
     return elementwise.silu(input)
+
+
+def _glu_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4))
+    yield sample(between(-2, 2, 4, 6)[::-1, ::2], 0)
+    yield sample(between(-2, 2, 2, 4, 3), 1)
+    yield sample(between(-2, 2, 0, 4))
+
+
+def _glu_reference(input: np.ndarray, dim: int = -1) -> np.ndarray:
+    value, gate = np.split(input, 2, dim)
+    return value / (1 + np.exp(-gate))
+
+
+@functional
+@floating_composite(widen=True, reference=_glu_reference, samples=_glu_samples)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016)."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors; expected at least one dimension to halve")
+    size = input.size(dim)
+    if size % 2:
+        raise RuntimeError(f"glu halves dimension {dim}, whose size must be even, and it is {size}")
+    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()

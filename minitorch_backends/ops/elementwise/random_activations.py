@@ -13,6 +13,7 @@ from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
+from ..functional import functional
 from .activations import leaky_relu
 
 __all__ = ["gumbel_softmax", "rrelu"]
@@ -37,6 +38,7 @@ def _slope_reference(input: np.ndarray, lower: float = 1 / 8, upper: float = 1 /
     return np.where(input > 0, input, input * (lower + upper) / 2)
 
 
+@functional(inplace="both")
 @floating_composite(widen=True, stateful=True, reference=_slope_reference, samples=_slope_samples)
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`input` where it is positive, and times a slope elsewhere: in training a random one from `lower` to `upper` for
@@ -53,6 +55,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     return input * adopt(np.where(input._array > 0, 1, slopes).astype(input._array.dtype))
 
 
+@functional
 @argument_errors
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the concrete distribution along `dim` (Jang et al., arXiv 1611.01144): the softmax of the logits plus

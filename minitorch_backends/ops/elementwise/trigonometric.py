@@ -10,6 +10,7 @@ import numpy as np
 from ...dispatch.op import Array, op
 from ...dispatch.samples import pairs, unary_samples
 from ...tensor.tensor import Tensor
+from ..functional import functional
 from ..gradients import conjugated
 
 __all__ = [
@@ -181,6 +182,7 @@ def cosh(input: Array):
     return np.cosh(input)
 
 
+@functional
 @op(
     input=lambda g, out: g * conjugated(1 - out * out),
     promote="float",

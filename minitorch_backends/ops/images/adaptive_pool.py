@@ -14,6 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..conv.im2col import gather_flat
 from ..dims import addressable, integer
+from ..functional import functional
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
@@ -176,8 +177,10 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
 
     average.__name__, largest.__name__ = avg_name, max_name
     return (
-        floating_composite(takes="fc", reference=_reference(dims, np.mean), samples=_samples(dims, False))(average),
-        floating_composite(reference=_reference(dims, np.amax), samples=_samples(dims, True))(largest),
+        functional(
+            floating_composite(takes="fc", reference=_reference(dims, np.mean), samples=_samples(dims, False))(average)
+        ),
+        functional(floating_composite(reference=_reference(dims, np.amax), samples=_samples(dims, True))(largest)),
     )
 
 

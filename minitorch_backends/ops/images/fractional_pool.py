@@ -14,6 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..conv.functions import numbers
 from ..conv.im2col import gather_flat
+from ..functional import functional
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d"]
 
@@ -181,7 +182,7 @@ def _declare(dims: int) -> Callable[..., Any]:
         return _pool(name, dims, input, *options)
 
     pool.__name__ = name
-    return floating_composite(takes="if", reference=_reference(dims), samples=_samples(dims))(pool)
+    return functional(floating_composite(takes="if", reference=_reference(dims), samples=_samples(dims))(pool))
 
 
 fractional_max_pool2d = _declare(2)

@@ -16,6 +16,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import addressable, integer
 from ..elementwise.activations import hardtanh
+from ..functional import functional
 from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -130,6 +131,7 @@ def _grid_reference(
     return out
 
 
+@functional
 @floating_composite(reference=_grid_reference, samples=_grid_samples)
 def grid_sample(
     input: Tensor,
@@ -214,6 +216,7 @@ def _affine_reference(theta: Any, size: Sequence[int], align_corners: bool | Non
     return out
 
 
+@functional
 @floating_composite(reference=_affine_reference, samples=_affine_samples)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The places of `grid_sample` for images of this `size`, (N, C, H, W), that the maps `theta` (N, 2, 3) take them

@@ -14,6 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import relu
+from ..functional import functional
 from ..views.padding import constant_pad
 from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
 
@@ -55,6 +56,7 @@ def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
         block, length = block.narrow(1, 0, blocks) + block.narrow(1, length, blocks), 2 * length
 
 
+@functional
 @floating_composite(takes="ifc", reference=_response_reference, samples=_response_samples)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """input / (k + alpha * m)**beta, m being the mean of squares of `size` neighbouring channels, those beyond the
@@ -127,7 +129,7 @@ def _declare(dims: int) -> Callable[..., Tensor]:
         return result.to(input.dtype) if result.dtype is not input.dtype else result
 
     lp_pool.__name__ = f"lp_pool{dims}d"
-    return floating_composite(reference=_pool_reference(dims), samples=_pool_samples(dims))(lp_pool)
+    return functional(floating_composite(reference=_pool_reference(dims), samples=_pool_samples(dims))(lp_pool))
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = map(_declare, (1, 2, 3))

@@ -22,6 +22,7 @@ from ..conv.im2col import (
     pool_max,
     sum_windows,
 )
+from ..functional import functional
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
@@ -259,7 +260,7 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     pool_largest.__name__ = max_name
     largest_of = floating_composite(takes="if", reference=max_reference(dims), samples=_max_samples(dims))(pool_largest)
     mean = floating_composite(takes="if", reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
-    return largest_of, mean
+    return functional(largest_of), functional(mean)
 
 
 max_pool1d, avg_pool1d = _declare(1)

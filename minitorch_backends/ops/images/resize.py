@@ -16,6 +16,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import uint8
 from ...tensor.tensor import Tensor, not_a_tensor
+from ..functional import functional
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resample import Neighbours, resample
 
@@ -170,6 +171,7 @@ def _reference(
     return input
 
 
+@functional
 @floating_composite(takes="if", reference=_reference, samples=_samples)
 def interpolate(
     input: Tensor,
@@ -251,6 +253,7 @@ def _unshuffle_reference(input: Any, downscale_factor: int) -> np.ndarray:
     return out
 
 
+@functional
 @composite(
     method=False,
     reference=_shuffle_reference,
@@ -278,6 +281,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return split.permute(*order).reshape(*batch, channels // r**2, height * r, width * r)
 
 
+@functional
 @composite(
     method=False,
     reference=_unshuffle_reference,
@@ -311,6 +315,7 @@ def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
     return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
 
 
+@functional
 @composite(
     method=False,
     reference=_channel_shuffle_reference,

@@ -14,6 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
 from ..dims import addressable
+from ..functional import functional
 from .accumulate import add_rows
 from .index_parts import refuse_index_dtype
 
@@ -101,6 +102,7 @@ def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, 
     return weight[input]
 
 
+@functional
 @composite(
     method=False,
     stateful="weight",
@@ -146,6 +148,7 @@ def _one_hot_samples() -> Iterator[Sample]:
     yield sample(np.zeros((0, 2), np.int64), 3)
 
 
+@functional
 @op(
     takes="i",
     method=False,

@@ -12,6 +12,7 @@ from ...autograd.half_types import widened
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
+from ..functional import functional
 from .embedding import embedding, embedding_sums
 from .index import look_up
 from .index_parts import refuse_index_dtype
@@ -121,6 +122,7 @@ def _samples() -> Iterator[Sample]:
     yield sample(np.zeros(0, np.int64), weight, np.array([0, 0]), mode="max")
 
 
+@functional
 @composite(method=False, takes="f", stateful="weight", reference=_reference, samples=_samples)
 def embedding_bag(
     input: Tensor,

@@ -16,6 +16,7 @@ from ...kernels.sums import sum as sum_over
 from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor
 from ..dims import integer
+from ..functional import functional
 from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
 from .reduction import reduced, reduced_array
@@ -214,6 +215,7 @@ def _nll_reference(
     return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(widen=("input", "target"), reference=_nll_reference, samples=_loss_samples)
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
@@ -277,6 +279,7 @@ def _cross_entropy_reference(
     return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(widen=("input", "target"), reference=_cross_entropy_reference, samples=_cross_entropy_samples)
 def cross_entropy(
     input: Tensor,

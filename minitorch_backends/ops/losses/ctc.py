@@ -19,6 +19,7 @@ from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..functional import functional
 from ..indexing.index import read
 from ..reductions.variance import logsumexp
 from ..views.join import stack
@@ -163,6 +164,7 @@ def _of_logits(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+@functional
 @floating_composite(widen=("log_probs",), reference=_reference, samples=_samples, tested_as=_of_logits)
 def ctc_loss(
     log_probs: Tensor,

@@ -12,6 +12,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.activations import logsigmoid, relu
+from ..functional import functional
 from ..indexing.index import read
 from ..indexing.index_parts import refuse_index_dtype
 from .reduction import reduced, reduced_array, refuse_reduction
@@ -60,6 +61,7 @@ def _margin_samples() -> Iterator[Sample]:
     yield sample(x[:0], target[:0], reduction="none")
 
 
+@functional(positional="averaging")
 @floating_composite(widen=("input",), reference=_margin_reference, samples=_margin_samples)
 def multi_margin_loss(
     input: Tensor,
@@ -113,6 +115,7 @@ def _multilabel_samples() -> Iterator[Sample]:
     yield sample(x[:0], target[:0], reduction="none")
 
 
+@functional(positional="averaging")
 @floating_composite(widen=("input",), reference=_multilabel_reference, samples=_multilabel_samples)
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """The sum over the target's classes and all others of max(0, 1 - score of the one + score of the other), over the
@@ -148,6 +151,7 @@ def _soft_samples() -> Iterator[Sample]:
     yield sample(x[:0], target[:0], reduction="none")
 
 
+@functional(positional="averaging")
 @floating_composite(widen=True, reference=_soft_reference, samples=_soft_samples)
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"

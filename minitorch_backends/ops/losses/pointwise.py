@@ -18,6 +18,7 @@ from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import logsigmoid
 from ..elementwise.comparison import where
+from ..functional import functional
 from .reduction import reduced, reduced_array
 
 __all__ = [
@@ -87,6 +88,7 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
     return input - (target.to(input.dtype) if target.dtype is bool_ else target)
 
 
+@functional(positional="averaging")
 @floating_composite(
     also="i",
     widen=True,
@@ -99,6 +101,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     return _reduce_weighted("mse_loss", _difference("mse_loss", input, target).square(), weight, reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     widen=True,
     takes="ifc",
@@ -128,6 +131,7 @@ def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta:
     return reduced_array(loss, reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     also="i", widen=True, reference=_smooth_l1_reference, samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0})
 )
@@ -148,6 +152,7 @@ def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: fl
     return reduced_array(np.where(distance <= delta, 0.5 * distance**2, delta * (distance - 0.5 * delta)), reduction)
 
 
+@functional(positional="options")
 @floating_composite(widen=True, reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37}))
 def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
@@ -170,6 +175,7 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
     return loss.sum() / len(loss) if reduction == "batchmean" else reduced_array(loss, reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     widen=True,
     reference=_kl_div_reference,
@@ -225,6 +231,7 @@ def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduc
     return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     reference=_bce_reference,
     samples=compared(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
@@ -271,6 +278,7 @@ def _bce_with_logits_reference(
     return reduced_array(loss * weight, reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     widen=("input", "target"),
     reference=_bce_with_logits_reference,
@@ -298,6 +306,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     widen=("input",),
     reference=lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
@@ -316,6 +325,7 @@ def _poisson_reference(
     return reduced_array(loss + (np.where(target > 1, stirling, 0) if full else 0), reduction)
 
 
+@functional(positional="averaging")
 @floating_composite(
     widen=True,
     takes="if",
@@ -356,6 +366,7 @@ def _gaussian_reference(
     )
 
 
+@functional(positional="options")
 @floating_composite(widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
 def gaussian_nll_loss(
     input: Tensor,

@@ -10,6 +10,7 @@ from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..einsum.api import einsum
+from ..functional import functional
 
 __all__ = ["bilinear"]
 
@@ -27,6 +28,7 @@ def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
     return products.sum((-2, -1)) + bias
 
 
+@functional
 @floating_composite(takes="ifc", product="matmul", reference=_reference, samples=_samples)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.

@@ -16,6 +16,7 @@ from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
 from ...kernels.registry import ArraySpec
 from ...tensor.tensor import Tensor, adopt
+from ..functional import functional
 from .addmm import added, refuse_unfit
 from .dispatch import plain_call, product
 from .matmul import times
@@ -65,6 +66,7 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
     return out.reshape(*input.shape[:-1], len(weight))
 
 
+@functional
 @composite(takes="ifc", method=False, product="matmul", reference=_reference, samples=_samples)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias.

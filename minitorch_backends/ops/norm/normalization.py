@@ -17,6 +17,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...kernels import sums
 from ...kernels.rows import Standardized
 from ...tensor.tensor import Tensor, adopt
+from ..functional import functional
 from .standardize import standardize, standardize_reference
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
@@ -90,6 +91,7 @@ def _layer_norm_reference(
     return standardize_reference(input, weight, bias, tuple(range(-len(normalized_shape), 0)), eps).output
 
 
+@functional
 @floating_composite(reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
@@ -110,6 +112,7 @@ def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps:
     return input / np.sqrt(square + (np.finfo(input.dtype).eps if eps is None else eps)) * weight
 
 
+@functional
 @floating_composite(takes="fc", reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
@@ -197,6 +200,7 @@ def _batch_norm_reference(
     return out * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
+@functional
 @floating_composite(stateful=True, reference=_batch_norm_reference, samples=_batch_samples)
 def batch_norm(
     input: Tensor,
@@ -260,6 +264,7 @@ def _group_norm_reference(
     return out * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
+@functional
 @floating_composite(reference=_group_norm_reference, samples=_group_samples)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
@@ -308,6 +313,7 @@ def _instance_norm_reference(
     return _batch_norm_reference(input, running_mean, running_var, weight, bias, eps=eps)
 
 
+@functional
 @floating_composite(stateful=True, reference=_instance_norm_reference, samples=_instance_samples)
 def instance_norm(
     input: Tensor,
@@ -358,6 +364,7 @@ def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: f
     return input / np.maximum((np.abs(input) ** p).sum(axis, keepdims=True) ** (1 / p), eps)
 
 
+@functional
 @composite(widen=True, takes="fc", method=False, reference=_normalize_reference, samples=_normalize_samples)
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
     """`input` divided by its p-norm over `dim`, or by `eps` where that is larger."""

@@ -13,6 +13,7 @@ from ...kernels import rows
 from ...tensor.dtypes import float64
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
+from ..functional import functional
 
 __all__ = ["log_softmax", "softmax", "softmin"]
 
@@ -124,6 +125,7 @@ def log_softmax_forward(input: Array, dim: int):
     return rows.log_softmax(input, dim=dim)
 
 
+@functional(implicit_dim=True)
 @composite(takes="f", reference=_softmax, samples=_along_in_dtype)
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`, safe from overflow, in `dtype` if one is given.
@@ -133,12 +135,14 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     return softmax_forward(input if dtype is None else input.to(dtype), dim)
 
 
+@functional(implicit_dim=True)
 @composite(takes="f", reference=_log_softmax, samples=_along_in_dtype)
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """log(softmax(input)) along `dim`, accurate where the softmax underflows, in `dtype` if one is given."""
     return log_softmax_forward(input if dtype is None else input.to(dtype), dim)
 
 
+@functional(implicit_dim=True)
 @composite(
     takes="f", method=False, reference=lambda input, dim, dtype=None: _softmax(-input, dim), samples=_along_in_dtype
 )

@@ -14,6 +14,7 @@ from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 from ..dims import addressable
+from ..functional import functional
 from .slices import narrow
 
 __all__ = ["constant_pad", "mirrored_pad", "pad", "pairs_of"]
@@ -175,6 +176,7 @@ def _pad_reference(input: Any, pad: Sequence[int], mode: str = "constant", value
     return wide[tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, wide.shape, strict=True))]
 
 
+@functional
 @composite(method=False, reference=_pad_reference, samples=_pad_samples)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: complex | None = None) -> Tensor:
     """Values around the last dimensions; `pad` is (before, after) of the last one, then of the one before it, and so

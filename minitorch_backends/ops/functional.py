@@ -1,0 +1,147 @@
+"""The declaration of `nn.functional`: a function of this decorator is public there, with torch's arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.modes import derives_from
+from ..dispatch.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
+from ..dispatch.mutation import refuse_unwritable
+from ..tensor.tensor import Tensor
+from .losses.reduction import reduction_of
+
+__all__ = ["functional", "functions"]
+
+functions: dict[str, Callable[..., Any]] = {}
+"""What `nn.functional` has, by name."""
+
+_MODULE = f"{__name__.partition('.')[0]}.nn.functional"
+"""Where functions that are made here are found by their names, as pickle does."""
+
+
+def functional(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    inplace: bool | str = False,
+    positional: str | None = None,
+    implicit_dim: bool = False,
+) -> Callable[..., Any]:
+    """Declare that a function is public in `nn.functional`; used as `@functional` above the declaration of an op.
+
+    Arguments:
+        name: its name there, where that is another.
+        inplace: True for torch's last argument `inplace`; "both" also for the function `name_`, where it is True.
+        positional: "options" for a loss whose keywords may be given by position too, "averaging" for one that also has
+            torch's old arguments `size_average` and `reduce`.
+        implicit_dim: whether `dim` may be left out, which torch deprecates.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        public = function
+        if inplace:
+            public = _writable(public)
+        if positional:
+            public = _by_position(public, averaging=positional == "averaging")
+        if implicit_dim:
+            public = _with_implicit_dim(public)
+        functions[name or function.__name__] = public
+        if inplace == "both":
+            functions[f"{function.__name__}_"] = _in_place(public)
+        return function
+
+    return declare if function is None else declare(function)
+
+
+_BY_POSITION = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` with torch's last argument `inplace`: True writes the result into the input, and returns that.
+
+    The function then runs on a copy if it is recorded, since its gradient may need the values that are overwritten.
+    """
+    signature = inspect.signature(function)
+    count, inplace = len(signature.parameters), inspect.Parameter("inplace", _BY_POSITION, default=False)
+
+    @functools.wraps(function)
+    def call(input: Tensor, *args: Any, inplace: bool = False, **named: Any) -> Tensor:
+        if len(args) == count:
+            *args, inplace = args  # type: ignore[assignment]
+        if not inplace:
+            return function(input, *args, **named)
+        refuse_other_than_tensor(function.__name__, "input", input)
+        refuse_unwritable(function.__name__, input)
+        if "out" in named:
+            raise TypeError(f"{function.__name__}(): inplace and out name two places for the result; expected one")
+        return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
+
+    call.__module__ = _MODULE
+    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), inplace])  # type: ignore[attr-defined]
+    return argument_errors(call)
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The form `name_` of a function that takes `inplace`, which is True here."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        return function(input, *args, inplace=True, **named)
+
+    call.__name__ = call.__qualname__ = function.__name__ + "_"
+    call.__doc__ = f"`{function.__name__}`, written into the input."
+    parameters = [each for each in signature.parameters.values() if each.name != "inplace"]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
+
+
+_AVERAGING = [inspect.Parameter(name, _BY_POSITION, default=None) for name in ("size_average", "reduce")]
+
+
+def _by_position(function: Callable[..., Tensor], *, averaging: bool = True) -> Callable[..., Tensor]:
+    """A loss with every argument also by position, in torch's order: `size_average` stands before the first of those
+    that are given by keyword otherwise, and `reduce` before `reduction`, for which the two stood once.
+    """
+    signature = inspect.signature(function)
+    given = list(signature.parameters.values())
+    plain = [each for each in given if each.kind is _BY_POSITION]
+    rest = [each.replace(kind=_BY_POSITION) for each in given[len(plain) :]]
+    if averaging:
+        reduction = [each.name for each in rest].index("reduction")
+        rest = [_AVERAGING[0], *rest[:reduction], _AVERAGING[1], *rest[reduction:]]
+    names, count = [each.name for each in (*plain, *rest)], len(plain)
+
+    @functools.wraps(function)
+    def call(*args: Any, size_average: bool | None = None, reduce: bool | None = None, **named: Any) -> Tensor:
+        if len(args) > len(names) or not named.keys().isdisjoint(names[count : len(args)]):
+            return function(*args, **named)  # which refuses them
+        if len(args) > count:
+            named |= dict(zip(names[count:], args[count:], strict=False))
+            size_average, reduce = named.pop("size_average", size_average), named.pop("reduce", reduce)
+        if size_average is not None or reduce is not None:
+            named["reduction"] = reduction_of(size_average, reduce)
+        return function(*args[:count], **named)
+
+    call.__module__ = _MODULE
+    call.__signature__ = signature.replace(parameters=[*plain, *rest])  # type: ignore[attr-defined]
+    return call
+
+
+def _with_implicit_dim(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function`, a softmax, with torch's deprecated choice of a `dim` that is left out: 0 for tensors of 0, 1 and 3
+    dimensions, 1 for others. torch's `_stacklevel` says nothing: the warning always points to the caller's line.
+    """
+
+    def call(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+        if dim is None:
+            warn_caller(f"{function.__name__}(): the implicit choice of dim is deprecated; pass dim")
+            dim = 0 if input.ndim in (0, 1, 3) else 1
+        return function(input, dim, dtype)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__, call.__module__ = function.__doc__, _MODULE
+    return argument_errors(call)
