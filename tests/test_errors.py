@@ -345,6 +345,13 @@ def test_an_out_of_another_dtype_is_refused_before_weights_are_scaled() -> None:
     assert weight.tolist() == mt.ones(5, 3).tolist()
 
 
+def test_an_index_that_is_a_tensor_is_not_written_to() -> None:
+    index = mt.tensor(-1)
+    assert mt.nn.Embedding(3, 2, padding_idx=index).padding_idx == 2
+    assert F.embedding(mt.tensor([2]), mt.ones(3, 2), index).tolist() == [[1.0, 1.0]]
+    assert index.item() == -1
+
+
 def test_integers_meet_every_number() -> None:
     """Bounds are cut off to the type of integers, and places among integers are those of the number itself."""
     x = mt.tensor([0, 5, -3])

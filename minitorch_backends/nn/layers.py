@@ -124,7 +124,7 @@ class Embedding(Module):
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError(f"padding_idx={padding_idx} must be within num_embeddings={num_embeddings}")
-            padding_idx %= num_embeddings
+            padding_idx = padding_idx % num_embeddings  # anew: an index that is a tensor is the caller's
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse

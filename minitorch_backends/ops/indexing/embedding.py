@@ -132,7 +132,7 @@ def embedding(
     if padding_idx is not None:
         if not -count <= padding_idx < count:
             raise AssertionError(f"padding_idx={padding_idx} must be within the {count} rows of the weight")
-        padding_idx %= count
+        padding_idx = padding_idx % count
     if max_norm is not None:
         _check_range(input._array, count)
         named = adopt(np.unique(input._array))
