@@ -38,7 +38,7 @@ FOLDERS_KEPT = 8
 """Folders of a module's other versions that are kept; the rest go when they were not used for an hour."""
 
 _UNUSED_SECONDS = 3600.0
-_KERNELS = Path(__file__).parent
+_KERNELS = Path(__file__).resolve().parent
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
 _NOT_CODE = {_KERNELS / f"{name}.py" for name in ("__init__", "first_use", "jit", "locks", "notice", "store")}
 """Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept

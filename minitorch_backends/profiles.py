@@ -16,7 +16,7 @@ import numpy as np
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, named
 from .kernels.first_use import load
 from .kernels.matrix_units import definition
-from .tensor.tensor import Tensor, as_array
+from .tensor.tensor import Tensor
 
 __all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "mma"]
 
@@ -61,7 +61,7 @@ def mma(
     if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
         has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"
         raise ValueError(f"mma(): result must be {has}, got {result!r}")
-    left, right, start = (np.asarray(as_array(x), np.float64) for x in (a, b, c))
+    left, right, start = (np.asarray(x._array if isinstance(x, Tensor) else x, np.float64) for x in (a, b, c))
     if left.ndim != 2 or left.shape != right.shape or start.shape != left.shape[:1]:
         shapes = ", ".join(str(list(x.shape)) for x in (left, right, start))
         raise RuntimeError(f"mma(): a and b must be (n, K) and c (n), got {shapes}")

@@ -124,7 +124,7 @@ class _Closest:
 
     def _observe(self, share: float, rule: str) -> None:
         frame = sys._getframe()
-        while frame.f_back is not None and frame.f_code.co_filename in (__file__, testing.__file__):
+        while frame.f_back is not None and frame.f_globals["__name__"].startswith(f"{testing.__package__}."):
             frame = frame.f_back
         place = f"{os.path.relpath(frame.f_code.co_filename, self._root)}:{frame.f_lineno}"
         if share > self._found.get(place, (0.0, ""))[0]:

@@ -340,7 +340,7 @@ def test_integers_are_divided_as_floats_whatever_their_types() -> None:
     x = T([300, -7])
     assert x.div(True, rounding_mode="floor").tolist() == x.div(True, rounding_mode="trunc").tolist() == [300, -7]
     assert T([7.0, -7.0]).div_(2, rounding_mode="trunc").tolist() == [3.0, -3.0]
-    assert str(inspect.signature(mt.div)) == "(input: 'Array', other: 'Array', *, rounding_mode=None)"
+    assert str(inspect.signature(mt.div)) == "(input: 'Tensor', other: 'Tensor', *, rounding_mode=None)"
     with pytest.raises(RuntimeError, match=r"rounding_mode to be one of None, .* got \['floor'\]"):
         x.div(2, rounding_mode=["floor"])
     with pytest.raises(RuntimeError, match="an integer divisor is 0"):

@@ -77,8 +77,8 @@ for _isa in compiled.ISAS:
 matmul.impl("complex", refuses=complexes.refuses)(complexes.matmul)
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
-matmul.impl("definition")(blas.matmul_by_definition)
 matmul.impl("matrix_unit", refuses=device.refuses, by_unit=True)(device.matmul)
+matmul.impl("definition")(blas.matmul_by_definition)
 
 
 @addmm.impl("matmul")

@@ -55,7 +55,8 @@ def multiply(
     from . import loops
 
     m, n = a.shape[0], b.shape[1]
-    out = np.zeros((m, n)) if c is None else np.array(np.broadcast_to(c, (m, n)).astype(result), np.float64)
+    with np.errstate(over="ignore"):
+        out = np.zeros((m, n)) if c is None else np.array(np.broadcast_to(c, (m, n)).astype(result), np.float64)
     a, b = a.astype(np.float64), b.astype(np.float64)
     beyond = _beyond(a, b, out)
     kind, numbers = _arguments(rule, operand, result, loops)
