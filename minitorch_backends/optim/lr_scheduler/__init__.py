@@ -5,37 +5,8 @@ batch. All of them but those that set rates of their own (`LambdaLR`, `OneCycleL
 `CosineAnnealingWarmRestarts`) change the rate that they find by a factor, so that several may act on one optimiser.
 """
 
-from .base import LRScheduler
-from .compound import ChainedScheduler, SequentialLR
-from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
-from .factors import (
-    ConstantLR,
-    CosineAnnealingLR,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
-from .plateau import ReduceLROnPlateau
-
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+from .base import LRScheduler as LRScheduler
+from .compound import *  # noqa: F403
+from .cycles import *  # noqa: F403
+from .factors import *  # noqa: F403
+from .plateau import *  # noqa: F403
