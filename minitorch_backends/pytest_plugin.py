@@ -1,14 +1,15 @@
 """A plugin of pytest: no test leaves a flag changed, and a suite runs as on a GPU, a TPU or oneDNN.
 
-    pytest --minitorch-emulate=cuda
+    pytest --minitorch-emulate=cuda --minitorch-profile=a100
     pytest --minitorch-closest=20
 
 It is active wherever this package is installed. A test that ends with other flags than it began with is an error at
 its teardown, and the flags are put back. What fixtures of a wider scope set counts as the beginning, and what a test's
-own fixtures set and put back is no change. The second option lists the calls of `testing.assert_close` that had the
-least room, which fail first at a lower precision or on another CPU; with an emulated family ten are listed. NumPy's
-floating-point warnings in this package are ignored, as they are where it is imported. `pytest -p no:minitorch_backends`
-switches it off.
+own fixtures set and put back is no change. `--minitorch-emulate` and `--minitorch-profile` set the flags of these names
+for the whole suite, and for the processes that it starts. `--minitorch-closest` lists the calls of
+`testing.assert_close` that had the least room, which fail first at a lower precision or on another CPU; with either of
+the other options ten are listed. NumPy's floating-point warnings in this package are ignored, as they are where it is
+imported. `pytest -p no:minitorch_backends` switches it off.
 """
 
 from __future__ import annotations
@@ -28,23 +29,25 @@ from minitorch_backends.flags.state import override
 
 __all__ = ["QUIET"]
 
+_OPTIONS = {
+    "emulate": "run with minitorch_backends.backends.emulate set to this family of flags",
+    "profile": "run with minitorch_backends.backends.profile set to this device, whose matrix unit sums products",
+}
+"""The flags that an option of this name sets for the whole suite, with the option's help."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    families = [family for family in rows["emulate"].choices.examples if family]
     group = parser.getgroup("minitorch-backends")
     group.addoption(
         "--minitorch-closest",
         type=int,
         metavar="N",
         default=None,
-        help="list the N calls of assert_close that had the least room (10 with --minitorch-emulate, else 0)",
+        help="list the N calls of assert_close that had the least room (10 with the options below, else 0)",
     )
-    group.addoption(
-        "--minitorch-emulate",
-        choices=families,
-        default=None,
-        help="run with minitorch_backends.backends.emulate set to this family of flags",
-    )
+    for flag, text in _OPTIONS.items():
+        names = [name for name in rows[flag].choices.examples if name is not None]
+        group.addoption(f"--minitorch-{flag}", choices=names, default=None, help=text)
 
 
 QUIET = "ignore::RuntimeWarning:minitorch_backends"
@@ -53,29 +56,37 @@ QUIET = "ignore::RuntimeWarning:minitorch_backends"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", QUIET)
-    family, count = config.getoption("--minitorch-emulate"), config.getoption("--minitorch-closest")
+    wanted, count = _wanted(config), config.getoption("--minitorch-closest")
     if count is None:
-        count = 0 if family is None else 10
+        count = 10 if wanted else 0
     if count > 0:
         config.pluginmanager.register(_Closest(count, config.rootpath))
-    if family is None:
+    if not wanted:
         return
-    variable = rows["emulate"].environment
-    before, text = backends.snapshot(), os.environ.get(variable)
-    assign({"emulate": family})
-    os.environ[variable] = family  # for the processes that tests start
+    before = backends.snapshot()
+    assign(wanted)
+    variables = {rows[flag].environment: value for flag, value in wanted.items()}
+    texts = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)  # for the processes that tests start
 
     def put_back() -> None:
         backends.restore(before)
-        os.environ.pop(variable)
-        os.environ.update({variable: text} if text is not None else {})
+        for name, text in texts.items():
+            os.environ.pop(name)
+            os.environ.update({name: text} if text is not None else {})
 
     config.add_cleanup(put_back)
 
 
+def _wanted(config: pytest.Config) -> dict[str, str]:
+    """The flags that the command line sets, with their values."""
+    values = {flag: config.getoption(f"--minitorch-{flag}") for flag in _OPTIONS}
+    return {flag: value for flag, value in values.items() if value is not None}
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
-    family = config.getoption("--minitorch-emulate")
-    return f"minitorch-backends: emulates {family}" if family is not None else None
+    wanted = ", ".join(f"backends.{flag} = {value!r}" for flag, value in _wanted(config).items())
+    return f"minitorch-backends: {wanted}" if wanted else None
 
 
 def _set(saved: Snapshot) -> dict[str, Any]:

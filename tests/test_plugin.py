@@ -134,7 +134,28 @@ def test_a_suite_runs_under_a_family(family: str, precision: str, tmp_path: Path
     """
     done = run_suite(tmp_path, suite, f"--minitorch-emulate={family}", "-v")
     assert done.returncode == 0, done.stdout
-    assert f"minitorch-backends: emulates {family}" in done.stdout
+    assert f"minitorch-backends: backends.emulate = {family!r}" in done.stdout
+
+
+def test_a_suite_runs_on_the_matrix_unit_of_a_device(tmp_path: Path) -> None:
+    suite = """
+    import subprocess, sys
+    import minitorch_backends as mt
+    from minitorch_backends import backends
+
+    def test_product():
+        assert (backends.profile, backends.emulate) == ("a100", "cuda")
+        row, column = mt.tensor([[1.0, 1.5 * 2.0**-24, -1.0]]), mt.ones(3, 1)
+        with backends.flags(fp32_precision="tf32"):
+            assert (row @ column).item() == 2.0**-24  # the unit drops what lies below 2**-24 of the largest product
+
+    def test_child():
+        code = "from minitorch_backends import backends; print(backends.profile, backends.emulate)"
+        assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["a100", "cuda"]
+    """
+    done = run_suite(tmp_path, suite, "--minitorch-profile=a100", "--minitorch-emulate=cuda", "-v")
+    assert done.returncode == 0, done.stdout
+    assert "minitorch-backends: backends.emulate = 'cuda', backends.profile = 'a100'" in done.stdout
 
 
 def test_without_the_option_nothing_is_emulated(tmp_path: Path) -> None:
@@ -180,8 +201,9 @@ def test_an_emulated_family_lists_what_had_the_least_room(tmp_path: Path) -> Non
     assert "test_suite.py:13  test_products  as expected of sums of 4 products at bf16" in done.stdout
 
 
-def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
-    done = run_suite(tmp_path, "", "--minitorch-emulate=rocm")
+@pytest.mark.parametrize("flag", ["emulate", "profile"])
+def test_an_unknown_name_is_refused(flag: str, tmp_path: Path) -> None:
+    done = run_suite(tmp_path, "", f"--minitorch-{flag}=rocm")
     assert done.returncode == 4
     assert "invalid choice: 'rocm'" in done.stderr
 
