@@ -95,6 +95,28 @@ def test_a_budget_keeps_few_layers_and_the_same_twice(net, x):
     assert json.loads(first.to_json())["kept"] == list(first.kept)
 
 
+def test_a_budget_of_gradients_searches_all_products(net, x):
+    def gradients():
+        outputs = net(x)
+        weights = mt.from_numpy(np.random.default_rng(0).standard_normal(outputs.shape)).float()
+        return np.concatenate([each.numpy().ravel() for each in mt.autograd.grad(outputs, net.parameters(), weights)])
+
+    found = lab.audit(net, x, budget={"error": 4e-3, "gradient_error": 2e-3})
+    assert found.whole("bf16")["gradient_error"] > 2e-3
+    kept = [*found.kept, *found.kept_gradients["input gradient"], *found.kept_gradients["weight gradient"]]
+    assert 0 < len(kept) < 10
+    assert found.error <= 0.9 * 4e-3
+    assert found.measured["gradient_error"] <= 0.9 * 2e-3
+    truth = gradients()
+    with nn.utils.run_under(net, found.policy):
+        error = np.linalg.norm(gradients() - truth) / np.linalg.norm(truth)
+    assert error == pytest.approx(found.measured["gradient_error"], rel=1e-3)
+    assert found.measure_on(x) == found.measured
+    assert f"the input gradients of {len(found.kept_gradients['input gradient'])} and the" in found.summary()
+    for rule in found.policy.rules.values():
+        assert {rule.forward["fp32_precision"], rule.input_gradient, rule.weight_gradient} <= {"bf16", "tf32", "ieee"}
+
+
 def test_ranges_of_operands():
     mt.manual_seed(0)
     layer = nn.Linear(8, 4, bias=False)
@@ -145,6 +167,8 @@ def test_models_that_cannot_be_audited():
         lab.audit(lambda x: x, mt.ones(2))
     with pytest.raises(ValueError, match="no precision acts in this ReLU"):
         lab.audit(nn.ReLU(), mt.ones(2))
+    with pytest.raises(ValueError, match="or of 'gradient_error' where gradients are audited"):
+        lab.audit(nn.Linear(2, 2), mt.ones(1, 2), budget={"gradient_error": 1}, gradients=False)
     with pytest.raises(RuntimeError, match="two calls of the model give different answers"):
         lab.audit(nn.Sequential(nn.Linear(50, 50), nn.Dropout()), mt.ones(2, 50))
 

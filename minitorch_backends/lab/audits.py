@@ -5,25 +5,31 @@ from __future__ import annotations
 import glob
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .. import backends
 from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
 from ..explain.records import aligned
+from ..flags.rows import NO_OPINION
 from ..kernels.formats import RangeCounts, format_named
 from ..kernels.precision import PRECISIONS, named
 from ..nn.module import Module
 from .frontier import Frontier, ordered, predictions
 from .machine import machine
 from .metrics import Metric, check_metric
-from .policy import Policy, Rule
+from .policy import PRODUCTS, Policy, Rule
 from .progress import Progress
 from .search import smallest_set
-from .trials import Trials
+from .trials import GRADIENT_ERROR, Trials
 
 __all__ = ["Audit", "audit"]
+
+_Product = tuple[str, str]
+"""The name of a layer, and which of its products."""
 
 _FORMATS = ("bf16", "fp16", "e5m2", "e4m3")
 """The formats whose range the operands are compared with: narrow ones, and those of the precisions."""
@@ -40,8 +46,10 @@ class Audit:
             measures of the metric; "operands" for each factor of the product, by format, the number of values that
             overflow, saturate, underflow or become subnormal there, and the size.
         precisions: those of the rows, the fastest first.
-        policy: the fastest precision for all layers but those in `kept`.
-        kept: the names of the layers that keep a higher precision, in the order of what they contribute.
+        policy: the fastest precision for all layers but those in `kept`; gradients run under the flags in force, or,
+            where `budget` bounds "gradient_error", at the fastest precision but those in `kept_gradients`.
+        kept: the names of the layers whose forward pass keeps a higher precision, in the order of what they contribute.
+        kept_gradients: the same for "input gradient" and "weight gradient", where `budget` bounds "gradient_error".
         measured: the measures of the answers under the policy, from a run.
         error: the principal one of them, which `budget` bounds: its name is `measure`.
         runs: calls of the model so far.
@@ -51,8 +59,9 @@ class Audit:
         self.rows, self.precisions, self.measure = rows, tuple(precisions), measure
         self.budget: dict[str, float] = {}
         self.kept: tuple[str, ...] = ()
+        self.kept_gradients: dict[str, tuple[str, ...]] = {}
         self.policy, self.measured = Policy(), dict[str, float]()
-        self._trials, self._in_force = trials, precision_of("matmul").precision
+        self._trials, self._in_force = trials, _in_force()
         self._frontiers: dict[int, Frontier] = {}
 
     @property
@@ -91,14 +100,16 @@ class Audit:
             points = predictions(rows)
             chosen = {round(each * len(rows) / verify) for each in range(1, verify + 1)} if verify else set()
             for place in sorted(chosen):
-                found = self._trials.under(self._policy_of(points[place].kept))
+                kept = frozenset((name, "forward") for name in points[place].kept)
+                found = self._trials.under(self._policy_of(kept, products=PRODUCTS[:1]))
                 points[place] = points[place]._replace(measured=found["error"])
             self._frontiers[verify] = Frontier(points)
         return self._frontiers[verify]
 
     def measure_on(self, inputs: Any) -> dict[str, float]:
         """The measures of the answers under the policy for other inputs."""
-        return Trials(self._trials.model, inputs, self._trials.metric, gradients=False).under(self.policy)
+        searched = self._trials.measures_gradients
+        return Trials(self._trials.model, inputs, self._trials.metric, searched, searched).under(self.policy)
 
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, for each product and precision the largest error first."""
@@ -109,10 +120,19 @@ class Audit:
 
     def summary(self) -> str:
         """What the policy keeps, what it gives, and what that took, in a sentence or two."""
+        count = len(self._trials.layers)
+        kept = f"{len(self.kept)} of {count} layers"
+        if self.kept_gradients:
+            gradients = " and ".join(
+                f"the {product}s of {len(names)}" for product, names in self.kept_gradients.items()
+            )
+            kept = f"The forward pass of {len(self.kept)}, {gradients} of {count} layers"
         bounds = ", ".join(f"{name} at most {bound:.3g}" for name, bound in self.budget.items())
-        kept = f"{len(self.kept)} of {len(self._trials.layers)} layers keep a higher precision"
         within = f" within a budget of {bounds}" if bounds else ""
-        return f"{kept}{within}: {self.measure} is {self.error:.3g}. {self.runs} runs of the model."
+        measures = ", ".join(
+            f"{name} is {self.measured[name]:.3g}" for name in dict.fromkeys((self.measure, *self.budget))
+        )
+        return f"{kept} keep a higher precision{within}: {measures}. {self.runs} runs of the model."
 
     def header(self) -> tuple[str, ...]:
         return ("module", "product", "precision", "GFLOP", "local error", "error", *self._measures(), "out of range")
@@ -150,45 +170,85 @@ class Audit:
 
     def to_json(self) -> str:
         """Everything but the model as JSON."""
-        names = ("name", "precisions", "measure", "budget", "kept", "measured", "error", "runs")
+        names = ("name", "precisions", "measure", "budget", "kept", "kept_gradients", "measured", "error", "runs")
         found = {name: getattr(self, name) for name in names} | {"policy": json.loads(self.policy.to_json())}
         return json.dumps({**found, **machine(), "rows": self.rows}, indent=1)
 
     # The search
 
-    def _policy_of(self, kept: Iterable[str], higher: str | None = None) -> Policy:
-        """All layers at the fastest precision but those that are kept at a higher one, or at that in force."""
-        rules = {"*": Rule({"fp32_precision": self.precisions[0]})}
-        at = Rule({"fp32_precision": higher or self._in_force})
-        return Policy(rules | {glob.escape(name): at for name in kept})
+    def _policy_of(self, kept: Iterable[_Product], higher: str | None = None, products: Sequence[str] = ()) -> Policy:
+        """Products of all layers at the fastest precision but those that are kept at a higher one, or at that in force.
+
+        Others than `products` (by default, those that are searched) keep the flags in force.
+        """
+        products = products or self._searched
+        by_layer: dict[str, set[str]] = {}
+        for name, product in kept:
+            by_layer.setdefault(name, set()).add(product)
+
+        def rule(spared: Iterable[str]) -> Rule:
+            forward, *gradients = (
+                None if product not in products
+                else self.precisions[0] if product not in spared
+                else higher or self._in_force[product]
+                for product in PRODUCTS
+            )  # fmt: skip
+            return Rule({"fp32_precision": forward}, *gradients)
+
+        return Policy({"*": rule(())} | {glob.escape(name): rule(by_layer[name]) for name in sorted(by_layer)})
+
+    @property
+    def _searched(self) -> Sequence[str]:
+        """The products that the policy sets."""
+        return PRODUCTS if self._trials.measures_gradients else PRODUCTS[:1]
 
     def _is_within(self, measured: Mapping[str, float], margin: float) -> bool:
         return all(measured[name] <= bound * (1 - margin) for name, bound in self.budget.items())
 
     def _settle(self, budget: dict[str, float], margin: float) -> None:
-        """Find the layers to keep, and measure the answers under the policy."""
+        """Find the products of layers to keep, and measure the answers under the policy."""
         self.budget = budget
-        found = {frozenset[str](): self._trials.under(self._policy_of(()))}
-        higher, names = None, [row["module"] for row in self._by_contribution()]
+        names = [(row["module"], row["product"]) for row in self._by_contribution()]
+        found = {frozenset[_Product](): self._trials.under(self._policy_of(()))}
+        higher = None
         if not self._is_within(found[frozenset()], margin):
-            slower = (each for each in self.precisions[1:] if self._is_within(self.whole(each), margin))
-            higher = next(slower, None)
+            higher = next((each for each in self.precisions[1:] if self._is_within(self._all_at(each), margin)), None)
 
-        def holds(kept: frozenset[str]) -> bool:
+        def holds(kept: frozenset[_Product]) -> bool:
             if kept not in found:
-                found[kept] = self._trials.under(self._policy_of(sorted(kept), higher))
+                found[kept] = self._trials.under(self._policy_of(kept, higher))
             return self._is_within(found[kept], margin)
 
-        self.kept = tuple(smallest_set(names, holds))
-        self.policy = self._policy_of(self.kept, higher)
-        if frozenset(self.kept) not in found:
-            found[frozenset(self.kept)] = self._trials.under(self.policy)
-        self.measured = found[frozenset(self.kept)]
+        chosen = smallest_set(names, holds)
+        kept = frozenset(chosen)
+        self.kept, *gradients = (tuple(name for name, product in chosen if product == each) for each in self._searched)
+        self.kept_gradients = dict(zip(self._searched[1:], gradients, strict=True))
+        self.policy = self._policy_of(kept, higher)
+        self.measured = found[kept] if kept in found else self._trials.under(self.policy)
+
+    def _all_at(self, precision: str) -> Mapping[str, float]:
+        """The measures of the answers with all searched products at a precision."""
+        if self._searched == PRODUCTS[:1]:
+            return self.whole(precision)
+        return self._trials.under(Policy({"*": Rule({"fp32_precision": precision}, precision, precision)}))
 
     def _by_contribution(self) -> list[dict[str, Any]]:
         """Layers by what the budget's measures say of each alone, most first; by the error where these are equal."""
-        bounded = list(self.budget)
-        return sorted(self.layers(), key=lambda row: (*(-row[name] for name in bounded), -row["error"], row["module"]))
+        found = [row for product in self._searched for row in self.layers(product)]
+        return sorted(found, key=lambda row: (-self._share(row), -row["error"], row["module"], row["product"]))
+
+    def _share(self, row: Mapping[str, Any]) -> float:
+        """The largest share of one of the budget's bounds that a product of a layer takes."""
+        measures = row if row["product"] == "forward" else {GRADIENT_ERROR: row["error"]}
+        taken = ((measures.get(name, 0.0), bound) for name, bound in self.budget.items())
+        return max((value / bound if bound else math.inf if value else 0.0 for value, bound in taken), default=0.0)
+
+
+def _in_force() -> dict[str, str]:
+    """The precision of each product under the flags in force."""
+    forward = precision_of("matmul").precision
+    gradients = (backends.input_gradient_precision, backends.weight_gradient_precision)
+    return dict(zip(PRODUCTS, (forward, *(forward if each == NO_OPINION else each for each in gradients)), strict=True))
 
 
 def _out_of_range(row: dict[str, Any]) -> str:
@@ -229,7 +289,9 @@ def audit(
         budget: bounds the principal measure, or measures by name. The policy then keeps the smallest set of layers that
             was found, at the fastest of the other precisions that is within the budget for all of the model, or at that
             in force. Layers go by what they contribute alone; a set is taken only after a run within the budget, and no
-            layer of it can be spared. None: all layers run at the fastest precision.
+            layer of it can be spared. None: all layers run at the fastest precision. "gradient_error" is a measure too:
+            the relative change of all gradients of parameters under the policy. Where it is bounded, the policy sets
+            each of a layer's three products, and each forward row and run of the search takes two calls of the model.
         margin: the share of the budget that the policy leaves, since other inputs have other errors.
         gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the answers. They
             are left out for models without parameters, for modules of torch (inside `interop.torch.emulate`), and in
@@ -247,7 +309,8 @@ def audit(
     wanted = {named(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
     fastest_first = sorted(wanted, key=known.index)
     formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
-    trials = Trials(model, inputs, metric, gradients and is_grad_enabled() and isinstance(model, Module))
+    gradients = gradients and is_grad_enabled() and isinstance(model, Module)
+    trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget)
     if not trials.layers or not fastest_first:
         raise ValueError(f"audit(): no precision acts in this {type(model).__name__} for these inputs")
     if not trials.is_repeatable():
@@ -266,7 +329,10 @@ def _budget(budget: float | Mapping[str, float] | None, measure: str, row: Mappi
     bounds = dict(budget) if isinstance(budget, Mapping) else {measure: float(budget)}
     unknown = [name for name in bounds if not isinstance(row.get(name), float)]
     if unknown or not all(bound >= 0 for bound in bounds.values()):
-        raise ValueError(f"audit(): budget must be non-negative bounds of measures of the metric, got {budget!r}")
+        raise ValueError(
+            f"audit(): budget must be non-negative bounds of measures of the metric, or of {GRADIENT_ERROR!r} where "
+            f"gradients are audited, got {budget!r}"
+        )
     return bounds
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 __all__ = ["smallest_set"]
 
+Name = TypeVar("Name", bound=Hashable)
 
-def smallest_set(names: Sequence[str], holds: Callable[[frozenset[str]], bool]) -> list[str]:
+
+def smallest_set(names: Sequence[Name], holds: Callable[[frozenset[Name]], bool]) -> list[Name]:
     """A set of names that holds, from which none can be spared; all of them together must hold.
 
     `names` stand in the order of what they contribute, most first. The shortest beginning that holds is found by

@@ -23,7 +23,10 @@ from .measures import arrays_of, relative_error
 from .metrics import Arrays, Metric, measures_of
 from .policy import PRODUCTS, Policy, Rule
 
-__all__ = ["Trials"]
+__all__ = ["GRADIENT_ERROR", "Trials"]
+
+GRADIENT_ERROR = "gradient_error"
+"""The measure of all gradients of parameters: their relative change."""
 
 
 class Trials:
@@ -33,14 +36,19 @@ class Trials:
         runs: calls of the model so far.
         layers: the modules in whose own forwards or gradients a precision acts, in the order of their calls.
         products: those that are measured: "forward", and the two of gradients where the model has parameters.
+        measures_gradients: whether the measures of the answers include what happens to the gradients, which takes
+            another call of the model.
     """
 
-    def __init__(self, model: Module, inputs: Any, metric: Metric, gradients: bool) -> None:
+    def __init__(
+        self, model: Module, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False
+    ) -> None:
         self.model, self.metric, self.runs = model, metric, 0
         self._args = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         self._named = inputs if isinstance(inputs, Mapping) else {}
         self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
         self.products = PRODUCTS if gradients and self._parameters else PRODUCTS[:1]
+        self.measures_gradients = measures_gradients and len(self.products) > 1
         with record() as log:
             self._truth = {product: self._results(product) for product in self.products[:2]}
         self.layers = layers_of(model, log)
@@ -59,12 +67,14 @@ class Trials:
         rule = rules[PRODUCTS.index(product)]
         watch = _Watch(layer, precision, formats)
         lowered = alone(self.model, layer, self.layers, rule.scope())
-        with lowered, recording(watch.concerns if layer is not None else _nothing) as log, observe(watch):
-            results = self._results(product)
+        with lowered:
+            with recording(watch.concerns if layer is not None else _nothing) as log, observe(watch):
+                results = self._results(product)
+            measures = self._measures(product, results)
         errors = (dict(each.options).get("relative_error", 0.0) for each in log)
         row: dict[str, Any] = {"module": layer, "product": product, "precision": precision}
         row |= {"calls": watch.calls, "flops": watch.flops}
-        row |= {"local_error": max(errors, default=0.0), **self._measures(product, results)}
+        row |= {"local_error": max(errors, default=0.0), **measures}
         return row | {"operands": watch.as_dicts()}
 
     def under(self, policy: Policy) -> dict[str, float]:
@@ -76,7 +86,11 @@ class Trials:
         if product != "forward":
             return {"error": relative_error(results, self._truth["input gradient"])}
         truth = self._truth["forward"]
-        return {"error": relative_error(results, truth), **measures_of(self.metric, results, truth)}
+        found = {"error": relative_error(results, truth), **measures_of(self.metric, results, truth)}
+        if self.measures_gradients:
+            gradients = self._results("input gradient")
+            found[GRADIENT_ERROR] = relative_error(gradients, self._truth["input gradient"])
+        return found
 
     def _results(self, product: str) -> Arrays:
         """The answers, or the gradients of their sum with fixed random weights in all parameters."""
