@@ -186,10 +186,10 @@ def test_page_and_picture(found, tmp_path):
 
 def test_first_divergence(net, x, tmp_path):
     def capture(name, change=0.0, **flags):
-        with mt.no_grad(), mt.backends.flags(**flags), lab.capture(tmp_path / name):
-            net.last.weight += change
+        with mt.backends.flags(**flags), lab.capture(tmp_path / name):
+            net.last.weight.data += change
             net(x)
-            net.last.weight -= change
+            net.last.weight.data -= change
         return tmp_path / name
 
     plain, lower = capture("plain.run"), capture("lower.run", fp32_precision="bf16")
@@ -200,3 +200,25 @@ def test_first_divergence(net, x, tmp_path):
     assert (wrong.module, wrong.precisions) == ("last", ("ieee", "ieee"))
     assert wrong.error > 100 * wrong.explained
     assert "in module 'last': differs by" in str(wrong)
+
+
+class Pointwise(nn.Module):
+    """A linear map as a matrix product, or as a convolution."""
+
+    def forward(self, x, weight):
+        return nn.functional.conv1d(x.mT, weight[..., None]).mT if self.by_conv else x @ weight.T
+
+
+def test_first_divergence_names_what_it_skips(tmp_path):
+    def capture(name, by_conv, change=0.0):
+        part.by_conv = by_conv
+        with lab.capture(tmp_path / name):
+            net(part(mt.ones(2, 3, 8), mt.eye(8)) + change)
+        return tmp_path / name
+
+    part, net = Pointwise(), nn.Linear(8, 4)
+    plain, other, changed = capture("a.run", False), capture("b.run", True), capture("c.run", True, change=1.0)
+    with pytest.warns(UserWarning, match=r"by different kernels: module '\(itself\)', forward: matmul against conv"):
+        assert lab.first_divergence(plain, other) is None
+    with pytest.warns(UserWarning, match="matmul against conv"):
+        assert lab.first_divergence(plain, changed).error > 0.1

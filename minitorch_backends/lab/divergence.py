@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from typing import Any, NamedTuple
 
 from ..explain.records import as_text
@@ -15,6 +16,9 @@ __all__ = ["Divergence", "first_divergence"]
 
 _LENGTH = 1024
 """The length of product for which an error is expected: its share of accumulation hardly depends on it."""
+
+_Place = tuple[str | None, str]
+"""A module and a direction."""
 
 
 class Divergence(NamedTuple):
@@ -55,25 +59,45 @@ def first_divergence(
     Errors of calls add in quadrature along a run, so that the difference that is explained at a call is `factor` times
     the root of the sum of squares of the errors that its precisions, and those of the calls before, have on random
     operands. Calls with the same bits count for nothing. `factor` allows for layers that amplify errors. Runs of hashes
-    tell whether results differ, not how far: there the first call that differs is returned. A module whose products
-    other kernels compute in the other run, as flags have it, is not compared: the modules after it are.
+    tell whether results differ, not how far: there the first call that differs is returned.
+
+    Calls of a module that other kernels compute in the other run, as flags have it, have no counterpart: they are
+    skipped, and the modules after them compared. A UserWarning names the modules and kernels that were skipped on the
+    way to what is returned.
 
     The runs are files of `capture`, or were read by `Run.read`. Raises ValueError for other files.
     """
     square, calls = 0.0, compare(run_a, run_b).calls
     lone = {status: {_place(row) for row in calls if row["status"] == status} for status in ("removed", "inserted")}
+    skipped: dict[_Place, None] = {}
+    found = None
     for row in calls:
         if row["status"] in lone and all(_place(row) in places for places in lone.values()):
+            skipped[_place(row)] = None
             continue
         square += _expected(row) ** 2 if row["status"] == "differs" else 0.0
         explained = factor * math.sqrt(square)
         if row["status"] == "same" or (row["error"] is not None and row["error"] <= explained):
             continue
-        return _divergence(row, explained)
-    return None
+        found = _divergence(row, explained)
+        break
+    if skipped:
+        listed = "; ".join(_skip(calls, place) for place in skipped)
+        message = f"first_divergence(): skipped what the two runs compute by different kernels: {listed}"
+        warnings.warn(message, stacklevel=2)
+    return found
 
 
-def _place(row: dict[str, Any]) -> tuple[str | None, str]:
+def _skip(calls: list[dict[str, Any]], place: _Place) -> str:
+    """A module and direction, with the kernels that only one of the runs has there."""
+    sides = (
+        dict.fromkeys(row["kernel"] for row in calls if _place(row) == place and row["status"] == status)
+        for status in ("removed", "inserted")
+    )
+    return f"module {place[0] or '(itself)'!r}, {place[1]}: {' against '.join(map(', '.join, sides))}"
+
+
+def _place(row: dict[str, Any]) -> _Place:
     return row["module"], row["direction"]
 
 
