@@ -16,7 +16,13 @@ __all__ = ["write"]
 
 _STYLE = """\
   pre { padding: .75rem 1rem; background: #f4f6f8; border-radius: 6px; overflow-x: auto; font-size: .85rem; }
+  th, td { padding: .3rem .5rem; }
 """
+
+_ABOUT_ERRORS = (
+    "The error is that of the answers in forward rows, and that of all gradients of parameters in the others. The "
+    "local error is the largest of a single product."
+)
 
 _COUNTS = ("overflow", "saturated", "underflow", "subnormal")
 
@@ -28,7 +34,8 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
     draw(audit, buffer)  # type: ignore[arg-type]
     caption = (
-        "Left: what each layer alone does to the answers; layers with a star keep a higher precision. Right: the error "
+        "Left: what the forward pass of each layer alone does to the answers; layers with a star keep a higher "
+        "precision there. Right: the error "
         "against the share of operations at low precision, the cheapest layers first"
     )
     measured = [(name, f"{value:.3g}", _bound(audit, name)) for name, value in audit.measured.items()]
@@ -42,13 +49,14 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
         "<p>The same for a torch model on a GPU, as far as torch can:</p>",
         f"<pre>{escape(audit.policy.torch())}</pre>",
         "<h2>Layers</h2>",
+        f'<p class="soft">{_ABOUT_ERRORS}</p>',
         table(audit.header(), list(audit.cells())),
         "<h2>Values outside of the normal range of a format</h2>",
         table(("module", "product", "operand", "format", "values", *_COUNTS), list(_ranges(audit))),
     ]
     about = machine()
     subtitle = f"{about['host']}: {about['cpu']}, {about['capability']}; {about['versions']}"
-    write_page(path, f"Audit of {audit.name}", subtitle, body, style=_STYLE, width="80rem")
+    write_page(path, f"Audit of {audit.name}", subtitle, body, style=_STYLE, width="96rem")
 
 
 def _bound(audit: Audit, name: str) -> str:

@@ -69,10 +69,11 @@ def audit(found: Audit, path: str | os.PathLike[str]) -> None:
     bars.set_yticks(range(len(names)), names, fontsize=8)
     bars.set_ylim(len(names) - 0.5, -0.5)
     bars.set_xscale("log")
+    bars.tick_params(axis="x", which="both", labelsize=8)
     bars.set_xlabel(
         "relative error of the answers, this layer alone" + ("; * keeps a higher precision" if found.kept else "")
     )
-    bars.legend(frameon=False, fontsize=8)
+    bars.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(found.precisions))
     _draw_frontier(curve, found.frontier(), f"share of operations at {found.precisions[0]}")
     _tidy(bars, curve)
     figure.savefig(path, dpi=130)
@@ -91,12 +92,13 @@ def frontier(points: Frontier, path: str | os.PathLike[str]) -> None:
 def _draw_frontier(axes: Axes, points: Frontier, label: str) -> None:
     measured = [(point.share, point.measured) for point in points if point.measured is not None]
     axes.plot([p.share for p in points], [p.predicted for p in points], color=_BEST, label="predicted")
-    axes.plot(*zip(*measured, strict=True), "o", color=_INK, label="measured")
+    axes.plot(*zip(*measured, strict=True), "o", color=_INK, label="measured", clip_on=False, zorder=3)
     axes.set_xlabel(label)
     axes.set_ylabel("relative error of the answers")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _tidy(*several: Axes) -> None:
