@@ -29,9 +29,9 @@ MISSING_NAMES = {
         torch.*max_pool* torch.affine_grid_generator torch.batch_norm* torch.bilinear torch.binary* torch.binomial
         torch.celu torch.channel_shuffle torch.co* torch.compile torch.ctc_loss torch.detach torch.embedding*
         torch.empty_* torch.fill torch.frexp torch.from_file torch.frombuffer torch.ger torch.get_* torch.gradient
-        torch.gru* torch.hardshrink torch.is_* torch.kl_div torch.load torch.lobpcg torch.lstm* torch.nonzero_static
+        torch.gru* torch.hardshrink torch.is_* torch.kl_div torch.lobpcg torch.lstm* torch.nonzero_static
         torch.norm_except_dim torch.pairwise_distance torch.pca_lowrank torch.pdist torch.pixel_* torch.poisson
-        torch.prelu torch.range torch.resolve_neg torch.rnn* torch.rrelu torch.save torch.segment_reduce torch.selu
+        torch.prelu torch.range torch.resolve_neg torch.rnn* torch.rrelu torch.segment_reduce torch.selu
         torch.set_* torch.set_default_tensor_type torch.svd_lowrank torch.threshold torch.typename torch.unsafe_*
         torch.vmap utils.data.*
     """,
@@ -58,6 +58,10 @@ MISSING_NAMES = {
 
 MISSING_ARGUMENTS = {
     "* memory_format": "memory formats: issue O",
+    "torch.load pickle_module": "one unpickler, which with weights_only=True interprets the pickle itself",
+    "torch.save pickle_module": "one pickler, which writes torch's names without torch",
+    "torch.save pickle_protocol": "the one protocol that torch reads with weights_only=True",
+    "torch.save _*": "private in torch",
     "torch.full names": "named tensors, which torch has deprecated",
     "*mm out_dtype": "results in another type than the operands': issue P",
     "torch.norm *": "`out` is given by keyword, since the method takes `dtype` in its place",

@@ -1,0 +1,101 @@
+"""Checkpoints both ways: torch reads ours with weights_only=True, and we read torch's."""
+
+import io
+from collections import OrderedDict
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.tensor.dtypes import dtypes
+
+from .peer import torch
+
+
+def crossed(obj: Any, source: ModuleType, target: ModuleType, **options: Any) -> Any:
+    file = io.BytesIO()
+    source.save(obj, file)
+    file.seek(0)
+    return target.load(file, weights_only=True, **options)
+
+
+def checkpoint(library: ModuleType) -> dict[str, Any]:
+    base = library.arange(24).reshape(2, 3, 4)
+    tensors = {name: base.to(getattr(library, name)) for name in dtypes}
+    return {
+        **tensors,
+        "turned": tensors["float32"].permute(2, 0, 1),
+        "part": tensors["float32"][1, :, ::2],
+        "expanded": tensors["float32"][0, 0].expand(5, 4),
+        "scalar": library.tensor(2.5, requires_grad=True),
+        "empty": library.empty(0, 3),
+        "weight": library.nn.Parameter(tensors["float32"]),
+        "frozen": library.nn.Parameter(tensors["float64"], requires_grad=False),
+        "nested": OrderedDict(a=[1, (2.5, None, {"b": b"\xff"})], size=library.Size([1, 2]), dtype=library.bfloat16),
+    }
+
+
+@pytest.mark.parametrize(("source", "target"), [(mt, torch), (torch, mt)], ids=["ours", "torch's"])
+def test_checkpoints_are_read_by_the_other(source: ModuleType, target: ModuleType) -> None:
+    found, expected = crossed(checkpoint(source), source, target), checkpoint(target)
+    assert found.keys() == expected.keys()
+    assert found["nested"] == expected["nested"]
+    for name in expected.keys() - {"nested"}:
+        one, other = found[name], expected[name]
+        assert (type(one), one.dtype, one.requires_grad) == (type(other), other.dtype, other.requires_grad)
+        assert tuple(one.shape) == tuple(other.shape)
+        assert one.stride() == other.stride(), name
+        assert one.tolist() == other.tolist()
+    found["float32"][1, 0, 2] = -1.0
+    assert found["turned"][2, 1, 0] == found["part"][0, 1] == found["weight"][1, 0, 2] == -1.0
+
+
+def test_lazy_conjugates_have_their_values() -> None:
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    for lazy in (z.conj(), z.conj().imag):
+        assert crossed(lazy, torch, mt).tolist() == lazy.tolist()
+
+
+@pytest.mark.parametrize(("source", "target"), [(mt, torch), (torch, mt)], ids=["ours", "torch's"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad", "LBFGS"])
+def test_states_of_models_and_optimizers_go_on(name: str, source: ModuleType, target: ModuleType) -> None:
+    def start(library: ModuleType) -> tuple[Any, Any]:
+        model = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.BatchNorm1d(4))
+        options = {"SGD": {"lr": 0.1, "momentum": 0.9}}.get(name, {"lr": 0.1})
+        return model, getattr(library.optim, name)(model.parameters(), **options)
+
+    def step(library: ModuleType, model: Any, optimizer: Any) -> float:
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (model(library.arange(15.0).reshape(5, 3).sin()) ** 2).mean()
+            loss.backward()
+            return loss
+
+        return float(optimizer.step(closure).detach())
+
+    ours, theirs = start(source), start(target)
+    step(source, *ours)
+    states = crossed([each.state_dict() for each in ours], source, target)
+    assert states[0]._metadata["1"] == {"version": 2}
+    for each, state in zip(theirs, states, strict=True):
+        each.load_state_dict(state)
+    for _ in range(2):
+        assert step(target, *theirs) == pytest.approx(step(source, *ours), rel=1e-4)
+
+
+def test_what_has_no_counterpart_is_refused_in_words(tmp_path: Any) -> None:
+    for tensor, words in [
+        (torch.ones(2).to(torch.float8_e4m3fn), "float8"),
+        (torch.eye(2).to_sparse(), "sparse"),
+        (torch.ones(2, dtype=torch.uint16), "unsigned"),
+    ]:
+        with pytest.raises(RuntimeError, match=words):
+            crossed(tensor, torch, mt)
+    torch.save(torch.ones(2), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(RuntimeError, match=r"before version 1.6"):
+        mt.load(tmp_path / "old.pt")
+    torch.save(torch.ones(2, 3), tmp_path / "new.pt")
+    assert mt.load(tmp_path / "new.pt", mmap=True).tolist() == [[1.0] * 3] * 2
+    mt.save(mt.ones(2, 3), tmp_path / "ours.pt")
+    assert torch.load(tmp_path / "ours.pt", mmap=True).tolist() == [[1.0] * 3] * 2

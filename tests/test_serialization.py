@@ -1,0 +1,251 @@
+"""Checkpoints: what is saved comes back, and hostile files are refused in words before they cost anything."""
+
+import io
+import pickle
+import struct
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.tensor.dtypes import dtypes
+
+
+def reloaded(obj: Any, **options: Any) -> Any:
+    file = io.BytesIO()
+    mt.save(obj, file)
+    return mt.load(file, **options)
+
+
+def archive(pickled: bytes, records: dict[str, bytes] | None = None, **options: Any) -> io.BytesIO:
+    """A file as torch would write it around a pickle."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", **options) as made:
+        for name, data in {"archive/data.pkl": pickled, **(records or {})}.items():
+            made.writestr(name, data)
+    return file
+
+
+def tensor_pickle(
+    size: str, stride: str, offset: int = 0, numel: int = 4, kind: str = "Float", key: str = "0"
+) -> bytes:
+    """A tensor on a storage, in the opcodes of protocol 0 and 2; `size` and `stride` are opcodes."""
+    storage = f"(U\x07storagectorch\n{kind}Storage\nU{chr(len(key))}{key}U\x03cpu".encode("latin-1")
+    storage += b"\x8a\x08" + struct.pack("<q", numel) + b"tQ"
+    place = b"J" + struct.pack("<i", offset) + size.encode("latin-1") + stride.encode("latin-1")
+    return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + storage + place + b"\x89ccollections\nOrderedDict\n)RtR."
+
+
+def test_values_dtypes_and_containers_come_back():
+    plain = {"n": 3, "x": 1.5, "big": 2**70, "t": (1, None, True), "b": b"\x00\xff", "z": 1 - 2j, 7: [{1, 2}, "é"]}
+    ordered = OrderedDict(plain, count=Counter("aab"), size=mt.Size([2, 3]), dtype=mt.bfloat16)
+    assert reloaded(ordered) == ordered
+    assert type(reloaded(ordered)["size"]) is mt.Size
+    for dtype in dtypes.values():
+        tensor = mt.tensor([[0, 1, 1], [1, 0, 1]]).to(dtype)
+        for each in (tensor, tensor.t(), tensor[1], tensor[:0], tensor[0, 1], tensor[:1].expand(4, 3)):
+            found = reloaded(each)
+            assert (found.dtype, found.shape) == (dtype, each.shape)
+            assert found.tolist() == each.tolist()
+    assert reloaded(mt.tensor([1, 2, 3]).expand(2, 3)).stride() == (0, 1)
+
+
+def test_shared_memory_strides_and_leaves_come_back():
+    base = mt.arange(12.0).reshape(3, 4)
+    weight = mt.nn.Parameter(base)
+    found = reloaded({"base": base, "column": base[:, 1], "turned": base.t(), "w": weight, "again": weight})
+    assert found["turned"].stride() == (1, 4)
+    assert found["again"] is found["w"]
+    assert type(found["w"]) is mt.nn.Parameter
+    assert found["w"].requires_grad
+    assert not found["base"].requires_grad
+    found["base"][0, 1] = 50.0
+    assert found["column"][0] == found["turned"][1, 0] == found["w"][0, 1] == 50.0
+    assert found["column"]._version == found["base"]._version == 1
+    reversed_ = mt.from_numpy(np.arange(4.0)[::-1])  # strides that the format does not have
+    assert reloaded(reversed_).tolist() == [3.0, 2.0, 1.0, 0.0]
+    with pytest.raises(RuntimeError, match=r"save\(\): tensors that share memory must have one dtype.*clone"):
+        reloaded([base, base.view(mt.int32)])
+
+
+def test_a_training_run_goes_on(tmp_path: Path):
+    path = tmp_path / "run.pt"
+
+    def start() -> tuple[mt.nn.Module, Any, mt.random.Generator]:
+        mt.manual_seed(1)
+        model = mt.nn.Sequential(mt.nn.Linear(3, 2), mt.nn.BatchNorm1d(2))
+        return model, mt.optim.Adam(model.parameters(), amsgrad=True), mt.random.Generator()
+
+    def step(model: mt.nn.Module, optimizer: Any, generator: mt.random.Generator) -> list[float]:
+        optimizer.zero_grad()
+        loss = (model(mt.randn(5, 3, generator=generator)) ** 3).sum()
+        loss.backward()
+        optimizer.step()
+        return [float(loss), *(value for p in model.parameters() for value in p.flatten().tolist())]
+
+    run = start()
+    step(*run)
+    mt.save([run[0].state_dict(), run[1].state_dict(), run[2].get_state()], path)
+    expected = step(*run)
+    model, optimizer, generator = start()
+    state, moments, stream = mt.load(path, mmap=True)
+    assert state._metadata["1"]["version"] == 2
+    model.load_state_dict(state)
+    optimizer.load_state_dict(moments)
+    generator.set_state(stream)
+    assert step(model, optimizer, generator) == expected
+
+
+def test_a_mapped_file_is_private_and_may_be_replaced(tmp_path: Path):
+    path = tmp_path / "x.pt"
+    mt.save({"a": mt.arange(6), "empty": mt.empty(0)}, path)
+    mapped = mt.load(path, mmap=True)
+    mapped["a"][0] = 9
+    assert mt.load(path)["a"][0] == 0
+    mt.save(mapped, path)
+    assert mt.load(path)["a"].tolist() == [9, 1, 2, 3, 4, 5]
+    assert [each.name for each in tmp_path.iterdir()] == ["x.pt"]
+    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+        mt.save({"a": lambda: 0}, path)
+    assert mt.load(path)["a"][0] == 9, "a save that fails leaves the file as it was"
+
+
+def test_objects_need_trust():
+    linear = mt.nn.Linear(2, 1)
+    for options in ({}, {"weights_only": True}, {"weights_only": None}):
+        with pytest.raises(
+            pickle.UnpicklingError, match=r"'minitorch_backends\.nn\.\w+\.Linear'.*nothing of it was run"
+        ):
+            reloaded(linear, **options)
+    assert reloaded(linear, weights_only=False).weight.tolist() == linear.weight.tolist()
+    with pytest.raises(pickle.UnpicklingError, match=r"an object of torch's, torch\.nn\.Linear"):
+        mt.load(archive(b"\x80\x02ctorch.nn\nLinear\n."), weights_only=False)
+
+
+def test_devices():
+    pickled = tensor_pickle("K\x04\x85", "K\x01\x85").replace(b"U\x03cpu", b"U\x06cuda:0")
+    file = archive(pickled, {"archive/data/0": np.arange(4, dtype=np.float32).tobytes()})
+    for location in ("cpu", {"cuda:0": "cpu"}, lambda storage, _: storage):
+        assert mt.load(file, location).tolist() == [0.0, 1.0, 2.0, 3.0]
+    for location in (None, {"cuda:1": "cpu"}, lambda *_: None, "cuda:0"):
+        with pytest.raises(RuntimeError, match=r"got the device 'cuda:0'; use map_location='cpu'"):
+            mt.load(file, location)
+    with pytest.raises(TypeError, match="map_location must return the storage that it is given"):
+        mt.load(file, lambda *_: 3)
+
+
+class Call:
+    """Pickles as a call of any function."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        self.call = function, args
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def test_a_hostile_pickle_runs_nothing(tmp_path: Path):
+    target = tmp_path / "run"
+    for protocol in (0, 2, 4):
+        hostile = archive(pickle.dumps([1, Call(Path.touch, target)], protocol))
+        with pytest.raises(pickle.UnpicklingError, match=r"load\(\)"):
+            mt.load(hostile)
+    assert not target.exists()
+    for name in (
+        "os system",
+        "posix system",
+        "builtins eval",
+        "builtins getattr",
+        "torch load",
+        "numpy.core.multiarray x",
+    ):
+        module, function = name.split()
+        with pytest.raises(pickle.UnpicklingError, match=f"asks for '{module}.{function}', which weights_only=True"):
+            mt.load(archive(f"\x80\x02c{module}\n{function}\nU\x04true\x85R.".encode("latin-1")))
+
+
+@pytest.mark.parametrize(
+    ("pickled", "words"),
+    {
+        "opcode": (b"\x80\x02(ios\nsystem\n.", "opcode INST"),
+        "extension": (b"\x80\x02\x82\x01.", "opcode EXT1"),
+        "call of a value": (b"\x80\x02U\x01a)R.", "calls a str"),
+        "state of a list": (b"\x80\x02]}b.", "sets the state of a list"),
+        "method of a dict": (b"\x80\x02ccollections\nOrderedDict\n)R}U\x05itemsK\x01sb.", "attribute 'items'"),
+        "deep key": (b"\x80\x02}(K\x01\x85\x85K\x01u.", "keys must be text, numbers or flat tuples"),
+        "no memo": (b"\x80\x02h\x07.", "damaged"),
+        "no mark": (b"\x80\x02t.", "damaged"),
+        "short tuple": (b"\x80\x02K\x01\x87.", "damaged"),
+        "items of an int": (b"\x80\x02K\x01K\x02a.", "damaged"),
+        "huge text": (b"\x80\x02X\xff\xff\xff\x7fabc.", "damaged"),
+        "no end": (b"\x80\x02]", "damaged"),
+        "persistent": (b"\x80\x02K\x01Q.", "persistent id that is no storage"),
+        "bytes of an int": (b"\x80\x02c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "latin-1 text"),
+    }.values(),
+)  # fmt: skip
+def test_a_damaged_pickle_is_refused(pickled: bytes, words: str):
+    with pytest.raises(pickle.UnpicklingError, match=words):
+        mt.load(archive(pickled))
+
+
+def test_sizes_are_checked_before_memory_is_taken():
+    data = {"archive/data/0": bytes(16)}
+    huge = "\x8a\x08" + struct.pack("<q", 2**60).decode("latin-1")
+    minus = "J" + struct.pack("<i", -1).decode("latin-1")
+    many = "(" + 65 * "K\x01" + "t"
+    for pickled, words in [
+        (tensor_pickle(f"{huge}\x85", "K\x01\x85"), "the storage has 4"),
+        (tensor_pickle("K\x04\x85", "K\x01\x85", offset=1), "need 5 elements"),
+        (tensor_pickle("K\x02\x85", "K\x04\x85"), "need 5 elements"),
+        (tensor_pickle("K\x02\x85", f"{minus}\x85"), "stride of a tensor must be a tuple of non-negative"),
+        (tensor_pickle("K\x02\x85", "K\x01\x85", offset=-1), "offset of a tensor"),
+        (tensor_pickle("K\x02", "K\x01\x85"), "size of a tensor"),
+        (tensor_pickle(many, many), "at most 64 dimensions, got 65"),
+        (tensor_pickle("K\x02K\x01\x86", "K\x01\x85"), "one stride for each dimension"),
+        (tensor_pickle("K\x04\x85", "K\x01\x85", numel=2**58), "has 16 bytes"),
+        (tensor_pickle("K\x04\x85", "K\x01\x85", key="../0"), "is not in the archive"),
+        (b"\x80\x02ctorch._utils\n_rebuild_tensor_v3\n.", "float8"),
+    ]:
+        with pytest.raises(RuntimeError, match=words):
+            mt.load(archive(pickled, data))
+
+
+def test_a_bad_archive_is_refused(tmp_path: Path):
+    good = io.BytesIO()
+    mt.save(mt.arange(100), good)
+    content = good.getvalue()
+    central = content.rindex(b"PK\x01\x02", 0, content.index(b"archive/data/0", content.index(b"PK\x01\x02")))
+    declared = bytearray(content)
+    declared[central + 20 : central + 28] = struct.pack("<II", 2**31, 2**31)
+    for bad, words in [
+        (content[:-1000], r"is truncated .*complete"),
+        (content[: len(content) // 2], r"is truncated .*complete"),
+        (bytes(declared), r"has 2147483648 bytes by its entry.*truncated"),
+        (b"nothing", "is no zip archive"),
+        (b"", "is no zip archive"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02", "before version 1.6"),
+        (bytes(257) + b"ustar" + bytes(512), "before version 1.6"),
+        (archive(b"N.", {"archive/../../x": b""}).getvalue(), "outside of the archive"),
+        (archive(b"N.", {"/x": b""}).getvalue(), "outside of the archive"),
+        (archive(b"N.", compression=zipfile.ZIP_DEFLATED).getvalue(), "without compression"),
+        (archive(b"N.", {"archive/byteorder": b"big"}).getvalue(), "byte order must be 'little', got 'big'"),
+    ]:
+        path = tmp_path / "bad.pt"
+        path.write_bytes(bad)
+        for mmap in (False, True):
+            with pytest.raises(RuntimeError, match=words):
+                mt.load(path, mmap=mmap)
+
+
+def test_arguments_are_refused_in_words(tmp_path: Path):
+    with pytest.raises(TypeError, match=r"save\(\): f must be a path or a file"):
+        mt.save(1, 3)
+    with pytest.raises(TypeError, match=r"load\(\): f must be a path or a binary file"):
+        mt.load(3)
+    with pytest.raises(ValueError, match=r"load\(\): f must be a path with mmap=True"):
+        mt.load(io.BytesIO(), mmap=True)
