@@ -58,7 +58,8 @@ def run(lab: Lab) -> dict[str, Any]:
         )  # fmt: skip
         report(0.4, "layer by layer")
         model = _encoder()
-        alone = mt.explain.sensitivity(model, *model.inputs(minilm.sentences()[:few]), precisions=LOWERED)
+        inputs = model.inputs(minilm.sentences()[:few])
+        audit = laboratory.audit(model, inputs, LOWERED, metric="embedding", progress=False)
     failed = [row["exception"] for row in found.rows if row["exception"] is not None]
     if failed:
         raise RuntimeError(f"the encoder failed: {failed[0]}")
@@ -66,7 +67,7 @@ def run(lab: Lab) -> dict[str, Any]:
     rows = [
         {"precision": row["flags"]["fp32_precision"]} | {name: row[name] for name in measures} for row in found.rows
     ]
-    layers = [{"module": each.module, "precision": each.precision, "error": each.error} for each in alone]
+    layers = [{name: row[name] for name in ("module", "precision", "error", "rank_change")} for row in audit.rows]
     return {"installed": True, "sentences": count, "layer_sentences": few, "precisions": rows, "layers_alone": layers}
 
 
@@ -91,11 +92,15 @@ def tables(result: dict[str, Any]) -> list[Table]:
 def _layers(result: dict[str, Any]) -> Table:
     """The layers that change the vectors most at the lowest precision, and all of them together."""
     found = {(row["module"], row["precision"]): row["error"] for row in result["layers_alone"]}
+    moved = {row["module"]: row["rank_change"] for row in result["layers_alone"] if row["precision"] == LOWERED[-1]}
     names = sorted(dict.fromkeys(name for name, _ in found if name is not None), key=lambda n: -found[n, LOWERED[-1]])
     shown = [*names[:WORST], None]
-    rows = [("all of it" if name is None else name, *(error(found[name, each]) for each in LOWERED)) for name in shown]
+    rows = [
+        ("all of it" if name is None else name, *(error(found[name, each]) for each in LOWERED), f"{moved[name]:.3f}")
+        for name in shown
+    ]
     title = f"One layer at a time at a lower precision, worst of {len(names)}: relative error of the vectors"
-    return Table(title, ("layer", *LOWERED), rows)
+    return Table(title, ("layer", *LOWERED, f"rank change at {LOWERED[-1]}"), rows)
 
 
 def summary(result: dict[str, Any]) -> list[str]:
@@ -112,5 +117,5 @@ def summary(result: dict[str, Any]) -> list[str]:
         MiniLM (six layers, width 384, the weights of {minilm.PACKAGE}) encodes {result["sentences"]} sentences, each of
         which then looks for the others by cosine. Errors are those of the vectors against a float64 run of the same
         weights. The rank change is the mean number of places by which a sentence moves in another's list. The last
-        table has one layer at a time at a lower precision, on {result["layer_sentences"]} sentences.
+        table has one layer at a time at a lower precision, on {result["layer_sentences"]} sentences (`lab.audit`).
     """)
