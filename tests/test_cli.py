@@ -167,6 +167,9 @@ def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFi
     np.savez(arrays, np.ones((2, 4), np.float32))
     assert cli.main(["audit", f"{study}:model", *options, "--inputs", str(arrays)]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == found["rows"]
+    bounds = ["--budget", "error=1,gradient_error=0", "--precisions", "bf16", "--json"]
+    assert cli.main(["audit", f"{study}:model", *bounds]) == 0
+    assert json.loads(capsys.readouterr().out)["budget"] == {"error": 1, "gradient_error": 0}
 
 
 def test_families_are_compiled_at_each_precision_that_acts_on_them(
@@ -199,6 +202,11 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
         (["compile", "--families", "fft,ftt"], "argument --families: must be some of matmul, .*, got 'ftt'"),
         (["audit", "{study}:inputs"], "model must be a Module, whose parts have names, got Tensor"),
         (["audit", "{study}:model", "--precisions", "tf33"], "'tf33' is not a precision"),
+        (
+            ["audit", "{study}:model", "--budget", "error=1,kl"],
+            "must be a number, or NAME=NUMBER,..., got 'error=1,kl'",
+        ),
+        (["audit", "{study}:model", "--budget", "gradient_error=-1"], "budget must be non-negative bounds"),
         (["audit", "{study}:model", "--inputs", "none.npz"], "cannot use 'none.npz': No such file"),
         (["compare", "{study}", "{study}"], "must be a run that lab.capture of this version wrote"),
         (["compare", "none", "none"], "cannot use 'none': No such file"),

@@ -23,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--inputs", metavar="NAME|NPZ", default="inputs", help="a name in FILE, or a file of arrays (%(default)s)")
     add("--precisions", metavar="P,P", default="tf32,bf16", help="those to measure (%(default)s)")
     add("--metric", choices=("logits", "embedding", "regression"), help="the task, whose units errors have")
-    add("--budget", metavar="X", type=float, help="bound of the metric's first measure, or of the relative error")
+    add(
+        "--budget", metavar="X|NAME=X,...", type=_budget,
+        help="bound of the metric's first measure, or of the relative error; or bounds by name, gradient_error too",
+    )  # fmt: skip
     add("--no-gradients", action="store_true", help="measure forward products alone")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
     add("--page", metavar="PATH", help="write a page of HTML")
@@ -49,6 +52,14 @@ def run(options: argparse.Namespace) -> int:
                 file.write(found.policy.to_json())
     write(found.to_json() if options.json else str(found))
     return 0
+
+
+def _budget(text: str) -> float | dict[str, float]:
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        return {name: float(value) for name, _, value in pairs} if "=" in text else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, or NAME=NUMBER,..., got {text!r}") from None
 
 
 def _inputs(source: str, target: str) -> Any:
