@@ -32,6 +32,39 @@ FLOORS = [
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
+BUDGET = {
+    "kernels": 40_600,
+    "flags": 1_100,
+    "compat": 600,
+    "backends": 2_500,
+    "autograd": 5_050,
+    "dispatch": 2_500,
+    "tensor": 1_450,
+    "random": 250,
+    "ops": 25_850,
+    "fft": 50,
+    "linalg": 100,
+    "special": 100,
+    "nn": 4_150,
+    "func": 300,
+    "optim": 1_750,
+    "profiles": 100,
+    "testing": 200,
+    "utils": 300,
+    "explain": 600,
+    "interop": 1_200,
+    "lab": 3_100,
+    "__init__": 100,
+    "__main__": 50,
+    "cli": 700,
+    "pytest_plugin": 200,
+    "tests": 39_350,
+    "bench": 5_250,
+}
+"""Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
+CORE_BUDGET = 8_000
+"""The core is to come down to 7,000."""
+
 LONGEST_FILE = 420
 
 
@@ -154,3 +187,27 @@ def test_files_keep_to_one_subject():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES.values()}
     long = {str(path.relative_to(ROOT)): length for path, length in lengths.items() if length > LONGEST_FILE}
     assert not long, f"more than {LONGEST_FILE} lines, so perhaps two subjects: {long}"
+
+
+def lines_by_folder() -> dict[str, int]:
+    """Lines of Python in each part of the package, in the order of the floors, and in the tests and the bench."""
+    counted = dict.fromkeys([part for floor in FLOORS for part in sorted(floor)], 0)
+    for name, path in FILES.items():
+        counted[name[1] if len(name) > 1 else "__init__"] += len(path.read_text(encoding="utf-8").splitlines())
+    for folder in ("tests", "bench"):
+        files = (ROOT / folder).rglob("*.py")
+        counted[folder] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    return counted
+
+
+def test_lines_keep_to_their_budget():
+    """Raise a budget in the commit that needs it, with the reason; lower it when lines go."""
+    counted = lines_by_folder()
+    table = [f"{part:15} {lines:7,} of {BUDGET.get(part, 0):7,}" for part, lines in counted.items()]
+    over = [line for line, (part, lines) in zip(table, counted.items(), strict=True) if lines > BUDGET.get(part, 0)]
+    assert not over, "more lines than the budget:\n" + "\n".join([*over, "", "all parts:", *table])
+    slack = [line for line, (part, lines) in zip(table, counted.items(), strict=True) if BUDGET[part] > 1.02 * lines + 150]
+    assert not slack, "the budget is larger than it need be; lower it:\n" + "\n".join(slack)
+    core = sum(counted[part] for part in ("tensor", "dispatch", "autograd", "flags"))
+    extras = sum(len(path.read_text(encoding="utf-8").splitlines()) for name, path in FILES.items() if "extras" in name)
+    assert core - extras <= CORE_BUDGET, f"the core has {core - extras:,} lines"
