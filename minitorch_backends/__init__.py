@@ -59,7 +59,7 @@ from .ops import *
 from .tensor.printing import set_printoptions
 from .tensor.predicates import *
 from .random import *
-from .tensor.serialization import load, save
+from .serialization import load, save
 from .tensor.size import Size
 from .tensor.tensor import Tensor
 

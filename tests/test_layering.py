@@ -22,6 +22,7 @@ FLOORS = [
     {"backends"},
     {"tensor", "dispatch", "autograd"},
     {"random"},
+    {"serialization"},
     {"ops"},
     {"fft", "linalg", "special"},
     {"nn"},
@@ -41,6 +42,7 @@ BUDGET = {
     "dispatch": 2_500,
     "tensor": 1_450,
     "random": 250,
+    "serialization": 850,
     "ops": 25_850,
     "fft": 50,
     "linalg": 100,
@@ -53,12 +55,12 @@ BUDGET = {
     "utils": 300,
     "explain": 600,
     "interop": 1_200,
-    "lab": 3_100,
+    "lab": 3_200,
     "__init__": 100,
     "__main__": 50,
-    "cli": 700,
+    "cli": 750,
     "pytest_plugin": 200,
-    "tests": 39_350,
+    "tests": 39_800,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
@@ -206,7 +208,9 @@ def test_lines_keep_to_their_budget():
     table = [f"{part:15} {lines:7,} of {BUDGET.get(part, 0):7,}" for part, lines in counted.items()]
     over = [line for line, (part, lines) in zip(table, counted.items(), strict=True) if lines > BUDGET.get(part, 0)]
     assert not over, "more lines than the budget:\n" + "\n".join([*over, "", "all parts:", *table])
-    slack = [line for line, (part, lines) in zip(table, counted.items(), strict=True) if BUDGET[part] > 1.02 * lines + 150]
+    slack = [
+        line for line, (part, lines) in zip(table, counted.items(), strict=True) if BUDGET[part] > 1.02 * lines + 150
+    ]
     assert not slack, "the budget is larger than it need be; lower it:\n" + "\n".join(slack)
     core = sum(counted[part] for part in ("tensor", "dispatch", "autograd", "flags"))
     extras = sum(len(path.read_text(encoding="utf-8").splitlines()) for name, path in FILES.items() if "extras" in name)

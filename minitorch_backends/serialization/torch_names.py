@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
-from ..dtypes import DType
-from ..size import Size
-from ..tensor import Parameter, Tensor, adopt, sharing
+from ..tensor import dtypes
+from ..tensor.dtypes import DType
+from ..tensor.size import Size
+from ..tensor.tensor import Parameter, Tensor, adopt, sharing
 
 __all__ = ["NAMES", "TORCH", "UNSUPPORTED", "Storage", "StorageType", "rebuild_parameter", "rebuild_tensor"]
 

@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 from .archive import Archive
 from .restricted import refuse_unsupported, restricted_load
 from .torch_names import TORCH, Storage, StorageType

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType
-from ..size import Size
-from ..tensor import Parameter, Tensor, sharing
+from ..tensor.dtypes import DType
+from ..tensor.size import Size
+from ..tensor.tensor import Parameter, Tensor, sharing
 from .archive import write_archive
 from .torch_names import NAMES, TORCH, Storage, StorageType, rebuild_parameter, rebuild_tensor
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pickle import UnpicklingError
 from typing import Any
 
-from ..dtypes import DType
-from ..size import Size
+from ..tensor.dtypes import DType
+from ..tensor.size import Size
 from .torch_names import TORCH, UNSUPPORTED, rebuild_parameter, rebuild_tensor
 
 __all__ = ["refuse_unsupported", "restricted_load"]
