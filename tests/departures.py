@@ -103,7 +103,8 @@ AUTOGRAD_DEPARTURES = {
 CALL_DEPARTURES = {
     "`out=` may share memory with operands, takes every type that the result can be cast to, and is resized whatever "
     "it was made from; some of torch's functions refuse that.": (
-        "masked_select error, take error, gather error, cat error, aminmax error, complex error, multinomial error"
+        "masked_select error, take error, gather error, cat error, aminmax error, complex error, multinomial error, "
+        "kthvalue error"
     ),
     "`Tensor.__radd__(2, x)` and other reflected operators that are called by name take numbers; torch's do not.": (
         "__radd__ error, __rmul__ error, __rand__ error, __ror__ error, __rxor__ error"

@@ -101,7 +101,7 @@ def here(value: Any, leaves: list[Tensor] | None = None) -> Any:
 
 def in_own_memory(array: np.ndarray) -> np.ndarray:
     """A copy of the same layout, in which expanded dimensions stay expanded."""
-    once = array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)].copy("K")
+    once = np.asarray(array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]).copy("K")
     strides = [0 if step == 0 else own for step, own in zip(array.strides, once.strides, strict=True)]
     return once if once.shape == array.shape else np.lib.stride_tricks.as_strided(once, array.shape, strides)
 

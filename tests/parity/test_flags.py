@@ -47,6 +47,8 @@ WRITE: dict[str, Any] = {
 
 
 def reset() -> None:
+    # torch's own test helpers forbid assignments when they are imported.
+    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
     backends.restore(Snapshot(()))
     torch.set_float32_matmul_precision("highest")
     for name in ("generic", "cudnn", "cuda.matmul", "mkldnn", "mkldnn.matmul"):

@@ -1,7 +1,4 @@
-"""Activation functions of one argument: relu and its relatives.
-
-gelu, silu and glu are in `gated_activations`, the softmax family in `ops/norm/softmax.py`.
-"""
+"""Activation functions of one argument. gelu, silu and glu are in `gated_activations`, softmax in `ops/norm`."""
 
 from __future__ import annotations
 
@@ -227,8 +224,16 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     if min_val > max_val:
         raise ValueError(f"min_val cannot be larger than max_val, and got {min_val} and {max_val}")
     if input.dtype.kind in "iu":
-        return np.clip(input, *(fitted_number(np.asarray(each), dtype_of(input)) for each in (min_val, max_val)))
+        return np.clip(input, _whole_limit(min_val, input), _whole_limit(max_val, input))
     return np.clip(input, min_val, max_val)
+
+
+def _whole_limit(limit: float, input: np.ndarray) -> np.ndarray:
+    """A limit of integers. Raises RuntimeError where their type does not hold it."""
+    whole = np.asarray(math.trunc(limit) if math.isfinite(limit) else limit)
+    if input.dtype.kind == "u" and whole < 0:
+        raise RuntimeError(f"hardtanh(): limits must not be negative for unsigned integers, got {limit}")
+    return fitted_number(whole, dtype_of(input))
 
 
 @functional(inplace=True)
