@@ -296,7 +296,7 @@ class Op:
             note_call(node)
         saves = self.plans[self.mask(node)][0]
         if self.listed and saves:
-            node.saved[self.inputs[0]] = [save(value, edge) for value, edge in zip(values, edges, strict=True)]
+            node.saved[self.inputs[0]] = list(map(save_operand, values, edges, arrays))
         elif saves:
             for index in saves:
                 number = index == 1 and self.numbers and type(values[1]) in (float, int)

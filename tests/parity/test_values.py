@@ -94,6 +94,7 @@ ACCEPTED_HERE = {
     "sub": "a boolean tensor and a number, which are brought to the number's type",
     "rsub": "a boolean tensor and a number, which are brought to the number's type",
     "affine_grid": "no images",
+    "hardtanh": "unsigned integers and negative limits",
     **dict.fromkeys(("quantile", "nanquantile"), "half types"),
     "scatter": "a negative number for unsigned integers, which wraps around",
     "linalg_svd": "a driver, which torch takes on GPUs only",

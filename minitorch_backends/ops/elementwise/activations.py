@@ -231,9 +231,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
 def _whole_limit(limit: float, input: np.ndarray) -> np.ndarray:
     """A limit of integers. Raises RuntimeError where their type does not hold it."""
     whole = np.asarray(math.trunc(limit) if math.isfinite(limit) else limit)
-    if input.dtype.kind == "u" and whole < 0:
-        raise RuntimeError(f"hardtanh(): limits must not be negative for unsigned integers, got {limit}")
-    return fitted_number(whole, dtype_of(input))
+    return fitted_number(np.maximum(whole, 0) if input.dtype.kind == "u" else whole, dtype_of(input))
 
 
 @functional(inplace=True)
