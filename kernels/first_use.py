@@ -184,7 +184,7 @@ def _before_fork() -> None:
         _work.acquire()
         _forks += 1
         while not _can_fork():
-            _work.wait(timeout=0.01)  # nobody notifies when an awaited lock is released
+            _work.wait(timeout=0.01)  # the release of an awaited lock notifies no thread
         _forks -= 1
 
 

@@ -83,7 +83,7 @@ def _danger(path: Path, found: os.stat_result, sticky: bool = False) -> str | No
 
 @functools.cache
 def _is_private_group(group: int) -> bool:
-    """Whether nobody but the user and root is in a group, as in that which many systems make with each user.
+    """Whether a group has no members but the user and root, as in that which many systems make with each user.
 
     A group of others cannot be told from their having no entry in the system's tables; so a group without one is not
     private.

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends.dispatch.parameter_types import expected_types
+from minitorch_backends.dispatch.registry import registry
 
 DATA = Path(__file__).parent / "data" / "torch_signatures.txt"
 FACTORY = "dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False"
@@ -243,3 +245,12 @@ def test_every_name_is_there_or_has_a_row() -> None:
     unexplained = [name for name in missing if not any(fnmatch.fnmatchcase(name, each) for each in patterns)]
     assert not unexplained
     assert not [each for each in patterns if not fnmatch.filter(missing, each)], "rows for names that are there"
+
+
+def test_the_types_of_all_inputs_are_known():
+    """Errors name the argument that is of another type: an annotation that does not resolve would hide them all."""
+    for name, declared in registry.items():
+        types, parameters = expected_types(declared.public), inspect.signature(declared.public).parameters
+        tensors = [each.name for each in parameters.values() if "Tensor" in str(each.annotation)]
+        unknown = [each for each in tensors if each not in types]
+        assert not unknown, f"{name}: {unknown}"

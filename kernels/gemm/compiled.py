@@ -48,7 +48,7 @@ _ROUNDED_AWAY = 2.0**-22
 """Products that a split leaves out, relative to all, up to which float32 sums round more away."""
 
 _ROUNDED = ("bf16", "fp16", "tf32", "tf32x3")
-"""Operands that vector units are given rounded: tf32x3 to the sum of both parts, of which no product is left out."""
+"""Operands that vector units are given rounded: tf32x3 to the sum of both parts, so that no product is left out."""
 
 
 def _by_parts(row: precisions.Precision) -> str:

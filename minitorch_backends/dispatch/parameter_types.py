@@ -28,6 +28,10 @@ INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (flo
 """The same for parameters of constructors, which torch lets be floats."""
 
 
+_NAMES = {"Sequence": Sequence, "Tensor": Tensor}
+"""What the annotations of ops name, which say what users give; the module of an op may import neither."""
+
+
 def numeric_parameters(
     parameters: Iterable[inspect.Parameter], kinds: dict[Any, tuple[type, ...]] = NUMBERS
 ) -> dict[str, tuple[type, ...]]:
@@ -41,7 +45,7 @@ def expected_types(function: Callable[..., Any]) -> dict[str, Any]:
     text."""
     function = inspect.unwrap(function)
     try:
-        hints = typing.get_type_hints(function)
+        hints = typing.get_type_hints(function, localns=_NAMES)
     except NameError:  # one that only type checkers import
         hints = {}
     kinds = {bool: bool, int: complex, float: complex, str: str}
