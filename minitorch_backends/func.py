@@ -68,7 +68,7 @@ class _Traced:
         for leaf in leaves:
             if not isinstance(leaf, Tensor) or leaf.dtype.category < FLOATING:
                 kind = f"a tensor of {leaf.dtype!r}" if isinstance(leaf, Tensor) else type(leaf).__name__
-                raise RuntimeError(f"only floating and complex Tensors can be differentiated by, and got {kind}")
+                raise RuntimeError(f"only floating and complex Tensors can be differentiated by, got {kind}")
         self.shapes = leaves
         with inference_mode(False), enable_grad():
             self.primals = [stand_in(adopt(leaf._array) if is_inference(leaf) else leaf) for leaf in leaves]
@@ -197,7 +197,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     def pull(*cotangents: Any) -> Any:
         given, _ = _flat(cotangents if len(cotangents) > 1 else cotangents[0])
         if len(given) != len(traced.outputs):
-            raise RuntimeError(f"expected {len(traced.outputs)} cotangents, one for each output, and got {len(given)}")
+            raise RuntimeError(f"expected {len(traced.outputs)} cotangents, one for each output, got {len(given)}")
         outer = traced.outer or any(each.requires_grad for each in given)
         return traced.rebuild_inputs(traced.pulled(given, outer))
 
@@ -216,7 +216,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     given, _ = _flat(tangents)
     shapes = [[tuple(each.shape) for each in side] for side in (traced.primals, given)]
     if shapes[0] != shapes[1]:
-        raise RuntimeError(f"expected tangents of the shapes of the primals, {shapes[0]}, and got {shapes[1]}")
+        raise RuntimeError(f"expected tangents of the shapes of the primals, {shapes[0]}, got {shapes[1]}")
     pushed = traced.rebuild(_Pushed(traced).along(given))
     return (traced.values(), pushed, traced.aux) if has_aux else (traced.values(), pushed)
 

@@ -49,7 +49,7 @@ class Generator:
 
     def __init__(self, device: str = "cpu") -> None:
         if str(device) != "cpu":
-            raise RuntimeError(f"generators draw on the CPU, and got device={device!r}; leave it out")
+            raise RuntimeError(f"generators draw on the CPU, got device={device!r}; leave it out")
         self.manual_seed(_SEED)
 
     @property
@@ -95,12 +95,10 @@ class Generator:
         Raises TypeError for anything else, RuntimeError for other sizes.
         """
         if not isinstance(new_state, Tensor) or new_state._array.dtype != np.uint8:
-            raise TypeError(
-                f"a state is a tensor of mt.uint8, as get_state() returns, and got {type(new_state).__name__}"
-            )
+            raise TypeError(f"a state is a tensor of mt.uint8, as get_state() returns, got {type(new_state).__name__}")
         data = new_state._array.tobytes()
         if len(data) != 56:
-            raise RuntimeError(f"a state has 56 bytes, as get_state() returns, and got {len(data)}")
+            raise RuntimeError(f"a state has 56 bytes, as get_state() returns, got {len(data)}")
         state, inc, seed, has, word = (
             int.from_bytes(data[a:b], "little") for a, b in ((0, 16), (16, 32), (32, 40), (40, 48), (48, 56))
         )

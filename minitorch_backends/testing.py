@@ -73,7 +73,7 @@ def assert_close(
     tolerances that do not go together.
     """
     if (rtol is None) != (atol is None):
-        raise ValueError(f"assert_close: rtol and atol are given together or not at all, and got {rtol=}, {atol=}")
+        raise ValueError(f"assert_close: rtol and atol are given together or not at all, got {rtol=}, {atol=}")
     if k is None and (precision is not None or scale is not None):
         raise ValueError("assert_close: precision and scale say what sums of k products may be off; give k as well")
     if k is not None and rtol is not None:
@@ -126,7 +126,7 @@ def _pairs(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, An
             yield from _pairs(a, b, f"{path}[{place}]")
     else:
         raise TypeError(
-            f"assert_close compares tensors, arrays, numbers, and sequences and mappings of these, and got "
+            f"assert_close compares tensors, arrays, numbers, and sequences and mappings of these, got "
             f"{type(actual).__name__} and {type(expected).__name__}{path and ' at ' + path}"
         )
 

@@ -153,12 +153,12 @@ def test_integer_powers() -> None:
     assert (x**2).tolist() == [9, 9, 1, 1, 4]
     assert (x ** mt.tensor([-1, -2, -3, -3, 3])).tolist() == [0, 0, 1, -1, 8]
     assert (mt.tensor([True, False]) ** 2).tolist() == [1, 0]
-    with pytest.raises(RuntimeError, match="negative integer powers are not allowed, and got -1"):
+    with pytest.raises(RuntimeError, match="negative integer powers are not allowed, got -1"):
         x**-1
 
 
 def test_refused_scales() -> None:
-    with pytest.raises(RuntimeError, match=r"alpha must not be a floating point number, and got 0\.5"):
+    with pytest.raises(RuntimeError, match=r"alpha must not be a floating point number, got 0\.5"):
         mt.add(mt.tensor([1]), mt.tensor([1]), alpha=0.5)
     with pytest.raises(RuntimeError, match=r"addcdiv.*int64"):
         mt.addcdiv(mt.tensor([1]), mt.tensor([1]), mt.tensor([1]))
@@ -256,7 +256,7 @@ def test_where_in_its_forms() -> None:
     x = mt.ones(2, 2, requires_grad=True)
     mt.where(mask, x, math.nan).sum().backward()
     assert x.grad.tolist() == [[1, 0], [0, 1]]
-    with pytest.raises(RuntimeError, match="boolean tensor, and got int64"):
+    with pytest.raises(RuntimeError, match="boolean tensor, got int64"):
         mt.where(mt.tensor([1]), 1, 2)
     with pytest.raises(TypeError, match="one of the two is missing"):
         mt.where(mask, x)
@@ -445,7 +445,7 @@ def test_integer_powers_of_negative_tensors() -> None:
     T = mt.tensor
     assert (T([2, 1, -1]) ** T(-1)).tolist() == [0, 1, -1]
     assert mt.pow(2, T([-128, -1, 0, 3, 7, 127], dtype=mt.int8)).tolist() == [0, 0, 1, 8, -128, 0]
-    with pytest.raises(RuntimeError, match="negative integer powers are not allowed, and got -1"):
+    with pytest.raises(RuntimeError, match="negative integer powers are not allowed, got -1"):
         T([2]) ** -1
 
 

@@ -307,7 +307,7 @@ def test_numbers_may_be_tensors_without_dimensions_and_nothing_else(call: Any, e
         (lambda x: mt.repeat_interleave(x, ((1, 2), 3)), "'repeats' must be int or Tensor, not tuple"),
         (lambda x: mt.linalg.pinv(x, rcond=""), "'rcond' must be number, not str ''"),
         (lambda x: mt.linalg.matrix_rank(x, tol=[1.0, 3]), "'tol' must be number, not list"),
-        (lambda x: mt.searchsorted(x, x, sorter=mt.tensor(0)), r"must have the same size, and got \[2, 3\] and \[\]"),
+        (lambda x: mt.searchsorted(x, x, sorter=mt.tensor(0)), r"must have the same size, got \[2, 3\] and \[\]"),
         (lambda x: F.affine_grid(x[None], (1, 1, 2.5, 2)), "'size' must be int, not float"),
         (lambda x: F.affine_grid(x[None], (1, 1, 2, 2**62)), "more elements than memory has addresses"),
     ],

@@ -177,7 +177,7 @@ def test_any_scope_serves(images: Any) -> None:
 
 
 def test_scopes_of_modules_refuse(net: Net) -> None:
-    with pytest.raises(TypeError, match=r"expects a scope, .* and got 'tf32'"):
+    with pytest.raises(TypeError, match=r"expects a scope, .* got 'tf32'"):
         nn.utils.run_under(net, "tf32")
     with pytest.raises(ValueError, match=r"run_under\(\): no module has a name like 'heat'; did you mean 'head'\?"):
         nn.utils.run_under(net, mt.no_grad(), "body", "heat")
@@ -246,7 +246,7 @@ def test_layers_are_lowered_whatever_the_flags_say(images: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "says", "model"),
     [
-        (TypeError, "expects a Module, .* and got function", lambda x: x),
+        (TypeError, "expects a Module, .* got function", lambda x: x),
         (ValueError, "no precision acts in this ReLU", nn.ReLU()),
         (RuntimeError, "two calls of the model give different answers", nn.Sequential(nn.Linear(4, 40), nn.Dropout())),
     ],

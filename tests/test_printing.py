@@ -122,7 +122,7 @@ def test_options() -> None:
     assert max(map(len, repr(mt.arange(40)).splitlines())) <= 30
     with pytest.raises(ValueError, match=r"'tiny'; expected one of default, short, full"):
         mt.set_printoptions(profile="tiny")
-    with pytest.raises(ValueError, match="precision is at least 0, and got -1"):
+    with pytest.raises(ValueError, match="precision is at least 0, got -1"):
         mt.set_printoptions(precision=-1)
 
 

@@ -205,9 +205,9 @@ def test_one_dtype_for_all(kind: str, cell: bool, dtype: Any) -> None:
 def test_weights_of_other_shapes_are_refused(kind: str) -> None:
     rows = KINDS[kind][0] * 4
     for name, shape, says in (
-        ("weight_hh_l0", (2, 2), f"weight_hh to have {rows} rows, and got"),
-        ("weight_ih_l0", (1, 3), f"weight_ih to have {rows} rows, and got"),
-        ("bias_ih_l0", (1,), f"bias_ih to have {rows} rows, and got"),
+        ("weight_hh_l0", (2, 2), f"weight_hh to have {rows} rows, got"),
+        ("weight_ih_l0", (1, 3), f"weight_ih to have {rows} rows, got"),
+        ("bias_ih_l0", (1,), f"bias_ih to have {rows} rows, got"),
         ("weight_hh_l0", (rows, 5), "expected weight to be of shape"),
     ):
         module = getattr(nn, kind)(3, 4)
@@ -274,13 +274,13 @@ def test_parameters_have_torchs_names_and_range() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: nn.LSTM(3, 0), ValueError, "hidden_size must be greater than zero, and got 0"),
+        (lambda: nn.LSTM(3, 0), ValueError, "hidden_size must be greater than zero, got 0"),
         (lambda: nn.LSTM(3, 4, 0), ValueError, "num_layers must be greater than zero"),
         (lambda: nn.LSTM(3, 4, 2**40), RuntimeError, r"LSTM\(\): num_layers must be at most \d+ in"),
         (lambda: nn.Transformer(2, 1, 2**40), RuntimeError, r"TransformerEncoder\(\): num_layers must be at most"),
         (lambda: nn.RNN(3, 4, nonlinearity="gelu"), ValueError, "expected 'tanh' or 'relu'"),
         (lambda: nn.RNNCell(3, 4, nonlinearity="gelu"), ValueError, "expected 'tanh' or 'relu'"),
-        (lambda: nn.GRU(3, 4, dropout=2), ValueError, "a probability, and got 2"),
+        (lambda: nn.GRU(3, 4, dropout=2), ValueError, "a probability, got 2"),
         (lambda: nn.GRU(3, 4)(mt.randn(2)), ValueError, "Expected input to be 2D or 3D, got 1D"),
         (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 5)), RuntimeError, "Expected 3, got 5"),
         (lambda: nn.GRU(3, 4)(mt.randn(0, 2, 3)), RuntimeError, "sequence length to be larger than 0"),
@@ -289,11 +289,11 @@ def test_parameters_have_torchs_names_and_range() -> None:
         (lambda: nn.LSTM(3, 4)(mt.randn(2, 2, 3), (mt.zeros(1, 2, 4), mt.zeros(4))), RuntimeError, "cell size"),
         (lambda: nn.GRUCell(3, 4)(mt.randn(2, 3), mt.zeros(3, 4)), RuntimeError, r"states of shape \[2, 4\]"),
         (lambda: nn.GRUCell(3, 4)(mt.randn(2, 2, 3)), ValueError, "1D or 2D, got 3D"),
-        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3, dtype=mt.float64)), RuntimeError, "one dtype, and got mt.float64"),
-        (lambda: nn.GRU(3, 4, dropout=True), ValueError, "and got True"),
+        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3, dtype=mt.float64)), RuntimeError, "one dtype, got mt.float64"),
+        (lambda: nn.GRU(3, 4, dropout=True), ValueError, "got True"),
         (lambda: nn.RNN(0, 4), ValueError, "input_size must be greater than zero"),
         (lambda: nn.LSTM(3, 4, proj_size=2), NotImplementedError, "LSTM: states are not projected here"),
-        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3), 3), RuntimeError, "expected hx to be a tensor, and got int"),
+        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3), 3), RuntimeError, "expected hx to be a tensor, got int"),
         (lambda: nn.GRU(3, 4)(np.zeros((2, 2, 3))), TypeError, "expected input to be a Tensor, got numpy.ndarray"),
     ],
 )  # fmt: skip

@@ -98,8 +98,8 @@ def test_what_is_refused_leaves_the_module_as_it_was() -> None:
     with pytest.raises(RuntimeError, match=r"size|shape"):
         functional_call(module, {"first.weight": mt.ones(3, 3)}, x)
     for dicts, strict, error, match in (
-        (3, False, ValueError, "a dict, or a list or tuple of dicts, and got int"),
-        ({"first.weight": 3}, False, TypeError, "expected a Tensor for 'first.weight', and got int"),
+        (3, False, ValueError, "a dict, or a list or tuple of dicts, got int"),
+        ({"first.weight": 3}, False, TypeError, "expected a Tensor for 'first.weight', got int"),
         (({"calls": x}, {"calls": x}), False, ValueError, "'calls' stands in several"),
         ({"middle.weight": x}, False, AttributeError, "no module 'middle'"),
         (
@@ -111,7 +111,7 @@ def test_what_is_refused_leaves_the_module_as_it_was() -> None:
     ):
         with pytest.raises(error, match=match):
             functional_call(module, dicts, x, strict=strict)
-    with pytest.raises(TypeError, match="expects a Module, whose parts have names, and got int"):
+    with pytest.raises(TypeError, match="expects a Module, whose parts have names, got int"):
         functional_call(3, {}, x)
     assert functional_call(module, {"wait": x}, x).shape == (1, 2)
     assert module.first.weight is module.last.weight is weight

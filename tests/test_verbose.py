@@ -259,7 +259,7 @@ def test_levels_are_checked_when_a_region_is_entered(verbose: Any, good: tuple, 
             assert entered is (region if level else None)
     for level, kind in bad:
         region = verbose(level)
-        with pytest.raises(kind, match=r"verbose takes one of \(0, 1, 2\), and got"):
+        with pytest.raises(kind, match=r"verbose takes one of \(0, 1, 2\), got"):
             region.__enter__()
 
 

@@ -55,7 +55,7 @@ def _shapes(q: ArraySpec, k: ArraySpec, v: ArraySpec, gqa: bool) -> str | None:
 def _common(q: ArraySpec, k: ArraySpec, v: ArraySpec, gqa: bool, dropout: float) -> str | None:
     if q.dtype.name not in _DTYPES or not q.dtype == k.dtype == v.dtype:
         found = ", ".join(each.dtype.name for each in (q, k, v))
-        return f"expected query, key and value to all be of one dtype of {{{', '.join(_DTYPES)}}}, and got {found}"
+        return f"expected query, key and value to all be of one dtype of {{{', '.join(_DTYPES)}}}, got {found}"
     if dropout:
         return f"both fused kernels do not support non-zero dropout, and dropout_p is {dropout}"
     return _shapes(q, k, v, gqa)

@@ -166,12 +166,12 @@ def _check(cell: str, arrays: tuple[np.ndarray, ...], expected: dict[str, tuple[
     dtype = arrays[0].dtype
     if dtype not in (np.float32, np.float64) or len(arrays) != len(expected):
         raise RuntimeError(
-            f"{cell}: expected {len(expected)} arrays of float32 or float64, and got {len(arrays)} ({dtype})"
+            f"{cell}: expected {len(expected)} arrays of float32 or float64, got {len(arrays)} ({dtype})"
         )
     for (name, shape), array in zip(expected.items(), arrays, strict=True):
         if array.shape != shape or array.dtype != dtype:
             raise RuntimeError(
-                f"{cell}: expected {name} to be of shape {list(shape)} and {dtype}, and got {list(array.shape)} and "
+                f"{cell}: expected {name} to be of shape {list(shape)} and {dtype}, got {list(array.shape)} and "
                 f"{array.dtype}"
             )
 
@@ -182,7 +182,7 @@ def _sizes(cell: str, sequence: np.ndarray, state: np.ndarray, parts: int) -> tu
         raise ValueError(f"{cell!r} is no recurrence; expected one of {', '.join(_PARTS)}")
     if sequence.ndim != 3 or state.ndim < 2:
         raise RuntimeError(
-            f"{cell}: expected a sequence (length, rows, {parts} x size) and states (rows, size), and got shapes "
+            f"{cell}: expected a sequence (length, rows, {parts} x size) and states (rows, size), got shapes "
             f"{list(sequence.shape)} and {list(state.shape)}"
         )
     size = state.shape[-1]

@@ -131,7 +131,7 @@ def grad(
         return dict(zip(inputs, values, strict=True))
     outputs, wanted = _sequence(outputs), _inputs(inputs)
     if not wanted:
-        raise RuntimeError("grad requires at least one input, and got none")
+        raise RuntimeError("grad requires at least one input, got none")
     nodes = _nodes_of(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     weights = _weights(outputs, grad_outputs)
@@ -158,7 +158,7 @@ def _batched(
     sizes = {weight._array.shape[:1] for weight in weights if weight is not None}
     if len(sizes) != 1 or sizes == {()}:
         raise RuntimeError(
-            f"is_grads_batched=True expects grad_outputs with one batch dimension in common, and got first sizes "
+            f"is_grads_batched=True expects grad_outputs with one batch dimension in common, got first sizes "
             f"{sorted(map(list, sizes))}"
         )
     ((count,),) = sizes

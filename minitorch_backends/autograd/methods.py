@@ -32,7 +32,7 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     and for inference tensors outside inference mode.
     """
     if requires_grad is not True and requires_grad is not False:
-        raise RuntimeError(f"requires_grad takes exactly True or False, and got {requires_grad!r}")
+        raise RuntimeError(f"requires_grad takes exactly True or False, got {requires_grad!r}")
     node = history(self)
     if node is not None and type(node) is not Leaf:
         if requires_grad:
@@ -167,7 +167,7 @@ def _set_data(self: Tensor, value: Tensor) -> None:
         raise TypeError(f"data must be a Tensor, got {kind_of(value)}")
     if self.requires_grad and value.dtype.category < FLOATING:
         raise RuntimeError(
-            f"data set to a tensor that requires gradients must be floating point or complex, and got {value.dtype!r}"
+            f"data set to a tensor that requires gradients must be floating point or complex, got {value.dtype!r}"
         )
     self._array = value._array
 

@@ -190,7 +190,7 @@ class _Setting(Mode):
 
     def __init__(self, mode: bool) -> None:
         if mode is not True and mode is not False:
-            raise TypeError(f"{type(self).__name__} takes exactly True or False, and got {mode!r}")
+            raise TypeError(f"{type(self).__name__} takes exactly True or False, got {mode!r}")
         self.mode, self._before = mode, _get()
         self._made: GradMode | None = self._put(mode)
 

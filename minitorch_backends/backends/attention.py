@@ -70,7 +70,7 @@ def has_kernel(kernel: str) -> bool:
 def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
     """Whether a kernel is allowed and takes a call; with `debug`, a UserWarning says why not."""
     if not isinstance(params, SDPAParams):
-        raise TypeError(f"can_use_{kernel}_attention takes SDPAParams, and got {type(params).__name__}")
+        raise TypeError(f"can_use_{kernel}_attention takes SDPAParams, got {type(params).__name__}")
     sentence = refusal(kernel, params)
     if sentence is not None and debug:
         warnings.warn(f"{kernel} attention is not used: {sentence}", UserWarning, stacklevel=3)
@@ -144,7 +144,7 @@ def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = Fa
     for anything but an SDPBackend or a list.
     """
     if not isinstance(backends, (SDPBackend, list)):
-        raise AssertionError(f"sdpa_kernel takes an SDPBackend or a list of them, and got {backends!r}")
+        raise AssertionError(f"sdpa_kernel takes an SDPBackend or a list of them, got {backends!r}")
     listed = backends if isinstance(backends, list) else [backends]
     chosen = list(dict.fromkeys(_BACKENDS[each] for each in listed if each in _BACKENDS))
     order = current().read("cuda.sdp_priority").split(",")

@@ -240,7 +240,7 @@ class cuFFTPlanCacheManager(cuFFTPlanCache):
             return _plan_cache
         if isinstance(device, (int, str)):
             raise RuntimeError(f"cufft_plan_cache[{device!r}]: there is one device, expected 0")
-        raise ValueError(f"cufft_plan_cache takes the index of a device, and got {device!r}")
+        raise ValueError(f"cufft_plan_cache takes the index of a device, got {device!r}")
 
 
 _plan_cache = cuFFTPlanCache("cuda.cufft_plan_cache")

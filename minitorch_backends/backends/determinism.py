@@ -23,7 +23,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """
     for name, value in (("mode", mode), ("warn_only", warn_only)):
         if value is not True and value is not False:
-            raise TypeError(f"use_deterministic_algorithms: {name} takes exactly True or False, and got {value!r}")
+            raise TypeError(f"use_deterministic_algorithms: {name} takes exactly True or False, got {value!r}")
     assign({"deterministic_algorithms": "default" if not mode else "warn" if warn_only else "error"})
 
 
@@ -48,10 +48,10 @@ def set_deterministic_debug_mode(debug_mode: str | int) -> None:
     Raises RuntimeError for another name or number, TypeError for another type.
     """
     if isinstance(debug_mode, bool) or not isinstance(debug_mode, (str, int)):
-        raise TypeError(f"set_deterministic_debug_mode takes a str or an int, and got {debug_mode!r}")
+        raise TypeError(f"set_deterministic_debug_mode takes a str or an int, got {debug_mode!r}")
     known: dict[str | int, str] = {mode: mode for mode in _MODES} | dict(enumerate(_MODES))
     if debug_mode not in known:
         raise RuntimeError(
-            f"set_deterministic_debug_mode takes one of {', '.join(map(repr, known))}, and got {debug_mode!r}"
+            f"set_deterministic_debug_mode takes one of {', '.join(map(repr, known))}, got {debug_mode!r}"
         )
     assign({"deterministic_algorithms": known[debug_mode]})

@@ -24,7 +24,7 @@ class _Enumeration(Enum):
     @classmethod
     def _missing_(cls, value: object) -> Any:
         if type(value) is not int:
-            raise TypeError(f"{cls.__name__} takes an int, and got {value!r} of type {type(value).__name__}")
+            raise TypeError(f"{cls.__name__} takes an int, got {value!r} of type {type(value).__name__}")
         member = object.__new__(cls)
         member._name_, member._value_ = "???", value
         return member

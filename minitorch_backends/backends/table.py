@@ -166,7 +166,7 @@ def _reduced(kind: str) -> None:
     def accepts(value: Any) -> tuple[bool, bool]:
         given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         if len(given) not in (1, 2) or any(each is not True and each is not False for each in given):
-            raise TypeError(f"{path} takes True, False, or one or two of them in a tuple, and got {value!r}")
+            raise TypeError(f"{path} takes True, False, or one or two of them in a tuple, got {value!r}")
         pair = (given[0], given[1] if len(given) == 2 else True)
         if pair not in values:
             raise RuntimeError(

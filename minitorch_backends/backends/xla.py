@@ -16,7 +16,7 @@ def set_mat_mul_precision(precision: str) -> None:
     """
     if precision not in _table.XLA_PRECISIONS:
         names = ", ".join(repr(name) for name in _table.XLA_PRECISIONS)
-        raise ValueError(f"set_mat_mul_precision takes one of {names}, and got {precision!r}")
+        raise ValueError(f"set_mat_mul_precision takes one of {names}, got {precision!r}")
     assign({"xla.mat_mul_precision": precision}, "xla")
 
 

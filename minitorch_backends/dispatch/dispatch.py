@@ -205,7 +205,7 @@ class Op:
         if len(args) > len(order) or (named and not named.keys() <= self.known):
             args, named = self.overloads.resolve(self.name, args, named)
         if len(args) > len(order):
-            raise TypeError(f"{self.name}() takes {len(order)} positional arguments {order}, and got {len(args)}")
+            raise TypeError(f"{self.name}() takes {len(order)} positional arguments {order}, got {len(args)}")
         bound = self.defaults | dict(zip(order, args, strict=False))
         for name, value in named.items():
             if name not in self.known:

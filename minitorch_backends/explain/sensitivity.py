@@ -89,7 +89,7 @@ def sensitivity(
     tensors, or differ from one call to the next (put the model in evaluation mode).
     """
     if not hasattr(model, "named_modules"):
-        raise TypeError(f"sensitivity expects a Module, whose parts have names, and got {type(model).__name__}")
+        raise TypeError(f"sensitivity expects a Module, whose parts have names, got {type(model).__name__}")
     wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
     with record() as log:
         answers = _answers(model(*inputs, **named))
@@ -157,7 +157,7 @@ def _answers(result: Any) -> list[np.ndarray]:
     several = (values,) if hasattr(values, "detach") else values
     tensors = [each.detach() for each in several if hasattr(each, "detach")] if isinstance(several, Iterable) else []
     if not tensors:
-        raise RuntimeError(f"sensitivity expects a model that returns tensors, and got {type(result).__name__}")
+        raise RuntimeError(f"sensitivity expects a model that returns tensors, got {type(result).__name__}")
     return [
         each.resolve_conj().numpy().astype(complex) if each.is_complex() else each.double().numpy().copy()
         for each in tensors

@@ -38,7 +38,7 @@ class _Flagged:
         """
         for name in named:
             if not name.startswith("_") or "." in name:
-                raise TypeError(f"set_flags() takes names with an underscore in front, _{name}, and got {name!r}")
+                raise TypeError(f"set_flags() takes names with an underscore in front, _{name}, got {name!r}")
         given = _given(self, "set_flags", values, {name[1:]: value for name, value in named.items()})
         before = tuple(getattr(self, name) for name in self._names)
         assign(given, self._path)
@@ -118,7 +118,7 @@ def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, An
     if values:
         if len(values) > len(names):
             legal = ", ".join(names)
-            raise TypeError(f"{function}() takes at most {len(names)} values, for {legal}, and got {len(values)}")
+            raise TypeError(f"{function}() takes at most {len(names)} values, for {legal}, got {len(values)}")
         positional = dict(zip(names, values, strict=False))
         if twice := positional.keys() & named.keys():
             raise TypeError(f"{function}() got two values for {twice.pop()!r}")

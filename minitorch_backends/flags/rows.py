@@ -110,7 +110,7 @@ class Flag:
         if type(value) is self.choices.kind:
             meant = nearest(value, self.choices.examples)
             raise self.unknown(f"{self.path} = {value!r} is unknown{meant}; expected {legal}")
-        raise self.mistyped(f"{self.path} takes {legal}, and got {value!r} of type {type(value).__name__}")
+        raise self.mistyped(f"{self.path} takes {legal}, got {value!r} of type {type(value).__name__}")
 
     def parsed(self, text: str) -> Any:
         """The legal value that an environment variable's text stands for."""

@@ -38,7 +38,7 @@ class Scope:
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return `function` wrapped so that its body runs inside this scope."""
         if not callable(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, and got {function!r}")
+            raise TypeError(f"{type(self).__name__} decorates functions, got {function!r}")
         if isinstance(function, type):
             warnings.warn(
                 f"decorating the class {function.__name__} with {type(self).__name__} makes a function of it that "

@@ -50,9 +50,9 @@ class Snapshot(Scope):
         try:
             values = json.loads(text)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"expected the JSON that Snapshot.to_json() makes, and got {text!r}: {error}") from None
+            raise ValueError(f"expected the JSON that Snapshot.to_json() makes, got {text!r}: {error}") from None
         if not isinstance(values, dict):
-            raise ValueError(f"expected a JSON object of flags and values, as of Snapshot.to_json(), and got {text!r}")
+            raise ValueError(f"expected a JSON object of flags and values, as of Snapshot.to_json(), got {text!r}")
         return cls(values.items())
 
     def __enter__(self) -> None:
@@ -84,7 +84,7 @@ def snapshot() -> Snapshot:
 def restore(saved: Snapshot) -> None:
     """Put every flag of the process back to what `saved` holds."""
     if not isinstance(saved, Snapshot):
-        raise TypeError(f"restore takes a Snapshot, and got {type(saved).__name__}")
+        raise TypeError(f"restore takes a Snapshot, got {type(saved).__name__}")
     if flags_frozen():
         raise RuntimeError("not allowed to restore flags after disable_global_flags; use `with snapshot:` instead")
     refuse_global_writes("to restore a snapshot")

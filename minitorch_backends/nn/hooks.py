@@ -155,5 +155,5 @@ def _pair(found: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(found, tuple) and len(found) == 2:
         return found
     raise RuntimeError(
-        f"a forward pre-hook with_kwargs returns None or a tuple of (new_args, new_kwargs), and got {found!r}"
+        f"a forward pre-hook with_kwargs returns None or a tuple of (new_args, new_kwargs), got {found!r}"
     )

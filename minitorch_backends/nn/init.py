@@ -69,7 +69,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def _of_matrix(name: str, tensor: Tensor) -> None:
     if tensor.ndim != 2:
-        raise ValueError(f"{name} expects a tensor of 2 dimensions, and got shape {list(tensor.shape)}")
+        raise ValueError(f"{name} expects a tensor of 2 dimensions, got shape {list(tensor.shape)}")
 
 
 @argument_errors
@@ -89,7 +89,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Raises ValueError for other than three to five dimensions, and for channels that groups do not divide.
     """
     if not 3 <= tensor.ndim <= 5:
-        raise ValueError(f"dirac_ expects a tensor of 3, 4 or 5 dimensions, and got shape {list(tensor.shape)}")
+        raise ValueError(f"dirac_ expects a tensor of 3, 4 or 5 dimensions, got shape {list(tensor.shape)}")
     if groups < 1:
         raise ValueError(f"dirac_(): groups must be a positive integer, got {groups}")
     if tensor.shape[0] % groups:
@@ -135,7 +135,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     Raises ValueError for fewer than two dimensions.
     """
     if tensor.ndim < 2:
-        raise ValueError(f"orthogonal_ expects a tensor of at least 2 dimensions, and got shape {list(tensor.shape)}")
+        raise ValueError(f"orthogonal_ expects a tensor of at least 2 dimensions, got shape {list(tensor.shape)}")
     if not tensor.numel():
         return tensor
     refuse_unwritable("orthogonal", tensor)
@@ -180,9 +180,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def _fans(tensor: Tensor) -> tuple[int, int]:
     """The numbers of inputs and of outputs that each output and each input is connected to."""
     if tensor.ndim < 2:
-        raise ValueError(
-            f"fan in and fan out need a tensor of at least 2 dimensions, and got shape {list(tensor.shape)}"
-        )
+        raise ValueError(f"fan in and fan out need a tensor of at least 2 dimensions, got shape {list(tensor.shape)}")
     receptive_field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * receptive_field, tensor.shape[0] * receptive_field
 

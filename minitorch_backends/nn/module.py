@@ -152,7 +152,7 @@ class Module:
 
     def _refuse_name(self, name: str) -> None:
         if not isinstance(name, str) or not name or "." in name:
-            raise KeyError(f"names of parameters, buffers and modules are strings without dots, and got {name!r}")
+            raise KeyError(f"names of parameters, buffers and modules are strings without dots, got {name!r}")
         if hasattr(self, name) and not isinstance(getattr(self, name), (Parameter, Module, type(None))):
             raise KeyError(f"attribute {name!r} already exists in {type(self).__name__}; choose another name")
 
@@ -296,7 +296,7 @@ class Module:
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it in training mode, or in evaluation mode."""
         if not isinstance(mode, bool):
-            raise ValueError(f"training mode is expected to be True or False, and got {mode!r}")
+            raise ValueError(f"training mode is expected to be True or False, got {mode!r}")
         self.training = mode
         for child in self.children():
             child.train(mode)
@@ -323,7 +323,7 @@ class Module:
             raise TypeError("to() got an unexpected keyword argument 'out'; it writes into the module itself")
         sample = zeros(()).to(*args, **kwargs)
         if not (sample.is_floating_point() or sample.is_complex()):
-            raise TypeError(f"Module.to only accepts floating point or complex dtypes, and got {sample.dtype!r}")
+            raise TypeError(f"Module.to only accepts floating point or complex dtypes, got {sample.dtype!r}")
         return self._converted(
             lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() or tensor.is_complex() else tensor
         )

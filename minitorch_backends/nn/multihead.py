@@ -46,11 +46,10 @@ class MultiheadAttention(Module):
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be greater than 0, and got embed_dim={embed_dim} and "
-                f"num_heads={num_heads}"
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads}"
             )
         if embed_dim % num_heads:
-            raise AssertionError(f"embed_dim must be divisible by num_heads, and got {embed_dim} and {num_heads}")
+            raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.head_dim, self.batch_first, self.add_zero_attn = embed_dim // num_heads, batch_first, add_zero_attn
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim

@@ -33,7 +33,7 @@ class _Pad(Module):
         count = 2 * self._dims
         self.padding = tuple(padding) if isinstance(padding, Sequence) else (index(padding),) * count
         if len(self.padding) != count:
-            raise ValueError(f"{type(self).__name__}: expected padding to be one number or {count}, and got {padding}")
+            raise ValueError(f"{type(self).__name__}: expected padding to be one number or {count}, got {padding}")
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode, self.value)

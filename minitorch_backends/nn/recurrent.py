@@ -97,7 +97,7 @@ class _Recurrent(Module):
     def _check_sizes(self) -> None:
         for name in ("input_size", "hidden_size"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be greater than zero, and got {getattr(self, name)}")
+                raise ValueError(f"{name} must be greater than zero, got {getattr(self, name)}")
 
     def _check_input(self, input: Tensor, dims: tuple[int, int]) -> None:
         name = type(self).__name__
@@ -116,7 +116,7 @@ class _Recurrent(Module):
         if len(states) != self._states or not all(isinstance(each, Tensor) for each in states):
             wanted = "a tensor" if self._states == 1 else f"{self._states} tensors, the hidden and the cell state"
             got = ", ".join(type(each).__name__ for each in states)
-            raise RuntimeError(f"{type(self).__name__}: expected hx to be {wanted}, and got {got}")
+            raise RuntimeError(f"{type(self).__name__}: expected hx to be {wanted}, got {got}")
         return states
 
     def _check_parameters(self, of: LayerWeights, *others: Tensor) -> None:
@@ -124,12 +124,12 @@ class _Recurrent(Module):
         for each in (*others, *of):
             if each is not None and each.dtype is not of.weight_hh.dtype:
                 raise RuntimeError(
-                    f"{name}: expected input, states, weights and biases to have one dtype, and got {each.dtype!r} "
+                    f"{name}: expected input, states, weights and biases to have one dtype, got {each.dtype!r} "
                     f"beside weight_hh of {of.weight_hh.dtype!r}; convert with .to(dtype)"
                 )
         for field, each in of._asdict().items():
             if each is not None and each.shape[:1] != (rows,):
-                raise RuntimeError(f"{name}: expected {field} to have {rows} rows, and got {list(each.shape)}")
+                raise RuntimeError(f"{name}: expected {field} to have {rows} rows, got {list(each.shape)}")
 
     def _result(self, states: States) -> Any:
         return states[0] if self._states == 1 else states
@@ -189,13 +189,13 @@ class _Layers(_Recurrent):
         self._check_sizes()
         if proj_size:
             raise NotImplementedError(
-                f"{type(self).__name__}: states are not projected here, and got proj_size={proj_size}; put a Linear "
+                f"{type(self).__name__}: states are not projected here, got proj_size={proj_size}; put a Linear "
                 "behind the layer"
             )
         if num_layers <= 0:
-            raise ValueError(f"num_layers must be greater than zero, and got {num_layers}")
+            raise ValueError(f"num_layers must be greater than zero, got {num_layers}")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError(f"dropout should be a number in range [0, 1], a probability, and got {dropout}")
+            raise ValueError(f"dropout should be a number in range [0, 1], a probability, got {dropout}")
         if dropout and num_layers == 1:
             warn_caller(
                 f"{type(self).__name__}: dropout is between layers, so that dropout={dropout} does nothing for "
@@ -237,7 +237,7 @@ class _Layers(_Recurrent):
         sequence = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
         if not sequence.shape[0]:
             raise RuntimeError(
-                f"{type(self).__name__}: Expected sequence length to be larger than 0, and got an input of shape "
+                f"{type(self).__name__}: Expected sequence length to be larger than 0, got an input of shape "
                 f"{list(input.shape)}"
             )
         output, after = self._run(sequence, self._start(sequence, hx, batched))
@@ -358,7 +358,7 @@ class _Cell(_Recurrent):
         for state in states:
             if tuple(state.shape) != shape:
                 raise RuntimeError(
-                    f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, and got "
+                    f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, got "
                     f"{list(state.shape if batched else state.shape[1:])}"
                 )
         # Copies, which may be written to without harm to what is saved for the backward pass.

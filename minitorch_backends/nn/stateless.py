@@ -35,7 +35,7 @@ def functional_call(
     AttributeError for a name in a module that there is not. Not for modules that several threads call at once.
     """
     if not isinstance(module, Module):
-        raise TypeError(f"functional_call expects a Module, whose parts have names, and got {type(module).__name__}")
+        raise TypeError(f"functional_call expects a Module, whose parts have names, got {type(module).__name__}")
     given, slots = _merged(parameter_and_buffer_dicts), dict(_slots(module))
     found = {name: _slot(module, name) for name in given}
     places = {name: slot for name, slot in found.items() if slot is not None}
@@ -79,14 +79,14 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
     several = [dicts] if isinstance(dicts, Mapping) else dicts
     if not isinstance(several, (list, tuple)) or not all(isinstance(each, Mapping) for each in several):
         raise ValueError(
-            "functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, and got "
+            "functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, got "
             f"{type(dicts).__name__}"
         )
     merged: dict[str, Tensor] = {}
     for each in several:
         for name, tensor in each.items():
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"functional_call: expected a Tensor for {name!r}, and got {type(tensor).__name__}")
+                raise TypeError(f"functional_call: expected a Tensor for {name!r}, got {type(tensor).__name__}")
             if name in merged:
                 raise ValueError(f"functional_call: {name!r} stands in several of the dicts; leave it in one")
             merged[name] = tensor

@@ -270,10 +270,10 @@ class Transformer(Module):
     ) -> Tensor:
         batch = 0 if self.batch_first else 1
         if src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
-            raise RuntimeError(f"the batch number of src and tgt must be equal, and got {src.shape} and {tgt.shape}")
+            raise RuntimeError(f"the batch number of src and tgt must be equal, got {src.shape} and {tgt.shape}")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError(
-                f"the feature number of src and tgt must be equal to d_model={self.d_model}, and got {src.shape} and "
+                f"the feature number of src and tgt must be equal to d_model={self.d_model}, got {src.shape} and "
                 f"{tgt.shape}"
             )
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)

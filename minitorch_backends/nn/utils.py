@@ -115,7 +115,7 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
     Raises TypeError for what is no scope, ValueError for a name that no module has.
     """
     if not isinstance(scope, Scope):
-        raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), and got {scope!r}")
+        raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), got {scope!r}")
     known = dict(module.named_modules())
     chosen = scope.by_module(known) if not names else {}
     for name in names:

@@ -48,13 +48,13 @@ def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     """The shape given as positional sizes, as one sequence, or by the keyword `size`."""
     if size is not None:
         if sizes:
-            raise TypeError(f"sizes are given by position or as size=, and got both: {sizes!r} and {size!r}")
+            raise TypeError(f"sizes are given by position or as size=, got both: {sizes!r} and {size!r}")
         sizes = (size,)
     elif not sizes:
         raise TypeError("missing the required argument 'size'; pass () for a tensor without dimensions")
     shape = shape_of(sizes)
     if min(shape, default=0) < 0:
-        raise RuntimeError(f"sizes are at least 0, and got {list(shape)}")
+        raise RuntimeError(f"sizes are at least 0, got {list(shape)}")
     addressable(shape)
     return shape
 
@@ -119,7 +119,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     Raises ValueError for bytes in foreign order.
     """
     if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray, and got {type(ndarray).__name__}; use mt.tensor(data)")
+        raise TypeError(f"expected np.ndarray, got {type(ndarray).__name__}; use mt.tensor(data)")
     dtype_of(ndarray)
     if not ndarray.dtype.isnative:
         raise ValueError(
@@ -255,7 +255,7 @@ def _numbers(name: str, *values: Any) -> list[Any]:
     numbers = [value.item() if isinstance(value, (Tensor, np.generic)) else value for value in values]
     for number in numbers:
         if not isinstance(number, (int, float, complex)):
-            raise TypeError(f"{name}() takes numbers, and got {number!r} of type {type(number).__name__}")
+            raise TypeError(f"{name}() takes numbers, got {number!r} of type {type(number).__name__}")
     return numbers
 
 
@@ -277,7 +277,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     if any(isinstance(each, complex) or not math.isfinite(each) for each in (start, end, step)):
         raise RuntimeError(f"unsupported range: {start} -> {end} in steps of {step}; expected finite real numbers")
     if step == 0:
-        raise RuntimeError(f"step must be nonzero, and got {step} from {start} to {end}")
+        raise RuntimeError(f"step must be nonzero, got {step} from {start} to {end}")
     if (end - start) * step < 0:
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}"
@@ -302,7 +302,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np
     start, end = _numbers(name, start, end)
     count = shape_of((steps,))[0]
     if count < 0:
-        raise RuntimeError(f"number of steps must be non-negative, and got {count}")
+        raise RuntimeError(f"number of steps must be non-negative, got {count}")
     is_complex = isinstance(start, complex) or isinstance(end, complex)
     wanted = default_floating(scalar_dtype(1j if is_complex else 1.0)) if dtype is None else to_dtype(dtype)
     if is_complex and wanted.category < COMPLEX:

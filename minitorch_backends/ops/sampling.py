@@ -34,7 +34,7 @@ def chosen(generator: Generator | None) -> Generator:
         return default_generator
     if not isinstance(generator, Generator):
         raise TypeError(
-            f"generator is a Generator or None, and got {type(generator).__name__}; use mt.Generator().manual_seed(...)"
+            f"generator is a Generator or None, got {type(generator).__name__}; use mt.Generator().manual_seed(...)"
         )
     return generator
 
@@ -43,7 +43,7 @@ def _floating(name: str, dtype: Any) -> DType:
     """The dtype to draw in. Raises NotImplementedError, a RuntimeError, for integers."""
     dtype = dtype_or_default(dtype)
     if dtype.category <= INTEGER:
-        raise NotImplementedError(f"{name} draws floating and complex numbers, and got dtype={dtype!r}; use randint")
+        raise NotImplementedError(f"{name} draws floating and complex numbers, got dtype={dtype!r}; use randint")
     return dtype
 
 
@@ -72,7 +72,7 @@ def _bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
 def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator | None, dtype: Any) -> Draw:
     """Random integers of a dtype. Raises RuntimeError for an empty range, or one beyond the dtype."""
     if low >= high:
-        raise RuntimeError(f"random integers need low < high, and got low={low} >= high={high}")
+        raise RuntimeError(f"random integers need low < high, got low={low} >= high={high}")
     dtype = int64 if dtype is None else to_dtype(dtype)
     if dtype.category == INTEGER or dtype.category == BOOL:
         for bound in (low, high - 1):
@@ -109,9 +109,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -
     fitted(np.asarray(max(count - 1, 0)), wanted)
     whole = 2 ** _SIGNIFICANDS.get(wanted.name, 64)
     if count > whole + 1:
-        raise RuntimeError(
-            f"n cannot be greater than {whole + 1} for {wanted!r}, which skips integers, and got {count}"
-        )
+        raise RuntimeError(f"n cannot be greater than {whole + 1} for {wanted!r}, which skips integers, got {count}")
     stream = chosen(generator)
     return Draw(wanted.dtype, lambda: stream.permutation(count).astype(wanted.dtype))
 
@@ -170,7 +168,7 @@ def normal(
     """
     means, stds = (each._array if isinstance(each, Tensor) else np.asarray(float(each)) for each in (mean, std))
     if (stds < 0).any():
-        raise RuntimeError(f"normal expects all elements of std >= 0.0, and got {stds.min()}")
+        raise RuntimeError(f"normal expects all elements of std >= 0.0, got {stds.min()}")
     if size is None and not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         raise TypeError("normal(): size is required when neither mean nor std is a Tensor")
     shape = broadcast_shapes(means.shape, stds.shape) if size is None else shape_given((), size)
@@ -194,7 +192,7 @@ def bernoulli(
         raise NotImplementedError(f"bernoulli() is not implemented for {input.dtype!r}; expected floating tensors")
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
     if not ((chances >= 0) & (chances <= 1)).all():
-        raise RuntimeError(f"bernoulli expects probabilities in [0, 1], and got {chances.min()} to {chances.max()}")
+        raise RuntimeError(f"bernoulli expects probabilities in [0, 1], got {chances.min()} to {chances.max()}")
     stream = chosen(generator)
 
     def draw() -> Tensor:
@@ -224,7 +222,7 @@ def multinomial(
         raise RuntimeError(f"multinomial(): input must be a floating tensor, got {input.dtype!r}; use input.float()")
     weights = input._array.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
-        raise RuntimeError(f"multinomial takes a vector or rows of weights, and got shape {list(weights.shape)}")
+        raise RuntimeError(f"multinomial takes a vector or rows of weights, got shape {list(weights.shape)}")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise RuntimeError(
             "probability tensor contains either `inf`, `nan` or element < 0; expected finite weights of at least 0"

@@ -40,7 +40,7 @@ class SGD(Optimizer):
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise ValueError(
                 "Nesterov momentum requires a momentum above 0 and zero dampening, "
-                f"and got momentum={group['momentum']}, dampening={group['dampening']}"
+                f"got momentum={group['momentum']}, dampening={group['dampening']}"
             )
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:

@@ -69,7 +69,7 @@ class LBFGS(Optimizer):
         """Up to `max_iter` iterations. The closure clears the gradients, computes the loss, calls its `backward` and
         returns it; the first loss is returned. Raises TypeError without one."""
         if closure is None:
-            raise TypeError("LBFGS.step() needs a closure that computes the loss and its gradients, and got none")
+            raise TypeError("LBFGS.step() needs a closure that computes the loss and its gradients, got none")
         self.stepped = True
         [group] = self.param_groups
         parameters = group["params"]

@@ -90,12 +90,12 @@ class Optimizer:
         Raises TypeError or ValueError for what is no leaf tensor, parameters given twice, and options out of range.
         """
         if not isinstance(param_group, dict):
-            raise TypeError(f"a param_group must be a dict with 'params', and got {type(param_group).__name__}")
+            raise TypeError(f"a param_group must be a dict with 'params', got {type(param_group).__name__}")
         if "params" not in param_group:
-            raise ValueError(f"a param_group must have 'params', a list of Tensors, and got {sorted(param_group)}")
+            raise ValueError(f"a param_group must have 'params', a list of Tensors, got {sorted(param_group)}")
         params = param_group["params"]
         if isinstance(params, (set, frozenset)):
-            raise TypeError("parameters need an order that is the same each time, and got a set; pass a list")
+            raise TypeError("parameters need an order that is the same each time, got a set; pass a list")
         params = [params] if isinstance(params, Tensor) else list(params)
         known = {id(each) for group in self.param_groups for each in group["params"]}
         for each in params:
@@ -222,7 +222,7 @@ class Optimizer:
         """
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
             given = sorted(state_dict) if isinstance(state_dict, dict) else type(state_dict).__name__
-            raise ValueError(f"expected a dict with 'state' and 'param_groups', as of state_dict(), and got {given}")
+            raise ValueError(f"expected a dict with 'state' and 'param_groups', as of state_dict(), got {given}")
         groups = state_dict["param_groups"]
         sizes, expected = [len(each["params"]) for each in groups], [len(each["params"]) for each in self.param_groups]
         if sizes != expected:

@@ -131,7 +131,7 @@ def set_default_dtype(d: Any) -> None:
     dtype = to_dtype(d)
     if not dtype.is_floating_point:
         raise TypeError(
-            f"only floating types can be the default dtype, and got {dtype!r}; expected mt.float32, for example"
+            f"only floating types can be the default dtype, got {dtype!r}; expected mt.float32, for example"
         )
     _default = dtype
     result_dtype.cache_clear()

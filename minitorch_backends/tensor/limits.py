@@ -51,9 +51,9 @@ def finfo(type: DType | None = None) -> FloatLimits:
     """
     dtype = get_default_dtype() if type is None else type
     if not isinstance(dtype, DType):
-        raise TypeError(f"finfo takes a dtype, mt.float32 for example, and got {dtype!r}")
+        raise TypeError(f"finfo takes a dtype, mt.float32 for example, got {dtype!r}")
     if dtype.category < FLOATING:
-        raise TypeError(f"finfo requires a floating point type, and got {dtype!r}; use mt.iinfo for integers")
+        raise TypeError(f"finfo requires a floating point type, got {dtype!r}; use mt.iinfo for integers")
     dtype = dtype.to_real()
     found = (np if dtype.dtype.kind == "f" else load("ml_dtypes")).finfo(dtype.dtype)
     least, largest, smallest = float(found.min), float(found.max), float(found.smallest_normal)
@@ -64,10 +64,10 @@ def finfo(type: DType | None = None) -> FloatLimits:
 def iinfo(type: DType) -> IntegerLimits:
     """The limits of an integer type. Raises TypeError for other types, and for what is no dtype."""
     if not isinstance(type, DType):
-        raise TypeError(f"iinfo takes a dtype, mt.int64 for example, and got {type!r}")
+        raise TypeError(f"iinfo takes a dtype, mt.int64 for example, got {type!r}")
     if type.category == BOOL:
         raise TypeError("mt.bool is not supported by iinfo: it holds True and False")
     if type.category != INTEGER:
-        raise TypeError(f"iinfo requires an integer type, and got {type!r}; use mt.finfo for floating types")
+        raise TypeError(f"iinfo requires an integer type, got {type!r}; use mt.finfo for floating types")
     found = np.iinfo(type.dtype)
     return IntegerLimits(found.bits, int(found.min), int(found.max), type.name)

@@ -36,7 +36,7 @@ def is_complex(input: Tensor) -> bool:
 def is_nonzero(input: Tensor) -> bool:
     """Whether its only element is not zero. Raises RuntimeError for another number of elements."""
     if _tensor("is_nonzero", input).numel() != 1:
-        raise RuntimeError(f"is_nonzero(): expected a tensor of one element, and got shape {list(input.shape)}")
+        raise RuntimeError(f"is_nonzero(): expected a tensor of one element, got shape {list(input.shape)}")
     return bool(input)
 
 

@@ -68,7 +68,7 @@ def set_printoptions(
         if value is not None and name != "threshold":
             index(value)
         if value is not None and value < 0:
-            raise ValueError(f"{name} is at least 0, and got {value!r}")
+            raise ValueError(f"{name} is at least 0, got {value!r}")
     options = _options if profile is None else _PROFILES[profile]
     options = replace(options, **{name: value for name, value in given.items() if value is not None})
     _options = replace(options, sci_mode=sci_mode)

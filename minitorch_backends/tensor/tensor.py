@@ -240,7 +240,7 @@ class Tensor(Methods):
     def __index__(self) -> int:
         if self.dtype.category > 1 or self._array.size != 1:
             raise TypeError(
-                "only integer tensors of a single element can be converted to an index, and got "
+                "only integer tensors of a single element can be converted to an index, got "
                 f"{self.dtype!r}{list(self.shape)}"
             )
         return int(self.item())

@@ -44,7 +44,7 @@ class set_checkpoint_early_stop(Scope):
 
     def __init__(self, enable: bool) -> None:
         if enable is not True and enable is not False:
-            raise TypeError(f"set_checkpoint_early_stop takes exactly True or False, and got {enable!r}")
+            raise TypeError(f"set_checkpoint_early_stop takes exactly True or False, got {enable!r}")
         self.enable = enable
 
     def __enter__(self) -> None:

@@ -443,7 +443,7 @@ def test_refusals(sentence):
 
 def test_other_dtypes_are_refused():
     arrays = operands(1, 1, 1, 3, 3, 4, np.complex64)
-    with pytest.raises(Refused, match=r"one dtype of \{float32, bfloat16, float16, float64\}, and got complex64"):
+    with pytest.raises(Refused, match=r"one dtype of \{float32, bfloat16, float16, float64\}, got complex64"):
         attention["flash"](*arrays, scale=0.5)
     with pytest.raises(Refused, match="mask"):
         attention["efficient"](*operands(1, 1, 1, 3, 3, 4), scale=0.5, mask_needs_gradient=True)

@@ -65,7 +65,7 @@ class set_detect_anomaly(Scope):
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         for name, value in (("mode", mode), ("check_nan", check_nan)):
             if value is not True and value is not False:
-                raise TypeError(f"{type(self).__name__}: {name} takes exactly True or False, and got {value!r}")
+                raise TypeError(f"{type(self).__name__}: {name} takes exactly True or False, got {value!r}")
         self.wanted, self._before = _Diagnosis(mode, check_nan), [_current]
         _put(self.wanted)
 

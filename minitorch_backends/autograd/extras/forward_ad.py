@@ -102,7 +102,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(f"only floating and complex tensors have tangents, and this one is {tensor.dtype!r}")
     if not isinstance(tangent, Tensor) or tangent.shape != tensor.shape or tangent.dtype is not tensor.dtype:
         got = f"{tangent.dtype!r}{list(tangent.shape)}" if isinstance(tangent, Tensor) else kind_of(tangent)
-        raise RuntimeError(f"expected a tangent like the primal, {tensor.dtype!r}{list(tensor.shape)}, and got {got}")
+        raise RuntimeError(f"expected a tangent like the primal, {tensor.dtype!r}{list(tensor.shape)}, got {got}")
     dual = _twin(tensor)
     current.put(dual, tangent)
     return dual

@@ -157,7 +157,7 @@ def jacobian(
     `vectorize` changes nothing.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", and got {strategy!r}')
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got {strategy!r}')
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError('strategy="forward-mode" cannot create a graph yet; use "reverse-mode"')

@@ -83,9 +83,9 @@ def set_growth_limit(nodes: int | None) -> None:
     """
     global _limit
     if nodes is not None and (isinstance(nodes, bool) or not isinstance(nodes, int)):
-        raise TypeError(f"set_growth_limit takes a number of nodes or None, and got {nodes!r}")
+        raise TypeError(f"set_growth_limit takes a number of nodes or None, got {nodes!r}")
     if nodes is not None and nodes < 1:
-        raise ValueError(f"set_growth_limit takes at least 1 node, and got {nodes}")
+        raise ValueError(f"set_growth_limit takes at least 1 node, got {nodes}")
     with _lock:
         instrumentation.observe_calls((nodes is not None) - (_limit is not None))
         _limit = nodes

@@ -66,9 +66,9 @@ class _Verbose(Scope):
     def __enter__(self) -> Any:
         name = f"{'mkl' if isinstance(self, MklVerbose) else 'mkldnn'}.verbose"
         if not isinstance(self.level, int):
-            raise TypeError(f"{name} takes one of {self._levels}, and got {self.level!r}")
+            raise TypeError(f"{name} takes one of {self._levels}, got {self.level!r}")
         if self.level not in self._levels:
-            raise AssertionError(f"{name} takes one of {self._levels}, and got {self.level}")
+            raise AssertionError(f"{name} takes one of {self._levels}, got {self.level}")
         region = _Region(self._current, self._lines, self.logger)
         self._current.set(region)
         start_observing(region)

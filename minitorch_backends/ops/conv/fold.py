@@ -169,7 +169,7 @@ def unfold_images(
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise (IndexError if input.ndim < 3 else RuntimeError)(
             f"unfold: expected a 3D or 4D (batch mode) tensor with non-zero sizes, except an optional batch size of 0, "
-            f"and got {list(input.shape)}"
+            f"got {list(input.shape)}"
         )
     x = input if input.ndim == 4 else input.unsqueeze(0)
     at = _columns("unfold", x._array.shape[2:], kernel_size, dilation, padding, stride)
@@ -208,7 +208,7 @@ def fold(
     if input.ndim not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
             f"fold: expected 2D or 3D (batch mode) tensor with non-zero sizes, except an optional batch size of 0, "
-            f"and got {list(shape)}"
+            f"got {list(shape)}"
         )
     at = _columns("fold", numbers("fold", "output_size", output_size, 2), kernel_size, dilation, padding, stride)
     taps, count = math.prod(at.kernel), math.prod(at.output)

@@ -67,7 +67,7 @@ def _check(name: str, dims: int, input: Any, weight: Any, bias: Any, groups: int
             f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of size: {shape}"
         )
     if len(size) != dims + 2:
-        raise RuntimeError(f"{name}: expected a weight of {dims + 2} dimensions, and got one of size {size}")
+        raise RuntimeError(f"{name}: expected a weight of {dims + 2} dimensions, got one of size {size}")
     if type(groups) is not int:
         raise TypeError(f"{name}(): argument 'groups' must be an int, not {groups!r}")
     if groups < 1:

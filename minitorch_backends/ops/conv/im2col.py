@@ -190,7 +190,7 @@ def _spread_reference(input: Any, at: Windows) -> np.ndarray:
 def spread_windows(input: Array, at: Windows):
     """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
     if input.ndim != 2 + len(at.output):
-        raise RuntimeError(f"spread_windows: expected values (N, C, *{at.output}), and got shape {list(input.shape)}")
+        raise RuntimeError(f"spread_windows: expected values (N, C, *{at.output}), got shape {list(input.shape)}")
     wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
     for _, place in at.taps():
         wide[place] += input

@@ -132,11 +132,11 @@ def cdist(
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {x1.dtype!r}, and X2 {x2.dtype!r}")
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
-            "cdist(): expected (..., m, k) and (..., n, k), at least two-dimensional, and got shapes "
+            "cdist(): expected (..., m, k) and (..., n, k), at least two-dimensional, got shapes "
             f"{list(x1.shape)} and {list(x2.shape)}"
         )
     if p < 0:
-        raise RuntimeError(f"cdist only supports non-negative p values, and got {p}")
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode!r} is not a valid value for compute_mode; expected None or one of {_MODES}")
     if not x1.shape[-1] or (p == 2 and compute_mode != _BY_PRODUCTS):

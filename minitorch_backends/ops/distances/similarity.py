@@ -160,8 +160,7 @@ def cosine_embedding_loss(
     if not 1 <= input1.ndim == input2.ndim == target.ndim + 1 <= 2:
         shapes = ", ".join(str(list(each.shape)) for each in (input1, input2, target))
         raise RuntimeError(
-            "cosine_embedding_loss: expected (batch, size) twice and (batch), or without batches, "
-            f"and got shapes {shapes}"
+            f"cosine_embedding_loss: expected (batch, size) twice and (batch), or without batches, got shapes {shapes}"
         )
     squares = [((each * each).sum(-1) + 1e-12) for each in (input1, input2)]
     cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
@@ -208,7 +207,7 @@ def triplet_margin_loss(
     With `swap` the negative may also be measured from the positive, where that is closer.
     """
     if margin <= 0:
-        raise ValueError(f"triplet_margin_loss: margin must be greater than 0, and got {margin}")
+        raise ValueError(f"triplet_margin_loss: margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         shapes = ", ".join(str(list(each.shape)) for each in (anchor, positive, negative))
         raise RuntimeError(f"triplet_margin_loss: all inputs should have the same number of dimensions, not {shapes}")

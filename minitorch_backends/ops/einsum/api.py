@@ -135,7 +135,7 @@ def _read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
     if not operands:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            f"subscripts list, and got {equation is not None:d} arguments"
+            f"subscripts list, got {equation is not None:d} arguments"
         )
     if isinstance(equation, Tensor) or _is_shape(equation):
         output = None if len(operands) % 2 else operands[-1]
@@ -148,7 +148,7 @@ def _read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and not _is_shape(operands[0]):
         operands = tuple(operands[0])
         if not operands:
-            raise ValueError("einsum(): must provide at least one operand, and got an empty list")
+            raise ValueError("einsum(): must provide at least one operand, got an empty list")
     return str(equation), operands
 
 
@@ -297,7 +297,7 @@ def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> 
     tensors = [each if isinstance(each, Tensor) else adopt(np.asarray(each)) for each in operands]
     if tuple(each._array.shape for each in tensors) != plan.shapes:
         raise RuntimeError(
-            f"this plan is for shapes {[list(shape) for shape in plan.shapes]}, and got "
+            f"this plan is for shapes {[list(shape) for shape in plan.shapes]}, got "
             f"{[list(each.shape) for each in tensors]}; make a plan for these"
         )
     pairs = zip(tensors, plan.diagonals, strict=True)

@@ -123,7 +123,7 @@ def equation_of_sublists(sublists: Sequence[Any], output: Any) -> str:
 
 def _text_of_sublist(sublist: Any, where: str) -> str:
     if isinstance(sublist, (str, bytes)) or not hasattr(sublist, "__iter__"):
-        raise TypeError(f"einsum(): {where} must list integers or Ellipsis, and got {sublist!r}")
+        raise TypeError(f"einsum(): {where} must list integers or Ellipsis, got {sublist!r}")
     parts = []
     for position, entry in enumerate(sublist):
         if entry is Ellipsis:
@@ -152,7 +152,7 @@ def resolve(equation: Equation, shapes: Sequence[Shape]) -> tuple[tuple[Labels, 
         fewer = "fewer" if len(shapes) < len(equation.terms) else "more"
         raise RuntimeError(
             f"einsum(): {fewer} operands were provided than specified in the equation {equation.text!r}: expected "
-            f"{len(equation.terms)}, and got {len(shapes)}"
+            f"{len(equation.terms)}, got {len(shapes)}"
         )
     covered = [_covered(equation, index, shape) for index, shape in enumerate(shapes)]
     most = max(covered, default=0)

@@ -203,7 +203,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     Raises RuntimeError for an alpha of 0.
     """
     if alpha == 0:
-        raise RuntimeError("celu divides by alpha, and got 0; relu() is its limit")
+        raise RuntimeError("celu divides by alpha, got 0; relu() is its limit")
     return elu(input / alpha) * alpha
 
 
@@ -222,7 +222,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     """`input` brought into [min_val, max_val], which integers cut off to their type. The gradient is 0 outside and on
     the border (`clamp` has 1 there)."""
     if min_val > max_val:
-        raise ValueError(f"min_val cannot be larger than max_val, and got {min_val} and {max_val}")
+        raise ValueError(f"min_val cannot be larger than max_val, got {min_val} and {max_val}")
     if input.dtype.kind in "iu":
         return np.clip(input, _whole_limit(min_val, input), _whole_limit(max_val, input))
     return np.clip(input, min_val, max_val)
@@ -308,7 +308,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input` moved towards 0 by `lambd`, and 0 where its magnitude is at most that."""
     if lambd < 0:
-        raise RuntimeError(f"softshrink moves values towards 0 by lambd, which cannot be negative, and got {lambd}")
+        raise RuntimeError(f"softshrink moves values towards 0 by lambd, which cannot be negative, got {lambd}")
     return input - input.clamp(-lambd, lambd)
 
 
@@ -332,7 +332,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         channels = input.shape[1] if input.ndim > 1 else 1
         if weight.ndim != 1 or weight.numel() != channels:
             raise RuntimeError(
-                f"prelu takes one weight or one for each of the {channels} channels, and got {list(weight.shape)}"
+                f"prelu takes one weight or one for each of the {channels} channels, got {list(weight.shape)}"
             )
         weight = weight.reshape((-1,) + (1,) * (input.ndim - 2))
     elif weight.ndim:

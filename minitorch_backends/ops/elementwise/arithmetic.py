@@ -57,7 +57,7 @@ def _scaled(array: np.ndarray, factor: Any) -> np.ndarray:
     """`factor * array` in the type of the array. Raises RuntimeError for a fractional factor of integers."""
     if isinstance(factor, float) and array.dtype.kind in "biu":
         raise RuntimeError(
-            f"for integral input tensors, alpha must not be a floating point number, and got {factor}; use an int"
+            f"for integral input tensors, alpha must not be a floating point number, got {factor}; use an int"
         )
     return array * fitted(np.asarray(factor), dtype_of(array))
 
@@ -222,7 +222,7 @@ def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncate
     def divided(*args: Any, rounding_mode: str | None = None, **named: Any) -> Any:
         if rounding_mode not in tuple(modes):
             raise RuntimeError(
-                f"div expected rounding_mode to be one of None, 'trunc', or 'floor', and got {rounding_mode!r}"
+                f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}"
             )
         return modes[rounding_mode](*args, **named)
 

@@ -191,7 +191,7 @@ def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, 
     """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
-            raise RuntimeError(f"isclose(): {name} must be at least 0, and got {tolerance}")
+            raise RuntimeError(f"isclose(): {name} must be at least 0, got {tolerance}")
     if input.dtype.kind == "b":
         return input == other
     if input.dtype.kind in "iu":  # differences as unsigned integers, which hold all of them
@@ -331,7 +331,7 @@ def where(condition: Array, input: Array | None = None, other: Array | None = No
     if condition.dtype != bool:
         if condition.dtype != np.uint8:
             raise RuntimeError(
-                f"where expected condition to be a boolean tensor, and got {condition.dtype}; use condition != 0"
+                f"where expected condition to be a boolean tensor, got {condition.dtype}; use condition != 0"
             )
         condition = condition != 0
     return chosen(condition, input, other)

@@ -148,7 +148,7 @@ def view_as_complex(input: Array):
     """
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError(
-            f"view_as_complex takes a last dimension of size 2, and got shape {list(input.shape)}; use stack"
+            f"view_as_complex takes a last dimension of size 2, got shape {list(input.shape)}; use stack"
         )
     if input.itemsize == 2:
         return (input[..., 0].astype(np.float64) + 1j * input[..., 1]).astype(np.complex64)

@@ -161,5 +161,5 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False)
     """`alpha_dropout` of whole channels of (N, C, ...)."""
     shape = input._array.shape
     if training and len(shape) < 2:
-        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, and got {list(shape)}")
+        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, got {list(shape)}")
     return _alpha_dropped("feature_alpha_dropout", input, p, training, (*shape[:2], *(1,) * (len(shape) - 2)))

@@ -106,7 +106,7 @@ def gelu(input: Array, approximate: str = "none"):
     Hendrycks and Gimpel, Gaussian Error Linear Units, 2016. `approximate` is "none" or "tanh".
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"approximate argument must be either none or tanh, and got {approximate!r}")
+        raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
     return (elementwise.gelu if approximate == "none" else elementwise.tanh_gelu)(input)
 
 

@@ -68,7 +68,7 @@ def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
     if value < 0 and not np.iinfo(dtype.dtype).min:
         raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {value} is negative")
     if value < 0:
-        raise RuntimeError(f"integers to negative integer powers are not allowed, and got {value}; use a floating type")
+        raise RuntimeError(f"integers to negative integer powers are not allowed, got {value}; use a floating type")
     return fitted(np.asarray(value), dtype)
 
 

@@ -42,7 +42,7 @@ __all__ = [
 def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
     if input.dtype.kind in "iu" and decimals:
         raise RuntimeError(
-            f"round() of integers takes no decimals, and got decimals={decimals}; convert to a floating type first"
+            f"round() of integers takes no decimals, got decimals={decimals}; convert to a floating type first"
         )
 
 

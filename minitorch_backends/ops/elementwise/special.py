@@ -220,7 +220,7 @@ def polygamma(n, input: Array):
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         raise TypeError(f"polygamma(n, x): argument 'n' must be an int, not {type(n).__name__}")
     if n < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, and got {n}; expected 0 for digamma, or more")
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, got {n}; expected 0 for digamma, or more")
     return scipy_special().polygamma(n, input).astype(input.dtype)
 
 
@@ -262,7 +262,7 @@ def heaviside(input: Array, values: Array):
     """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is."""
     if input.dtype != values.dtype:
         raise NotImplementedError(
-            f"heaviside is not implemented for tensors with different dtypes, and got {input.dtype} and {values.dtype}"
+            f"heaviside is not implemented for tensors with different dtypes, got {input.dtype} and {values.dtype}"
         )
     step = np.where(input == 0, values, (input > 0).astype(input.dtype))
     return np.where(input != input, input, step)

@@ -21,7 +21,7 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def _frequencies(name: str, numbers: Any, n: Any, d: float, dtype: Any) -> np.ndarray:
     n, kind = integer(f"fft_{name}", "n", n), dtype_or_default(dtype)
     if kind.category < FLOATING:
-        raise RuntimeError(f"{name} requires a floating point or complex dtype, and got {kind!r}; expected mt.float32")
+        raise RuntimeError(f"{name} requires a floating point or complex dtype, got {kind!r}; expected mt.float32")
     if kind.category > FLOATING:
         raise NotImplementedError(f"{name} makes no {kind!r}; expected a floating dtype, convert the result with .to()")
     if n < 0:

@@ -41,10 +41,10 @@ def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, l
             raise IndexError(f"fft_{name}(): Dimension specified as {dim} but tensor has no dimensions")
         dims = tuple(wrap_dim(each, input.ndim) for each in _integers(name, "dim", dim))
         if len(set(dims)) != len(dims):
-            raise RuntimeError(f"FFT dims must be unique, and got {list(dims)}; name each one once")
+            raise RuntimeError(f"FFT dims must be unique, got {list(dims)}; name each one once")
         if sizes is not None and len(sizes) != len(dims):
             raise RuntimeError(
-                f"When given, dim and shape arguments must have the same length, and got {list(dims)} and {sizes}"
+                f"When given, dim and shape arguments must have the same length, got {list(dims)} and {sizes}"
             )
     elif sizes is not None:
         if len(sizes) > input.ndim:

@@ -35,7 +35,7 @@ def scaling_of(norm: Any, forward: bool) -> str:
     """What the sums are divided by. Raises RuntimeError for an unknown norm."""
     name = "backward" if norm is None else norm
     if not isinstance(name, str):
-        raise TypeError(f"norm is one of backward, ortho and forward, and got {norm!r}")
+        raise TypeError(f"norm is one of backward, ortho and forward, got {norm!r}")
     if name not in _FORWARD:
         raise RuntimeError(f'Invalid normalization mode: "{name}"; expected backward, ortho or forward')
     return (_FORWARD if forward else _INVERSE)[name]

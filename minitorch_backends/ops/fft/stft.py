@@ -38,7 +38,7 @@ def _sizes(name: str, n_fft: int, hop_length: int | None, win_length: int | None
     win = n_fft if win_length is None else integer(name, "win_length", win_length)
     if n_fft <= 0 or hop <= 0 or not 0 < win <= n_fft:
         raise RuntimeError(
-            f"{name}(): expected 0 < n_fft, 0 < hop_length and 0 < win_length <= n_fft, and got n_fft={n_fft}, "
+            f"{name}(): expected 0 < n_fft, 0 < hop_length and 0 < win_length <= n_fft, got n_fft={n_fft}, "
             f"hop_length={hop}, win_length={win}"
         )
     return hop, win
@@ -93,7 +93,7 @@ def stft(
     """
     if input.dtype.category < FLOATING or input.ndim not in (1, 2) or not input.numel():
         raise RuntimeError(
-            f"stft() expects a tensor of floating point or complex values, 1D or 2D and not empty, and got "
+            f"stft() expects a tensor of floating point or complex values, 1D or 2D and not empty, got "
             f"{input.dtype!r}{list(input.shape)}"
         )
     hop, win = _sizes("stft", n_fft, hop_length, win_length)
@@ -164,7 +164,7 @@ def istft(
             f"istft() is not implemented for {input.dtype!r}; expected what stft returns, complex tensors"
         )
     if input.ndim not in (2, 3) or not input.numel():
-        raise RuntimeError(f"istft() expects a tensor of 2 or 3 dimensions, not empty, and got {list(input.shape)}")
+        raise RuntimeError(f"istft() expects a tensor of 2 or 3 dimensions, not empty, got {list(input.shape)}")
     hop, win = _sizes("istft", n_fft, hop_length, win_length)
     spectra = input.reshape(-1, *input.shape[-2:])
     half = n_fft // 2 + 1

@@ -23,9 +23,9 @@ def _window(
     """`values` at places from 0 to 1, of which the last one is left out where the window is periodic."""
     length, kind = integer(name, "window_length", window_length), dtype_or_default(dtype)
     if kind.category != FLOATING:
-        raise RuntimeError(f"{name} expects floating point dtypes, and got {kind!r}")
+        raise RuntimeError(f"{name} expects floating point dtypes, got {kind!r}")
     if length < 0:
-        raise RuntimeError(f"{name} requires non-negative window_length, and got {length}")
+        raise RuntimeError(f"{name} requires non-negative window_length, got {length}")
     addressable((length,))
     last = length if periodic else length - 1
     made = values(np.arange(length) / last) if length > 1 else np.ones(length)

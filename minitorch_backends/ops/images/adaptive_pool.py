@@ -28,7 +28,7 @@ def _output_size(name: str, dims: int, output_size: Any, size: Sizes) -> Sizes:
     """The sizes that are asked for, None standing for those of the input."""
     given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * dims
     if len(given) != dims:
-        raise RuntimeError(f"{name}: output_size must be {dims} numbers, and got {output_size!r}")
+        raise RuntimeError(f"{name}: output_size must be {dims} numbers, got {output_size!r}")
     wanted = tuple(
         own if each is None else integer(name, "output_size", each) for each, own in zip(given, size, strict=True)
     )

@@ -151,7 +151,7 @@ def grid_sample(
     if mode not in _MODES or padding_mode not in _PADDINGS:
         raise ValueError(
             f"grid_sample(): expected mode to be one of {', '.join(_MODES)} and padding_mode one of "
-            f"{', '.join(_PADDINGS)}, and got {mode!r} and {padding_mode!r}"
+            f"{', '.join(_PADDINGS)}, got {mode!r} and {padding_mode!r}"
         )
     _check(input, grid, mode)
     values, places = widened(input), widened(grid)
@@ -195,7 +195,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     if grid.dtype is not input.dtype:
         raise RuntimeError(f"grid_sample(): expected grid of {input.dtype!r} as the input, but got {grid.dtype!r}")
     if mode == "bicubic" and len(shape) == 5:
-        raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input, and got 5D")
+        raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input, got 5D")
 
 
 def _affine_samples() -> Iterator[Sample]:

@@ -68,7 +68,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if size < 1:
-        raise ValueError(f"local_response_norm: expected a size of at least 1, and got {size}")
+        raise ValueError(f"local_response_norm: expected a size of at least 1, got {size}")
     if not input.numel():
         return input
     x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())

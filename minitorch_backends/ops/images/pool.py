@@ -39,7 +39,7 @@ def batched(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
     if len(shape) not in (dims + 1, dims + 2) or 0 in shape[-dims - 1 :]:
         raise RuntimeError(
             f"{name}: expected {dims + 1}D or {dims + 2}D (batch mode) tensor with non-zero sizes, except an optional "
-            f"batch size of 0, and got {list(shape)}"
+            f"batch size of 0, got {list(shape)}"
         )
     return (input, False) if len(shape) == dims + 2 else (input.unsqueeze(0), True)
 

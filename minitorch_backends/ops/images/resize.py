@@ -334,7 +334,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
     if groups < 1 or input.shape[1] % groups:
         raise RuntimeError(
-            f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, and got "
-            f"{groups}"
+            f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, got {groups}"
         )
     return input.unflatten(1, (groups, input.shape[1] // groups)).transpose(1, 2).flatten(1, 2)

@@ -165,17 +165,15 @@ def one_hot(input: Array, num_classes: int = -1):
     """
     refuse_index_dtype("one_hot", "input", input, (int64,))
     if num_classes < -1 or num_classes == 0:
-        raise RuntimeError(f"one_hot: num_classes should be positive, or -1 to infer it, and got {num_classes}")
+        raise RuntimeError(f"one_hot: num_classes should be positive, or -1 to infer it, got {num_classes}")
     if num_classes == -1:
         if not input.size:
             raise RuntimeError("one_hot: cannot infer the number of classes from an empty tensor; pass num_classes")
         num_classes = int(input.max()) + 1
     if input.size and input.min() < 0:
-        raise RuntimeError(f"one_hot: class values must be non-negative, and got {input.min()}")
+        raise RuntimeError(f"one_hot: class values must be non-negative, got {input.min()}")
     if input.size and input.max() >= num_classes:
-        raise RuntimeError(
-            f"one_hot: class values must be smaller than num_classes={num_classes}, and got {input.max()}"
-        )
+        raise RuntimeError(f"one_hot: class values must be smaller than num_classes={num_classes}, got {input.max()}")
     out = np.zeros(addressable((*input.shape, num_classes)), np.int64)
     out.reshape(-1)[np.arange(input.size) * num_classes + input.reshape(-1)] = 1
     return out

@@ -124,7 +124,7 @@ def _item(item: Any) -> Any:
         error = TypeError if isinstance(item, str) else IndexError
         raise error(
             "only integers, slices (`:`), ellipsis (`...`), None, sequences and integer or boolean tensors are valid "
-            f"indices, and got {item!r} of type {kind.__name__}"
+            f"indices, got {item!r} of type {kind.__name__}"
         )
     if array.dtype == np.uint8:
         warn_caller("indexing with dtype mt.uint8 is now deprecated, please use a dtype mt.bool instead.")
@@ -140,7 +140,7 @@ def _item(item: Any) -> Any:
 
 def _refuse_step(step: Any) -> None:
     if step is not None and step < 1:
-        raise ValueError(f"slice step must be greater than zero, and got {as_int(step)}; use flip to reverse the order")
+        raise ValueError(f"slice step must be greater than zero, got {as_int(step)}; use flip to reverse the order")
 
 
 def _consumed(item: Any) -> int:
@@ -186,9 +186,7 @@ def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     Raises TypeError for anything else, IndexError for dtypes and masks that do not fit and for too many.
     """
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(
-            f"indices is a tuple of Tensors, and got {type(indices).__name__}; expected (index,), for example"
-        )
+        raise TypeError(f"indices is a tuple of Tensors, got {type(indices).__name__}; expected (index,), for example")
     arrays: list[Any] = []
     switches: list[bool] = []  # masks without dimensions, which are for all or for nothing
     for position, each in enumerate(indices):
@@ -221,7 +219,7 @@ def plain(indices: tuple[Any, ...]) -> tuple[Any, ...]:
 def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:
     """The error for an index into a tensor of `shape` that NumPy refuses, in torch's words."""
     if sum(each is Ellipsis for each in indices) > 1:
-        return IndexError(f"an index can only have one ellipsis ('...'), and got {indices}")
+        return IndexError(f"an index can only have one ellipsis ('...'), got {indices}")
     given = sum(each is not None and each is not Ellipsis for each in indices)
     if not shape and given:
         return IndexError("invalid index of a 0-dim tensor; use tensor.item() to convert a 0-dim tensor to a number")

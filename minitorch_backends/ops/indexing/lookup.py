@@ -35,7 +35,7 @@ def places_along(name: str, input: Tensor, dim: int, index: Tensor, **options: A
     positions = checked_positions(name, index, shape[dim], dim, **options)
     if positions.ndim > 1:
         raise IndexError(
-            f"{name}(): Index is supposed to be a vector, and got shape {list(index.shape)}; use flatten, or gather"
+            f"{name}(): Index is supposed to be a vector, got shape {list(index.shape)}; use flatten, or gather"
         )
     return (*(slice(None),) * dim, positions.reshape(-1))
 
@@ -184,7 +184,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """
     arrays = index_arrays(indices, input._array.shape)
     if not arrays:
-        raise IndexError("index_put takes at least one index, and got none; use copy_ to write to the whole tensor")
+        raise IndexError("index_put takes at least one index, got none; use copy_ to write to the whole tensor")
     return values, arrays, accumulate
 
 
@@ -286,7 +286,7 @@ def _masked_select_samples() -> Any:
 def _refuse_mask(name: str, mask: Any) -> None:
     if not isinstance(mask, Tensor) or mask._array.dtype != bool:
         kind = repr(mask.dtype) if isinstance(mask, Tensor) else type(mask).__name__
-        raise RuntimeError(f"{name}: expected a boolean tensor for mask, and got {kind}; use mask.bool()")
+        raise RuntimeError(f"{name}: expected a boolean tensor for mask, got {kind}; use mask.bool()")
 
 
 @composite(
@@ -338,7 +338,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     count = places[0].size
     if source._array.size < count:
         raise RuntimeError(
-            f"masked_scatter: expected {count} elements in source, one for each true of the mask, and got "
+            f"masked_scatter: expected {count} elements in source, one for each true of the mask, got "
             f"{source._array.size}"
         )
     return ravel(source)[:count], places, False

@@ -28,7 +28,7 @@ def _overwritten(name: str, input: Tensor, src: Tensor, view: Any, **metadata: A
     wanted = walk(input._array, (step,)).shape
     if src._array.shape != wanted:
         raise RuntimeError(
-            f"{name} expected src of shape {list(wanted)}, that of the part to overwrite, and got {list(src.shape)}"
+            f"{name} expected src of shape {list(wanted)}, that of the part to overwrite, got {list(src.shape)}"
         )
     return view_scatter(input, src, (step,))
 
@@ -82,7 +82,7 @@ def slice_scatter(
     Raises RuntimeError for shapes and steps that do not fit.
     """
     if step < 1:
-        raise RuntimeError(f"slice step must be positive, and got {step}; use flip to reverse the order")
+        raise RuntimeError(f"slice step must be positive, got {step}; use flip to reverse the order")
     ndim = input._array.ndim
     part = sliced(ndim, wrap_dim(dim, ndim), slice(start, end, step))
     return _overwritten("slice_scatter", input, src, getitem, index=part)

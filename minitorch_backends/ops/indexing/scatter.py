@@ -36,7 +36,7 @@ def coordinates(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.n
     positions = np.atleast_1d(positions)
     if positions.ndim != len(shape):
         raise RuntimeError(
-            f"{name}(): Index tensor must have the same number of dimensions as input tensor, and got shapes "
+            f"{name}(): Index tensor must have the same number of dimensions as input tensor, got shapes "
             f"{list(given.shape)} and {list(input.shape)}"
         )
     if any(size > limit for axis, (size, limit) in enumerate(zip(positions.shape, shape, strict=True)) if axis != dim):
@@ -154,7 +154,7 @@ def scatter(
         raise RuntimeError(f"scatter(): reduce must be None, 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
     if (src is None) == (value is None):
         raise TypeError(
-            "scatter() takes either a tensor src or a number value, and got " + ("neither" if src is None else "both")
+            "scatter() takes either a tensor src or a number value, got " + ("neither" if src is None else "both")
         )
     places = coordinates("scatter", input, dim, index)
     source = src if value is None else value

@@ -69,9 +69,9 @@ def places_in_order(
             f"value tensor {list(input.shape)}"
         )
     if not sorted_sequence.ndim:
-        raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, and got a number")
+        raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, got a number")
     if side is not None and (side not in ("left", "right") or (side == "left" and right)):
-        raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', as right says, and got {side!r}, {right}")
+        raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', as right says, got {side!r}, {right}")
     where: Any = "right" if right or side == "right" else "left"
     dtype = np.int32 if out_int32 else np.int64
     if sorted_sequence.ndim == 1:
@@ -97,14 +97,13 @@ def _array_of(name: str, argument: str, value: Any) -> np.ndarray:
 def _refuse_no_places(order: np.ndarray, shape: tuple[int, ...]) -> None:
     if order.shape != shape:
         raise RuntimeError(
-            f"searchsorted(): boundary and sorter must have the same size, and got {list(shape)} and "
-            f"{list(order.shape)}"
+            f"searchsorted(): boundary and sorter must have the same size, got {list(shape)} and {list(order.shape)}"
         )
     if order.dtype != np.int64:
-        raise RuntimeError(f"searchsorted(): sorter must be a tensor of mt.int64, and got {dtype_of(order)!r}")
+        raise RuntimeError(f"searchsorted(): sorter must be a tensor of mt.int64, got {dtype_of(order)!r}")
     if order.size and not 0 <= order.min() <= order.max() < order.shape[-1]:
         raise RuntimeError(
-            f"searchsorted(): sorter index out of range: expected 0 to {order.shape[-1] - 1}, and got {order.min()} to "
+            f"searchsorted(): sorter index out of range: expected 0 to {order.shape[-1] - 1}, got {order.min()} to "
             f"{order.max()}"
         )
 
@@ -184,7 +183,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among others, or with `invert` is not; one of both may be a number."""
     if not (isinstance(elements, Tensor) or isinstance(test_elements, Tensor)):
-        raise TypeError("isin(): expected a Tensor among elements and test_elements, and got none")
+        raise TypeError("isin(): expected a Tensor among elements and test_elements, got none")
     arrays = [_array_of("isin", *each) for each in (("elements", elements), ("test_elements", test_elements))]
     for each in arrays:
         if each.dtype.kind in "bc":

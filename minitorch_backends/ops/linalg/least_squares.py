@@ -129,13 +129,13 @@ def lstsq(
     of_matrices("lstsq", of_floating("lstsq", A))
     if tensor_argument("lstsq", "B", B)._array.dtype != A._array.dtype:
         raise RuntimeError(
-            f"torch.linalg.lstsq: Expected A and B to have the same dtype, and got {A.dtype!r} and {B.dtype!r}; "
+            f"torch.linalg.lstsq: Expected A and B to have the same dtype, got {A.dtype!r} and {B.dtype!r}; "
             "convert one with .to(dtype)"
         )
     driver = "gelsy" if driver is None else driver
     if driver not in DRIVERS:
         raise RuntimeError(
-            f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(DRIVERS)}), and got {driver!r}"
+            f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(DRIVERS)}), got {driver!r}"
         )
     vector = _is_vector(A, B)
     right = B.unsqueeze(-1) if vector else B
@@ -244,7 +244,7 @@ def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
     of_matrices("ldl_solve", B, "B")
     if swaps.dtype.kind != "i" or swaps.shape != LD.shape[:-1]:
         raise RuntimeError(
-            f"linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, and got {list(LD.shape[:-1])} "
+            f"linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, got {list(LD.shape[:-1])} "
             f"and {list(swaps.shape)} of {swaps.dtype}; pass the pivots of ldl_factor"
         )
     _refuse_pivots(swaps, LD.shape[-1])

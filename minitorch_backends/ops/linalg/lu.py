@@ -129,7 +129,7 @@ def lu_factor_ex(A: Array, *, pivot=True, check_errors=False) -> LUFactorEx:
     of_matrices("lu_factor", A)
     if not pivot:
         raise RuntimeError(
-            "linalg.lu_factor: LU without pivoting is not implemented on the CPU, and got pivot=False; expected True"
+            "linalg.lu_factor: LU without pivoting is not implemented on the CPU, got pivot=False; expected True"
         )
     found = call(kernels.lu_factor, A)
     if check_errors:
@@ -169,7 +169,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     of_matrices("lu_unpack", of_floating("lu_unpack", LU_data, "LU_data"), "LU_data")
     if LU_pivots._array.dtype != np.int32:
         raise RuntimeError(
-            "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, and got "
+            "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
             f"{LU_pivots.dtype!r}; pass the pivots of lu_factor"
         )
     array, (m, n) = LU_data._array, LU_data._array.shape[-2:]
@@ -177,7 +177,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     if swaps.shape != (*array.shape[:-2], min(m, n)):
         raise RuntimeError(
             f"lu_unpack: expected LU_pivots of shape {[*array.shape[:-2], min(m, n)]} for LU_data of shape "
-            f"{list(array.shape)}, and got {list(swaps.shape)}; pass the pivots of lu_factor"
+            f"{list(array.shape)}, got {list(swaps.shape)}; pass the pivots of lu_factor"
         )
     if unpack_pivots and swaps.size and not 1 <= swaps.min() <= swaps.max() <= m:
         wrong = swaps.min() if swaps.min() < 1 else swaps.max()
@@ -251,12 +251,12 @@ def lu_solve(LU: Array, pivots, B: Array, *, left=True, adjoint=False):
     of_matrices("lu_solve", B, "B")
     if swaps.dtype != np.int32 or swaps.shape != LU.shape[:-1]:
         raise RuntimeError(
-            f"linalg.lu_solve: pivots should be a Tensor of int32 of shape {list(LU.shape[:-1])}, and got "
+            f"linalg.lu_solve: pivots should be a Tensor of int32 of shape {list(LU.shape[:-1])}, got "
             f"{swaps.dtype}{list(swaps.shape)}; pass the pivots of lu_factor"
         )
     if LU.shape[-1] and swaps.size and not (swaps.min() >= 1 and swaps.max() <= LU.shape[-1]):
         raise RuntimeError(
-            f"linalg.lu_solve: pivots should be between 1 and {LU.shape[-1]}, and got {swaps.min()} to {swaps.max()}"
+            f"linalg.lu_solve: pivots should be between 1 and {LU.shape[-1]}, got {swaps.min()} to {swaps.max()}"
         )
     factors, right = fitting("lu_solve", LU, B, left)
     swaps = np.broadcast_to(swaps, factors.shape[:-1])

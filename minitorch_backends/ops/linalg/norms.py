@@ -53,9 +53,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     """
     tensor_argument("vector_norm", "x", x)
     if not isinstance(ord, (int, float)):
-        raise RuntimeError(
-            f"linalg.vector_norm: expected a number for ord, and got {ord!r}; see matrix_norm for others"
-        )
+        raise RuntimeError(f"linalg.vector_norm: expected a number for ord, got {ord!r}; see matrix_norm for others")
     _refuse_dtype("vector_norm", x, dtype)
     return norm_of_elements(x, ord, None if dim == () else dim, keepdim, dtype=dtype)
 

@@ -167,7 +167,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     if not k <= n <= m or tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2]:
         raise RuntimeError(
             "linalg.householder_product: Expected input.shape[-2] >= input.shape[-1] >= tau.shape[-1] and equal batch "
-            f"dimensions, and got shapes {list(A.shape)} and {list(tau.shape)}"
+            f"dimensions, got shapes {list(A.shape)} and {list(tau.shape)}"
         )
     if tau.dtype is not A.dtype:
         raise RuntimeError(

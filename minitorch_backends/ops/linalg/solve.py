@@ -256,7 +256,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """
     shape = tuple(tensor_argument("tensorinv", "A", A).shape)
     if ind < 1:
-        raise RuntimeError(f"linalg.tensorinv: Expected a strictly positive integer for 'ind', and got {ind}")
+        raise RuntimeError(f"linalg.tensorinv: Expected a strictly positive integer for 'ind', got {ind}")
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
         raise RuntimeError(

@@ -102,7 +102,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if not x.ndim:
         x, N = x.reshape(1), 1 if N is None else N
     if N is not None and N < 2:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, and got {N}")
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
     count = x.shape[-1] if N is None else N
     ones = adopt(np.ones((*x.shape, 1), x._array.dtype))
     return cat([ones, x.unsqueeze(-1).expand((*x.shape, max(count - 1, 0)))], -1).cumprod(-1)[..., :count]

@@ -85,7 +85,7 @@ def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: 
 def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
     """For the first target that is none."""
     if not count:
-        return IndexError("expected at least one class, and got scores of none")
+        return IndexError("expected at least one class, got scores of none")
     wrong = target[((target < 0) | (target >= count)) & (target != ignore_index)].flat[0]
     return IndexError(
         f"Target {wrong} is out of bounds; expected a class from 0 to {count - 1}, or ignore_index={ignore_index}"
@@ -158,7 +158,7 @@ def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, igno
     shape = input._array.shape
     if not shape:
         raise ValueError(
-            f"{name}: expected an input of 1 dimension, (classes), or more, (batch, classes, ...), and got none"
+            f"{name}: expected an input of 1 dimension, (classes), or more, (batch, classes, ...), got none"
         )
     dim = 0 if len(shape) == 1 else 1
     if weight is not None and weight._array.shape != (shape[dim],):
@@ -171,7 +171,7 @@ def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, igno
         wrong_batch = dim and (not target.ndim or target.shape[0] != shape[0])
         raise (ValueError if wrong_batch else RuntimeError)(
             f"{name}: expected a target of shape {list(expected)} for an input of shape {list(shape)}, "
-            f"and got {list(target.shape)}"
+            f"got {list(target.shape)}"
         )
     refuse_index_dtype(name, "target", target._array, (int64, uint8))
     return dim
@@ -295,10 +295,10 @@ def cross_entropy(
     `label_smoothing` in [0, 1] mixes that much of the uniform distribution into the target.
     """
     if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, and got {label_smoothing}")
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if target.shape == input.shape and input.ndim:
         if ignore_index >= 0:
-            raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, and got {ignore_index=}")
+            raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, got {ignore_index=}")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     dim = _check("cross_entropy", input, target, weight, ignore_index)
     log_probabilities = log_softmax_forward(input, dim)
@@ -317,7 +317,7 @@ def _of_probabilities(
 ) -> Tensor:
     if not target.is_floating_point():
         raise RuntimeError(
-            f"cross_entropy: expected a floating point target for class probabilities, and got {target.dtype!r}"
+            f"cross_entropy: expected a floating point target for class probabilities, got {target.dtype!r}"
         )
     dim = 0 if input.ndim == 1 else 1
     classes = input.shape[dim]

@@ -138,7 +138,7 @@ def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta:
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
     if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, and got {beta}")
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     _warn_of_broadcast("smooth_l1_loss", input, target)
     difference = _difference("smooth_l1_loss", input, target)
     if beta == 0:
@@ -160,7 +160,7 @@ def huber_loss(
     """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond; times `weight` of the same
     shape, which does not change what the mean divides by."""
     if delta <= 0:
-        raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
+        raise RuntimeError(f"huber_loss takes a positive delta, got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
     square, rest = _square_and_rest(_difference("huber_loss", input, target), delta)
     return reduced(_apply_weight("huber_loss", square * 0.5 + rest * delta, weight), reduction)

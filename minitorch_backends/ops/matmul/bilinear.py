@@ -41,7 +41,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if not fits or (bias is not None and list(bias.shape) != sizes[:1]):
         raise RuntimeError(
             f"bilinear(): expected inputs (..., in1) and (..., in2), a weight (out, in1, in2) and a bias (out), "
-            f"and got {first}, {second}, {sizes} and {None if bias is None else list(bias.shape)}"
+            f"got {first}, {second}, {sizes} and {None if bias is None else list(bias.shape)}"
         )
     return _sums(input1, input2, weight, bias, product_precision(input1))
 

@@ -206,7 +206,7 @@ def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast."""
     of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
     if input.shape[0] != mat2.shape[0]:
-        raise RuntimeError(f"bmm(): expected batches of equal size, and got {input.shape[0]} and {mat2.shape[0]}")
+        raise RuntimeError(f"bmm(): expected batches of equal size, got {input.shape[0]} and {mat2.shape[0]}")
     return times(input, mat2, precision)
 
 

@@ -84,7 +84,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise RuntimeError(
                 f"tensordot expects 0 <= dims <= {min(a.ndim, b.ndim)} for shapes {list(a.shape)} and "
-                f"{list(b.shape)}, and got {dims}"
+                f"{list(b.shape)}, got {dims}"
             )
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
     summed_a, summed_b = (

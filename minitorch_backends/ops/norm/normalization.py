@@ -58,7 +58,7 @@ def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _shape_of(normalized_shape: Any, input: Tensor, name: str) -> tuple[int, ...]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise RuntimeError(f"{name}: expected normalized_shape to have at least one size, and got {list(shape)}")
+        raise RuntimeError(f"{name}: expected normalized_shape to have at least one size, got {list(shape)}")
     if input._array.shape[-len(shape) :] != shape:
         expected = ", ".join(map(str, ("*", *shape)))
         raise RuntimeError(
@@ -221,13 +221,12 @@ def batch_norm(
     """
     _refuse_half_of_statistics("batch_norm", running_mean, running_var, training)
     if eps < 0 or (training and eps == 0):
-        raise ValueError(f"batch_norm: eps must not be negative, nor 0 in training, and got {eps}")
+        raise ValueError(f"batch_norm: eps must not be negative, nor 0 in training, got {eps}")
     if input._array.shape == (0,):
         return input.clone()
     if input.ndim < 2:
         raise RuntimeError(
-            "batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
-            f"and got {list(input.shape)}"
+            f"batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), got {list(input.shape)}"
         )
     _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), (0, *range(2, input.ndim))
@@ -240,7 +239,7 @@ def batch_norm(
     if size == 1:
         raise ValueError(
             "batch_norm: expected more than 1 value per channel when training, "
-            f"and got an input of size {list(input.shape)}"
+            f"got an input of size {list(input.shape)}"
         )
     output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
     _track(running_mean, running_var, input, dim, mean._array, deviation._array, eps, size, momentum)
@@ -272,8 +271,7 @@ def group_norm(
     """Standardise each sample's `num_groups` groups of channels, then scale and shift by channel (Wu and He, 2018)."""
     if input.ndim < 2:
         raise RuntimeError(
-            "group_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
-            f"and got {list(input.shape)}"
+            f"group_norm: expected an input of at least 2 dimensions, (batch, channels, ...), got {list(input.shape)}"
         )
     if num_groups < 1 or input.shape[1] % num_groups:
         raise RuntimeError(
@@ -282,7 +280,7 @@ def group_norm(
     if input._array.size == num_groups:  # one sample, and one value in each group: nothing but zeros would be left
         raise ValueError(
             "group_norm: expected more than 1 value per channel when training, "
-            f"and got an input of size {list(input.shape)} in {num_groups} groups"
+            f"got an input of size {list(input.shape)} in {num_groups} groups"
         )
     _check_channels("group_norm", input, weight=weight, bias=bias)
     channels = input.shape[1] // num_groups
@@ -336,7 +334,7 @@ def instance_norm(
     if input.ndim < 3 or size == 1:
         raise ValueError(
             "instance_norm: expected more than 1 spatial element when training, "
-            f"and got an input of size {list(input.shape)}"
+            f"got an input of size {list(input.shape)}"
         )
     _check_channels(
         "instance_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var

@@ -125,9 +125,7 @@ def _places(arg: Any, input: np.ndarray, axis: int | None, keepdim: bool) -> Any
 
 def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> ValuesIndices:
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
-        raise TypeError(
-            f"{name}() takes one dim, an int, and got {dim!r}; use a{name} for several, which gives no indices"
-        )
+        raise TypeError(f"{name}() takes one dim, an int, got {dim!r}; use a{name} for several, which gives no indices")
     axis = wrap_dim(int(dim), input.ndim)
     refuse_empty(name, input, (axis,))
     if not input.ndim:

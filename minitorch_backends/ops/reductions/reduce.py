@@ -206,7 +206,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
     if not input.is_floating_point():
         raise NotImplementedError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
     if dtype is not None and to_dtype(dtype).category < FLOATING:
-        raise RuntimeError(f"nanmean(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
+        raise RuntimeError(f"nanmean(): dtype must be floating point or complex, got {dtype!r}; use mt.float32")
     wanted = input.dtype if dtype is None else to_dtype(dtype)
     total = nansum(input, dim, keepdim, dtype=float32 if wanted.itemsize == 2 else wanted)
     return (total / sum(~isnan(input), dim, keepdim)).to(wanted)

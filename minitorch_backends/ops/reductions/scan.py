@@ -345,9 +345,9 @@ def diff(
 
     With n = 0 the input as it is."""
     if not input._array.ndim:
-        raise RuntimeError("diff expects input to be at least one-dimensional, and got a 0-dim tensor; use reshape(1)")
+        raise RuntimeError("diff expects input to be at least one-dimensional, got a 0-dim tensor; use reshape(1)")
     if n < 0:
-        raise RuntimeError(f"diff expects n to be at least 0, and got {n}")
+        raise RuntimeError(f"diff expects n to be at least 0, got {n}")
     wrap_dim(dim, input._array.ndim)
     if n and (prepend is not None or append is not None):
         input = cat([each for each in (prepend, input, append) if each is not None], dim)

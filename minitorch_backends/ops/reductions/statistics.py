@@ -47,7 +47,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
     if input.dtype.category != FLOATING:
         raise NotImplementedError(f"{name}() is not implemented for {input.dtype!r}; expected floating tensors")
     if how not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}(): interpolation must be one of {', '.join(_INTERPOLATIONS)}, and got {how!r}")
+        raise RuntimeError(f"{name}(): interpolation must be one of {', '.join(_INTERPOLATIONS)}, got {how!r}")
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {list(input.shape)}")
     parts = _parts_of(name, input, q)
@@ -144,11 +144,11 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
     """
     if input.ndim != 1 or input.dtype.kind not in "iu" or (input.size and input.min() < 0):
         raise RuntimeError(
-            f"bincount only supports 1-d non-negative integral inputs, and got {input.dtype}{list(input.shape)}"
+            f"bincount only supports 1-d non-negative integral inputs, got {input.dtype}{list(input.shape)}"
             + (f" with {input.min()}" if input.size and input.dtype.kind in "if" else "")
         )
     if minlength < 0:
-        raise RuntimeError(f"minlength should be >= 0, and got {minlength}")
+        raise RuntimeError(f"minlength should be >= 0, got {minlength}")
     addressable((max(minlength, int(input.max()) + 1 if input.size else 0),))
     if weights is None:
         return np.bincount(input, None, minlength)
@@ -185,7 +185,7 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
     the range of the elements. What lies outside, and NaN, counts nowhere."""
     bins = integer("histc", "bins", bins)
     if bins <= 0:
-        raise RuntimeError(f"histc: bins must be > 0, and got {bins}")
+        raise RuntimeError(f"histc: bins must be > 0, got {bins}")
     low, high = float(min), float(max)
     if low == high and input.size:
         low, high = float(input.min()), float(input.max())
@@ -194,7 +194,7 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
     if low > high:
-        raise RuntimeError(f"histc: max must be larger than min, and got [{low}, {high}]")
+        raise RuntimeError(f"histc: max must be larger than min, got [{low}, {high}]")
     inside = input[(input >= low) & (input <= high)]
     places = ((inside - input.dtype.type(low)) * (bins / (high - low))).astype(np.int64)
     return np.bincount(np.minimum(places, bins - 1), None, bins).astype(input.dtype)
@@ -316,13 +316,13 @@ def _area_samples() -> Iterator[Sample]:
 def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, Any, int]:
     """The sums of neighbours along a dimension, how far these lie apart, and the dimension."""
     if x is not None and dx is not None:
-        raise TypeError(f"{name}(): expected x or dx, and got both")
+        raise TypeError(f"{name}(): expected x or dx, got both")
     if any(each is not None and each.dtype is bool_ for each in (y, x)):
         raise NotImplementedError(
             f"{name}() is not implemented for mt.bool; expected integer, floating, complex tensors"
         )
     if not y.ndim:
-        raise IndexError(f"{name}(): expected y of at least one dimension, and got a 0-dim tensor; use reshape(1)")
+        raise IndexError(f"{name}(): expected y of at least one dimension, got a 0-dim tensor; use reshape(1)")
     dim = wrap_dim(dim, y.ndim)
     size = max(y.shape[dim] - 1, 0)
     sums = y.narrow(dim, min(1, y.shape[dim]), size) + y.narrow(dim, 0, size)
@@ -331,7 +331,7 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) 
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             raise RuntimeError(
-                f"{name}(): There must be one `x` value for each sample point, {y.shape[dim]}, and got {x.shape[0]}"
+                f"{name}(): There must be one `x` value for each sample point, {y.shape[dim]}, got {x.shape[0]}"
             )
         return sums, x.diff().reshape([-1 if axis == dim else 1 for axis in range(y.ndim)]), dim
     return sums, x.diff(dim=wrap_dim(dim - y.ndim, x.ndim)), dim

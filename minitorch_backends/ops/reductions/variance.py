@@ -91,7 +91,7 @@ def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tupl
     if unbiased is None:
         return dim, 1 if correction is None else correction
     if not isinstance(unbiased, (bool, np.bool_)):
-        raise TypeError(f"unbiased is True or False, and got {unbiased!r}; several dimensions are given as a tuple")
+        raise TypeError(f"unbiased is True or False, got {unbiased!r}; several dimensions are given as a tuple")
     if correction is not None:
         raise TypeError(f"got both unbiased={unbiased} and correction={correction}; pass correction alone")
     return dim, int(unbiased)
@@ -229,7 +229,7 @@ def _order(p: Any) -> float:
         return 2.0
     if isinstance(p, str):
         raise RuntimeError(
-            f"norm() takes a number, inf, -inf or 'fro' for p, and got {p!r}; norms of matrices are in linalg"
+            f"norm() takes a number, inf, -inf or 'fro' for p, got {p!r}; norms of matrices are in linalg"
         )
     return float(p)
 
@@ -291,9 +291,9 @@ def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=No
     """`norm` of vectors."""
     order, axes = _order(p), axes_of(dim, input.ndim)
     if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:
-        raise RuntimeError(f"norm(): dtype should be complex for complex inputs, and got {dtype!r}; use mt.complex128")
+        raise RuntimeError(f"norm(): dtype should be complex for complex inputs, got {dtype!r}; use mt.complex128")
     if dtype is not None and to_dtype(dtype).category < FLOATING:
-        raise RuntimeError(f"norm(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
+        raise RuntimeError(f"norm(): dtype must be floating point or complex, got {dtype!r}; use mt.float32")
     count = counted(input.shape, axes)
     if not count and (order < 0 or math.isinf(order)):
         raise RuntimeError(

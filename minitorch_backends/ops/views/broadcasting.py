@@ -134,9 +134,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
     vectors = [atleast_1d(each) for each in _several("meshgrid", tensors)]
     if any(each._array.ndim != 1 for each in vectors):
-        raise RuntimeError(
-            f"meshgrid expects vectors or scalars, and got shapes {[list(each.shape) for each in vectors]}"
-        )
+        raise RuntimeError(f"meshgrid expects vectors or scalars, got shapes {[list(each.shape) for each in vectors]}")
     sizes = tuple(each._array.size for each in vectors)
     columns = (reshape(each, (each._array.size, *(1,) * (len(sizes) - axis - 1))) for axis, each in enumerate(vectors))
     grids = tuple(expand(each, sizes) for each in columns)
@@ -161,7 +159,7 @@ def _product_reference(*tensors: np.ndarray) -> np.ndarray:
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, one in a row, the last one changing fastest."""
     if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
-        raise RuntimeError(f"cartesian_prod expects vectors, and got shapes {[list(each.shape) for each in tensors]}")
+        raise RuntimeError(f"cartesian_prod expects vectors, got shapes {[list(each.shape) for each in tensors]}")
     if len(tensors) == 1:
         return tensors[0]
     from .join import stack

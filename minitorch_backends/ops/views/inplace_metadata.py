@@ -82,7 +82,7 @@ def _resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     _refuse_gradients(self, "resize_")
     shape = shape_of(sizes if size is None else (size,))
     if any(length < 0 for length in shape):
-        raise RuntimeError(f"resize_: sizes are at least 0, and got {list(shape)}")
+        raise RuntimeError(f"resize_: sizes are at least 0, got {list(shape)}")
     wanted, flat = math.prod(addressable(shape)), self._array.reshape(-1)
     if wanted > flat.size:
         grown = np.empty(wanted, flat.dtype)
@@ -105,7 +105,7 @@ def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     _refuse_gradients(self, "set_")
     if source is not None and source.dtype is not self.dtype:
         raise RuntimeError(
-            f"set_: expected a source of dtype {self.dtype!r}, and got {source.dtype!r}; convert it with .to()"
+            f"set_: expected a source of dtype {self.dtype!r}, got {source.dtype!r}; convert it with .to()"
         )
     self._array = np.empty(0, self._array.dtype) if source is None else source._array
     return _counted(self)

@@ -111,7 +111,7 @@ def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
             if max(before, after) > most or size == 0:
                 raise RuntimeError(
                     f"pad: mode {mode!r} takes at most {most if size else 0} values on each side of dimension {dim} of "
-                    f"{list(shape)}, and got {(before, after)}"
+                    f"{list(shape)}, got {(before, after)}"
                 )
 
 
@@ -190,14 +190,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: comple
     if len(padding) % 2 or len(padding) > 2 * input.ndim:
         raise RuntimeError(
             f"pad: expected pairs of numbers for at most the {input.ndim} dimensions of {list(input.shape)}, "
-            f"and got {padding}; the length must be divisible by 2"
+            f"got {padding}; the length must be divisible by 2"
         )
     pairs = pairs_of(padding, input.ndim)
     if mode != "constant":
         if mode not in _MODES:
             raise NotImplementedError(f"pad: mode {mode!r} is unknown; expected constant, {', '.join(_MODES)}")
         if value:
-            raise RuntimeError(f"pad: mode {mode!r} takes no value, and got {value}")
+            raise RuntimeError(f"pad: mode {mode!r} takes no value, got {value}")
         if len(padding) // 2 not in (input.ndim - 1, input.ndim - 2) or not 0 < len(padding) <= 6:
             raise NotImplementedError(
                 f"pad: mode {mode!r} pads the last one to three dimensions of a tensor that has one or two more; "

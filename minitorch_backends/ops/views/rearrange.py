@@ -48,7 +48,7 @@ def flip(input: Array, dims):
 def fliplr(input: Tensor) -> Tensor:
     """The second dimension reversed. Raises RuntimeError for fewer than two."""
     if input._array.ndim < 2:
-        raise RuntimeError(f"Input must be >= 2-d, and got shape {list(input._array.shape)}; use flip(input, 0)")
+        raise RuntimeError(f"Input must be >= 2-d, got shape {list(input._array.shape)}; use flip(input, 0)")
     return flip(input, (1,))
 
 
@@ -56,7 +56,7 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """The first dimension reversed. Raises RuntimeError for a 0-dim tensor."""
     if input._array.ndim < 1:
-        raise RuntimeError("Input must be >= 1-d, and got a 0-dim tensor")
+        raise RuntimeError("Input must be >= 1-d, got a 0-dim tensor")
     return flip(input, (0,))
 
 
@@ -126,11 +126,11 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     repeats, shape = shape_of(repeats), input._array.shape
     if len(repeats) < len(shape):
         raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, and got "
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, got "
             f"{list(repeats)} for shape {list(shape)}"
         )
     if min(repeats, default=0) < 0:
-        raise RuntimeError(f"repeats are at least 0, and got {list(repeats)}")
+        raise RuntimeError(f"repeats are at least 0, got {list(repeats)}")
     shape = (1,) * (len(repeats) - len(shape)) + shape
     pairs = [(repeat, size) for repeat, size in zip(repeats, shape, strict=True)]
     single = reshape(input, tuple(each for size in shape for each in (1, size)))
@@ -180,7 +180,7 @@ def repeat_interleave(
     size = input._array.shape[dim]
     if isinstance(repeats, int):
         if repeats < 0:
-            raise RuntimeError(f"repeats can not be negative, and got {repeats}")
+            raise RuntimeError(f"repeats can not be negative, got {repeats}")
         shape = input._array.shape
         wide = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         result = flatten(wide, dim, dim + 1)
@@ -196,7 +196,7 @@ def repeat_interleave(
         or (counts < 0).any()
     ):
         raise RuntimeError(
-            f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got "
+            f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), got "
             f"{counts.dtype}{list(counts.shape)}"
         )
     counts = np.broadcast_to(counts, size)
@@ -222,7 +222,7 @@ def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
 def _refuse_vectors(name: str, input: np.ndarray) -> None:
     if input.ndim < 2:
         raise RuntimeError(
-            f"{name}: input tensor must have at least 2 dimensions, and got shape {list(input.shape)}; use unsqueeze"
+            f"{name}: input tensor must have at least 2 dimensions, got shape {list(input.shape)}; use unsqueeze"
         )
 
 
@@ -268,7 +268,7 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
         raise RuntimeError(
-            f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} for a result of {ndim} dimensions"
+            f"diagonal dimensions cannot be identical, got {dim1} and {dim2} for a result of {ndim} dimensions"
         )
     rest, side = iter(shape[:-1]), shape[-1] + abs(offset)
     return tuple(side if dim in (first, second) else next(rest) for dim in range(ndim))
@@ -296,7 +296,7 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
     elsewhere.
     """
     if input.ndim == 0:
-        raise IndexError("diag_embed expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+        raise IndexError("diag_embed expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     step = (diagonal.op, {"offset": offset, "dim1": dim1, "dim2": dim2}, None)
     return embedded(input, _square(input.shape, offset, dim1, dim2), (step,))
 
@@ -311,7 +311,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(input, diagonal)
     if input._array.ndim != 2:
         raise RuntimeError(
-            f"diag(): Supports 1D or 2D tensors, and got shape {list(input._array.shape)}; use diagonal or diag_embed"
+            f"diag(): Supports 1D or 2D tensors, got shape {list(input._array.shape)}; use diagonal or diag_embed"
         )
     return clone(_diagonal(input, diagonal))
 

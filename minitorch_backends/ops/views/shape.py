@@ -316,7 +316,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
         raise RuntimeError(
-            f"flatten() has invalid args: start_dim cannot come after end_dim, and got {start_dim} and {end_dim}"
+            f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}"
         )
     if start == end and shape:
         return input

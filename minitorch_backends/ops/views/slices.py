@@ -158,7 +158,7 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
     first, second = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if first == second:
         raise RuntimeError(
-            f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} of shape {list(input.shape)}"
+            f"diagonal dimensions cannot be identical, got {dim1} and {dim2} of shape {list(input.shape)}"
         )
     view = input.diagonal(clamp_diagonal(offset, input.shape[first], input.shape[second]), first, second)
     view.setflags(write=input.flags.writeable)
@@ -212,7 +212,7 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
         sections = [as_int(each) for each in split_size_or_sections]
         if min(sections, default=0) < 0 or sum(sections) != size:
             raise RuntimeError(
-                f"split_with_sizes expects sizes that sum exactly to {size} (the size of dimension {dim}), and got "
+                f"split_with_sizes expects sizes that sum exactly to {size} (the size of dimension {dim}), got "
                 f"{sections}"
             )
         return sections
@@ -249,7 +249,7 @@ def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...
     Raises RuntimeError for sizes that do not add up, IndexError for a dim out of range.
     """
     if tensor.ndim == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+        raise RuntimeError("split expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     dim, start, pieces = wrap_dim(dim, tensor.ndim), 0, []
     for size in _sections(tensor.shape[dim], split_size_or_sections, dim):
         pieces.append(tensor[sliced(tensor.ndim, dim, slice(start, start + size))])
@@ -299,7 +299,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     if input._array.ndim == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]
     if size:
         return split(input, -(-size // chunks), dim)
@@ -325,7 +325,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     indices.
     """
     if input._array.ndim == 0:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]
     if isinstance(indices_or_sections, Tensor):
         refuse_index_dtype("tensor_split", "indices_or_sections", indices_or_sections._array, (int64,))
@@ -348,7 +348,7 @@ def _cut(name: str, input: Tensor, *indices_or_sections: Any, dim: int, least: i
     """`tensor_split` along `dim` for tensors of at least `least` dimensions, and only into equal sections."""
     shape, cuts = input._array.shape, indices_or_sections[0] if len(indices_or_sections) == 1 else indices_or_sections
     if len(shape) < least:
-        raise RuntimeError(f"{name} requires a tensor with at least {least} dimensions, and got shape {list(shape)}")
+        raise RuntimeError(f"{name} requires a tensor with at least {least} dimensions, got shape {list(shape)}")
     if isinstance(cuts, int) and (cuts < 1 or shape[dim] % cuts):
         raise RuntimeError(
             f"{name} attempted to split along dimension {dim}, but its size {shape[dim]} is not divisible by "

@@ -77,7 +77,7 @@ def mT(input: Array):
     """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
     if input.ndim < 2:
         raise RuntimeError(
-            f"tensor.mT is only supported on matrices or batches of matrices, and got shape {list(input.shape)}; use "
+            f"tensor.mT is only supported on matrices or batches of matrices, got shape {list(input.shape)}; use "
             "unsqueeze"
         )
     return input.swapaxes(-2, -1)
@@ -133,7 +133,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input._array.ndim > 2:
         raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, and got shape {list(input._array.shape)}; use mT or permute"
+            f"t() expects a tensor with <= 2 dimensions, got shape {list(input._array.shape)}; use mT or permute"
         )
     return mT(input) if input._array.ndim == 2 else input.view(input._array.shape)
 
@@ -149,7 +149,7 @@ def _hermitian(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix (or a scalar). Raises RuntimeError for other tensors."""
     if input._array.ndim not in (0, 2):
         raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors), and got shape {list(input._array.shape)}; use mH "
+            f"tensor.H is only supported on matrices (2-D tensors), got shape {list(input._array.shape)}; use mH "
             "for batches"
         )
     return adjoint(input) if input._array.ndim else input.conj()

@@ -72,7 +72,7 @@ class LRScheduler:
                 stacklevel=2,
             )
         if not (epoch is None or isinstance(epoch, (int, float))):
-            raise TypeError(f"expected a number as an epoch, and got {epoch!r}")
+            raise TypeError(f"expected a number as an epoch, got {epoch!r}")
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._beginning and self._follows and self.last_epoch > 0:
             self._set(self._rates())
@@ -143,7 +143,7 @@ def for_each_group(optimizer: Optimizer, name: str, value: _Value | Sequence[_Va
     if not isinstance(value, (list, tuple)):
         return [value] * count  # type: ignore[list-item]
     if len(value) != count:
-        raise ValueError(f"expected {count} values for {name}, one for each parameter group, and got {len(value)}")
+        raise ValueError(f"expected {count} values for {name}, one for each parameter group, got {len(value)}")
     return list(value)
 
 

@@ -15,7 +15,7 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 def _check(optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> Optimizer:
     """The optimiser of all of them."""
     if not schedulers:
-        raise ValueError("expected at least one scheduler, and got none")
+        raise ValueError("expected at least one scheduler, got none")
     for index, each in enumerate(schedulers):
         if not isinstance(each, LRScheduler):
             raise TypeError(f"schedulers[{index}] is {type(each).__name__}; expected an LRScheduler")
@@ -57,7 +57,7 @@ class ChainedScheduler(_CompoundLR):
     def step(self, epoch: int | None = None) -> None:
         """A step of each. Raises ValueError for an epoch: each counts its own."""
         if epoch is not None:
-            raise ValueError(f"ChainedScheduler.step() takes no epoch, and got {epoch}")
+            raise ValueError(f"ChainedScheduler.step() takes no epoch, got {epoch}")
         for each in self._schedulers:
             each.step()
         self.last_epoch += 1
@@ -74,7 +74,7 @@ class SequentialLR(_CompoundLR):
         self.optimizer, self._schedulers = _check(optimizer, schedulers), list(schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                f"expected one milestone between each two of {len(schedulers)} schedulers, and got {len(milestones)}"
+                f"expected one milestone between each two of {len(schedulers)} schedulers, got {len(milestones)}"
             )
         if list(milestones) != sorted(milestones):
             raise ValueError(f"milestones must not fall, and are {list(milestones)}")
@@ -90,7 +90,7 @@ class SequentialLR(_CompoundLR):
     def step(self, epoch: int | None = None) -> None:
         """A step of the schedule whose turn it is. Raises ValueError for an epoch."""
         if epoch is not None:
-            raise ValueError(f"SequentialLR.step() takes no epoch, and got {epoch}")
+            raise ValueError(f"SequentialLR.step() takes no epoch, got {epoch}")
         self.last_epoch += 1
         turn = self._turn()
         begins = turn > 0 and self._milestones[turn - 1] == self.last_epoch

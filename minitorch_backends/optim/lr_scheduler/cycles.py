@@ -32,7 +32,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def step(self, epoch: float | None = None) -> None:
         """Set the rates for the next epoch, or for this one, which may be a part of one: epoch + batch / batches."""
         if epoch is not None and epoch < 0:
-            raise ValueError(f"expected an epoch of at least 0, and got {epoch}")
+            raise ValueError(f"expected an epoch of at least 0, got {epoch}")
         super().step(epoch)  # type: ignore[arg-type]
         self.last_epoch = math.floor(self.last_epoch)
 
@@ -104,7 +104,7 @@ class OneCycleLR(_MomentumLR):
     ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("expected total_steps, or epochs and steps_per_epoch, and got neither")
+                raise ValueError("expected total_steps, or epochs and steps_per_epoch, got neither")
             whole("epochs", epochs)
             whole("steps_per_epoch", steps_per_epoch)
             total_steps = epochs * steps_per_epoch
