@@ -51,6 +51,9 @@ from .tensor.dtypes import (
     promote_types,
     set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .tensor.limits import finfo, iinfo
 from .kernels.gemm import warmup

@@ -183,6 +183,11 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda m: (m.arange(2) < 2**63).tolist(),
         [True, True],
     ),
+    "uint16, uint32 and uint64 have every function that uint8 has, and promote as in the array API standard; torch has "
+    "few functions for them, and no promotion.": (
+        lambda m: (m.tensor([3], dtype=m.uint16) + m.tensor([-4], dtype=m.int16)).tolist(),
+        [-1],
+    ),
     "`max_pool1d`, `avg_pool1d` and `local_response_norm` take every integer dtype, `kthvalue`, `searchsorted` and "
     "padding by reflection also booleans; torch has no kernels for them.": (
         lambda m: m.kthvalue(m.tensor([True, False]), 1).values.item(),

@@ -39,10 +39,10 @@ BUDGET = {
     "compat": 600,
     "backends": 2_500,
     "autograd": 5_050,
-    "dispatch": 2_500,
+    "dispatch": 2_550,
     "tensor": 1_450,
     "random": 250,
-    "serialization": 850,
+    "serialization": 900,
     "ops": 25_850,
     "fft": 50,
     "linalg": 100,
@@ -60,11 +60,11 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 39_800,
+    "tests": 39_900,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_000
+CORE_BUDGET = 8_050
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420

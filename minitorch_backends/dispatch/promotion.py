@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from ..tensor.casting import converted
-from ..tensor.dtypes import INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
+from ..tensor.dtypes import (
+    INTEGER,
+    DType,
+    bfloat16,
+    default_floating,
+    dtype_of,
+    float16,
+    result_dtype,
+    scalar_dtype,
+    uint64,
+)
 from ..tensor.tensor import Tensor, as_array, not_a_tensor, refuse_wide_integer
 
 __all__ = ["CATEGORIES", "EVERY_CATEGORY", "array_of", "arrays_of", "common"]
@@ -95,7 +105,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
         refuse_wide_integer(op.called, op.inputs[index], value)
         if op.scalar is not None and (dtype.category == INTEGER or op.promoted.count(True) == 1):
             return op.scalar(value, dtype, index)
-        if dtype.category == INTEGER and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
+        if dtype.category == INTEGER and dtype is not uint64 and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
             if op.compares:
                 return np.asarray(float(int(value)))  # type: ignore[arg-type]
             raise RuntimeError(f"{op.called}(): {op.inputs[index]} must be an integer that int64 holds, got {value}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..tensor.dtypes import DType
 from ..tensor.size import Size
-from .torch_names import TORCH, UNSUPPORTED, rebuild_parameter, rebuild_tensor
+from .torch_names import TORCH, UNSUPPORTED, rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
 
 __all__ = ["refuse_unsupported", "restricted_load"]
 
@@ -75,7 +75,7 @@ _PLAIN: dict[str, Any] = {
     },
 }
 _ALLOWED = {**TORCH, **_PLAIN, "torch.Size": _size}
-_CALLABLE = {rebuild_tensor, rebuild_parameter, _size, *_PLAIN.values()}
+_CALLABLE = {rebuild_tensor, rebuild_tensor_of_dtype, rebuild_parameter, _size, *_PLAIN.values()}
 
 
 def refuse_unsupported(name: str) -> None:

@@ -17,7 +17,17 @@ from ..tensor.dtypes import DType
 from ..tensor.size import Size
 from ..tensor.tensor import Parameter, Tensor, sharing
 from .archive import write_archive
-from .torch_names import NAMES, TORCH, Storage, StorageType, rebuild_parameter, rebuild_tensor
+from .torch_names import (
+    NAMES,
+    TORCH,
+    UNTYPED,
+    Storage,
+    StorageType,
+    rebuild_parameter,
+    rebuild_tensor,
+    rebuild_tensor_of_dtype,
+    storage_type,
+)
 
 __all__ = ["save_to"]
 
@@ -59,7 +69,9 @@ class _Pickler(_PythonPickler):
         if isinstance(obj, DType | StorageType | types.FunctionType | type):
             return NAMES.get(obj, NotImplemented)
         if type(obj) is Tensor:
-            return rebuild_tensor, self._parts(obj)
+            parts = self._parts(obj)
+            untyped = parts[0].kind is UNTYPED
+            return (rebuild_tensor_of_dtype, (*parts, obj.dtype)) if untyped else (rebuild_tensor, parts)
         if type(obj) is Parameter:
             return rebuild_parameter, (sharing(obj, obj._array), obj.requires_grad, OrderedDict())
         if type(obj) is Size:
@@ -85,19 +97,19 @@ class _Pickler(_PythonPickler):
             array = np.array(array, order="C")
             memory = array.reshape(-1).view(np.uint8)
         start = _address(array) - _address(memory) if array.size else 0
-        storage = self._storage(memory, tensor.dtype)
+        storage = self._storage(memory, storage_type(tensor.dtype))
         strides = _strides(array)
         return storage, start // each, array.shape, strides, tensor.requires_grad, OrderedDict()
 
-    def _storage(self, memory: np.ndarray, dtype: DType) -> Storage:
+    def _storage(self, memory: np.ndarray, kind: StorageType) -> Storage:
         """The storage of this memory, made at its first use. Raises RuntimeError if its dtype differs."""
-        place = (_address(memory), memory.nbytes) if memory.nbytes else (dtype,)
+        place = (_address(memory), memory.nbytes) if memory.nbytes else (kind,)
         storage = self.storages.get(place)
         if storage is None:
-            storage = self.storages[place] = Storage(memory, StorageType(dtype), str(len(self.storages)))
-        if storage.kind.dtype is not dtype:
+            storage = self.storages[place] = Storage(memory, kind, str(len(self.storages)))
+        if storage.kind != kind:
             raise RuntimeError(
-                f"save(): tensors that share memory must have one dtype, got {storage.kind.dtype!r} and {dtype!r}; "
+                f"save(): tensors that share memory must have one dtype, got {storage.dtype!r} and {kind.dtype!r}; "
                 "clone one of them"
             )
         return storage

@@ -13,15 +13,30 @@ from ..tensor.dtypes import DType
 from ..tensor.size import Size
 from ..tensor.tensor import Parameter, Tensor, adopt, sharing
 
-__all__ = ["NAMES", "TORCH", "UNSUPPORTED", "Storage", "StorageType", "rebuild_parameter", "rebuild_tensor"]
+__all__ = [
+    "NAMES",
+    "TORCH",
+    "UNSUPPORTED",
+    "UNTYPED",
+    "Storage",
+    "StorageType",
+    "rebuild_parameter",
+    "rebuild_tensor",
+    "rebuild_tensor_of_dtype",
+    "storage_type",
+]
 
 _MOST_DIMENSIONS = 64
 
 
 class StorageType(NamedTuple):
-    """One of torch's classes of storages, such as torch.FloatStorage."""
+    """One of torch's classes of storages, such as torch.FloatStorage; an untyped one has bytes."""
 
     dtype: DType
+    untyped: bool = False
+
+
+UNTYPED = StorageType(dtypes.uint8, untyped=True)
 
 
 class Storage:
@@ -31,8 +46,12 @@ class Storage:
         self.bytes, self.kind, self.key = adopt(data), kind, key
 
     @property
+    def dtype(self) -> DType:
+        return self.kind.dtype
+
+    @property
     def numel(self) -> int:
-        return self.bytes._array.nbytes // self.kind.dtype.itemsize
+        return self.bytes._array.nbytes // self.dtype.itemsize
 
 
 def _sizes(argument: str, values: Any) -> tuple[int, ...]:
@@ -56,26 +75,44 @@ def rebuild_tensor(
     metadata: Any = None,
 ) -> Tensor:
     """Make the tensor on a storage. Raises RuntimeError unless the storage holds all of its elements."""
+    return rebuild_tensor_of_dtype(
+        storage, storage_offset, size, stride, requires_grad, backward_hooks, getattr(storage, "dtype", None), metadata
+    )
+
+
+def rebuild_tensor_of_dtype(
+    storage: Any,
+    storage_offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Tensor:
+    """`rebuild_tensor` with elements of `dtype`, of which torch has no class of storages."""
     if not isinstance(storage, Storage):
         raise RuntimeError(f"load(): a tensor must be made from a storage, got {type(storage).__name__}")
+    if not isinstance(dtype, DType):
+        raise RuntimeError(f"load(): dtype must be a dtype, got {type(dtype).__name__}")
     if backward_hooks:
         raise RuntimeError("load(): a tensor must have no backward hooks; save tensor.detach() instead")
     [offset], shape, strides = _sizes("offset", (storage_offset,)), _sizes("size", size), _sizes("stride", stride)
     if len(shape) != len(strides):
         raise RuntimeError(f"load(): a tensor must have one stride for each dimension, got {size} and {stride}")
     needed = 0 if 0 in shape else offset + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    if needed > storage.numel or offset > storage.numel:
+    memory, each = storage.bytes, dtype.itemsize
+    numel = memory._array.nbytes // each
+    if needed > numel or offset > numel:
         raise RuntimeError(
             f"load(): size {list(shape)}, stride {list(strides)} and offset {offset} need {max(needed, offset)} "
-            f"elements, and the storage has {storage.numel}"
+            f"elements, and the storage has {numel}"
         )
-    dtype, memory = storage.kind.dtype, storage.bytes
     if 0 in shape:
         array = np.empty(shape, dtype.dtype)
     else:
-        each = dtype.itemsize
         array = np.ndarray(shape, dtype.dtype, memory._array, offset * each, [step * each for step in strides])
-    tensor = sharing(memory, _resolved(array, metadata, storage.numel))
+    tensor = sharing(memory, _resolved(array, metadata, numel))
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
@@ -105,20 +142,28 @@ _STORAGES = {
 
 TORCH: dict[str, Any] = {
     "torch._utils._rebuild_tensor_v2": rebuild_tensor,
+    "torch._utils._rebuild_tensor_v3": rebuild_tensor_of_dtype,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch.Size": Size,
     **{f"torch.{name}": dtype for name, dtype in dtypes.dtypes.items()},
     **{f"torch.{name}Storage": StorageType(dtype) for name, dtype in _STORAGES.items()},
+    "torch.storage.UntypedStorage": UNTYPED,
 }
 """What each name that is written stands for."""
 
 NAMES: dict[Any, str] = {value: name for name, value in TORCH.items()}
 """The name of each value of `TORCH`."""
 
+
+def storage_type(dtype: DType) -> StorageType:
+    """The class of storages in which torch writes elements of this type."""
+    typed = StorageType(dtype)
+    return typed if typed in NAMES else UNTYPED
+
+
 TORCH["torch._utils._rebuild_tensor"] = rebuild_tensor  # of torch before 0.4, in the same order of arguments
 
 UNSUPPORTED = {
-    "torch._utils._rebuild_tensor_v3": "a tensor of float8 or of an unsigned type but uint8",
     "torch._utils._rebuild_qtensor": "a quantized tensor",
     "torch._utils._rebuild_sparse_tensor": "a sparse tensor",
     "torch._utils._rebuild_nested_tensor": "a nested tensor",

@@ -42,9 +42,9 @@ def _float32_to_odd(array: np.ndarray) -> np.ndarray:
     which is done by way of float32, rounds once (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded
     sums, 2008).
     """
-    if array.dtype == np.int64:  # first to the 53 bits of float64, in the same way
-        lost = (array & 0x7FF) != 0
-        array = np.where(np.abs(array) >> 53, array & ~0x7FF | lost << 11, array)
+    if array.dtype.kind in "iu" and array.itemsize == 8:  # first to the 53 bits of float64, in the same way
+        lost = ((array & 0x7FF) != 0).astype(array.dtype)
+        array = np.where(np.abs(array) >> 53, array >> 11 << 11 | lost << 11, array)
     if array.size == 1 and (near := np.asarray(array.astype(np.float32))) == array:
         return near
     flags, kinds = ["external_loop", "buffered", "zerosize_ok"], [np.float64, np.float32]
@@ -68,7 +68,7 @@ def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
 
     Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types.
-    Negative integers wrap around in uint8, as in torch.
+    Negative integers wrap around in unsigned types, as in torch.
     """
     kind = array.dtype.kind
     if kind == "c" and dtype.category < COMPLEX:

@@ -33,6 +33,9 @@ __all__ = [
     "set_default_dtype",
     "to_dtype",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]
 
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
@@ -78,7 +81,7 @@ class DType:
 
     @property
     def is_signed(self) -> bool:
-        return self is not bool_ and self is not uint8
+        return self.category != BOOL and not self.name.startswith("u")
 
     def to_real(self) -> DType:
         """The type of this one's real part."""
@@ -108,6 +111,7 @@ def _type(name: str, category: int, itemsize: int) -> DType:
 bool_ = _type("bool", BOOL, 1)
 uint8, int8, int16 = _type("uint8", INTEGER, 1), _type("int8", INTEGER, 1), _type("int16", INTEGER, 2)
 int32, int64 = _type("int32", INTEGER, 4), _type("int64", INTEGER, 8)
+uint16, uint32, uint64 = _type("uint16", INTEGER, 2), _type("uint32", INTEGER, 4), _type("uint64", INTEGER, 8)
 float16, bfloat16 = _type("float16", FLOATING, 2), _type("bfloat16", FLOATING, 2)
 float32, float64 = _type("float32", FLOATING, 4), _type("float64", FLOATING, 8)
 complex64, complex128 = _type("complex64", COMPLEX, 8), _type("complex128", COMPLEX, 16)
@@ -174,7 +178,11 @@ def to_dtype(dtype: Any) -> DType:
 
 
 def promote_types(type1: DType, type2: DType) -> DType:
-    """The smallest type to which torch promotes both."""
+    """The smallest type to which torch promotes both.
+
+    Where torch refuses wide unsigned integers, this is the type of the array API standard. Raises RuntimeError for
+    uint64 beside signed integers, which no integer type holds.
+    """
     first, second = to_dtype(type1), to_dtype(type2)
     if first is second:
         return first
@@ -185,6 +193,10 @@ def promote_types(type1: DType, type2: DType) -> DType:
         return float32
     if bfloat16 in (first, second):
         return first if second is bfloat16 else second
+    if uint64 in (first, second) and first.is_signed != second.is_signed:
+        raise RuntimeError(
+            f"promote_types(): types must have a common type, got {first!r} and {second!r}; convert one with to(dtype)"
+        )
     return to_dtype(np.promote_types(first.dtype, second.dtype))
 
 

@@ -21,6 +21,7 @@ from .dtypes import (
     result_dtype,
     scalar_dtype,
     to_dtype,
+    uint64,
 )
 from .size import Size, addressable
 from .tensor import Tensor, is_foreign
@@ -131,9 +132,12 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
             f"tensor(): sequences must have equal length at every depth, got {reprlib.repr(data)}"
         ) from None
     floats = wanted is not None and wanted.category >= FLOATING
+    if wanted is uint64 and array.dtype.kind == "f" and kinds.keys() <= {int, bool}:  # too wide for int64
+        array = (np.array(numbers, object) & (2**64 - 1)).astype(np.uint64)
     if array.dtype.kind not in "biufc":
         array = _large_integers(array, floats)
-    if array.dtype.kind == "u" and not floats and array.size and array.max() > np.iinfo(np.int64).max:
+    signed = not floats and wanted is not uint64
+    if array.dtype.kind == "u" and signed and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"integers must have at most 64 bits and a sign, got {array.max()}; use floats")
     if wanted is None:
         wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)

@@ -17,10 +17,17 @@ from .peer import KINDS, name_of, promoting, torch_dtype, torch_outcome
 
 SCALARS = [True, 3, 2.5, 1j]
 PAIRS = list(itertools.product(dtypes.values(), repeat=2))
+WIDE_UNSIGNED = {"uint16", "uint32", "uint64"}
+"""Types that torch promotes with themselves and with real floating types only."""
+
+
+def refused_by_torch(first: DType, second: DType) -> bool:
+    wide = WIDE_UNSIGNED & {first.name, second.name}
+    return first is not second and bool(wide) and not (first.is_floating_point or second.is_floating_point)
 
 
 def test_promote_types() -> None:
-    for first, second in PAIRS:
+    for first, second in itertools.filterfalse(lambda pair: refused_by_torch(*pair), PAIRS):
         assert mt.promote_types(first, second).name == name_of(
             torch.promote_types(torch_dtype(first), torch_dtype(second))
         )
@@ -33,7 +40,7 @@ def test_result_type(default: str) -> None:
     torch.set_default_dtype(getattr(torch, default))
     try:
         for first, second in PAIRS:
-            for ndims in itertools.product((0, 1), repeat=2):
+            for ndims in [] if refused_by_torch(first, second) else itertools.product((0, 1), repeat=2):
                 peers = [
                     torch.ones((2,) * ndim, dtype=torch_dtype(each))
                     for each, ndim in zip((first, second), ndims, strict=True)
@@ -77,10 +84,14 @@ def test_result_dtypes_of_ops(name: str) -> None:
             continue
         wanted = torch_dtype_of(name, with_operands(call, first, second, peer))
         got = dtype_of_result(name, with_operands(call, first, second, mine))
-        permitted = wanted == "refused" and name in MIXED_HERE
+        permitted = wanted == "refused" and (name in MIXED_HERE or has_wide_unsigned(first, second))
         if got != wanted and wanted != "missing" and not permitted:
             wrong.append((first, second, got, wanted))
     assert not wrong, f"{name}: {len(wrong)} pairs differ (here, in torch): {wrong[:8]}"
+
+
+def has_wide_unsigned(*operands: Any) -> bool:
+    return any(isinstance(each, tuple) and each[0].name in WIDE_UNSIGNED for each in operands)
 
 
 def with_operands(call: Sample, first: Any, second: Any, make: Any) -> Sample:

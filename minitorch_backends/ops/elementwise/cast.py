@@ -28,6 +28,9 @@ from ...tensor.dtypes import (
     int64,
     to_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from ...tensor.from_data import refuse_device
 from ...tensor.size import repeats
@@ -155,6 +158,9 @@ _TYPES = {
         "Short": int16,
         "Int": int32,
         "Long": int64,
+        "UInt16": uint16,
+        "UInt32": uint32,
+        "UInt64": uint64,
     }.items()
 }
 """What `type` calls dtypes, as torch does."""

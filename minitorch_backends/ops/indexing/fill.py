@@ -32,7 +32,7 @@ def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
 def _exact(value: Any, dtype: DType, index: int) -> np.ndarray:
     """In 64 bits, before it is known what is filled; an int that these do not hold as a float, which floating tensors
     may be filled with."""
-    return np.asarray(float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value)
+    return np.asarray(float(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value)
 
 
 def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tensor:
