@@ -455,7 +455,6 @@ def test_errors_of_functions_of_the_users_are_theirs() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("recurrent_product", lambda x: (x, mt.ones(2, 4))),
         ("rnn_layer", lambda x: (x, mt.ones(2, 2), mt.ones(2, 2), mt.ones(2))),
         ("fold_windows", lambda x: (x, (2,), (1,), (0,), (1,), (5,))),
         ("gather_flat", lambda x: (x, mt.tensor([5]), 1)),
@@ -467,6 +466,11 @@ def test_errors_of_functions_of_the_users_are_theirs() -> None:
 def test_ops_called_directly_say_which_shapes_do_not_fit(name: str, arguments: Any) -> None:
     with pytest.raises((RuntimeError, TypeError), match=rf"^{name}\(\)"):
         registry[name].public(*arguments(mt.ones(1, 2, 3, 3)))
+
+
+def test_a_product_of_a_recurrence_says_which_shapes_do_not_fit() -> None:
+    with pytest.raises(RuntimeError, match=r"shapes cannot be multiplied \(2x3 and 4x5\)"):
+        registry["recurrent_product"].public(mt.ones(2, 3), mt.ones(5, 4))
 
 
 @pytest.mark.parametrize(

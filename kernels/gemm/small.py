@@ -67,6 +67,11 @@ _LEAST_BROADCAST = 500_000
 """Products of a whole batch below which NumPy's BLAS does exact ones faster, for batches that broadcast, whose
 addresses take 10 us to find."""
 
+_LEAST_ALONE = 14_000
+"""Products (m * k * n) of one exact float32 or float64 product from which vectors are faster than BLAS: a call of a
+compiled function takes 0.7 us. Microseconds by vectors and by BLAS: n = 8 0.96, 0.56; 16 0.95, 0.70; 24 1.11, 0.93; 32
+1.23, 1.30; 48 1.8, 2.6; [8, 64] @ [64, 8] 0.99, 0.65; [16, 64] @ [64, 16] 1.07, 0.93."""
+
 _LEAST_LINES, _LEAST_LINES_IN_BATCH, _ALWAYS = 8, 3, 1000
 """Rows and columns of a result below which BLAS does a single exact product faster, which need not pack, or a batch (32
 x ([1, 128] @ [128, 128]) 65 us, by vectors 116), and products (m * k * n) up to which it does not. Microseconds by
@@ -97,6 +102,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
         exact = is_exact(a.dtype, precision)
         if wide and exact and count * products < _LEAST_OF_WIDE:
             return f"leaves {products:,} products with more than {SIDE} columns to BLAS; faster from {_LEAST_OF_WIDE:,}"
+        if exact and count == 1 and products < _LEAST_ALONE and a.dtype.itemsize > 2:
+            return f"leaves one product of {products:,} products to BLAS; faster from {_LEAST_ALONE:,}"
         if isa == "amx":
             if max(m, n) > SIDE and min(m, n) < _LEAST_OF_MANY:
                 return f"leaves {min(m, n)} rows or columns of many to what reads the other operand once"

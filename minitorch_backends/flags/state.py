@@ -5,9 +5,10 @@ Reads are a lookup in the state in force, which memoises functions of it (`per_s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ..kernels.locks import lock
 from .rows import NO_OPINION, rows
@@ -42,7 +43,7 @@ class State:
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self.stored = stored
-        self.memos: dict[PerState, dict[Any, Any]] = {}
+        self.memos: dict[Callable[..., Any], dict[Any, Any]] = {}
         self.effective: dict[str, Any] = {}
 
     def read(self, path: str) -> Any:
@@ -131,56 +132,54 @@ def current() -> State:
 
 
 _Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+_Result_co = TypeVar("_Result_co", covariant=True)
 
 
-class PerState(Generic[_Arguments, _Result]):
+class PerState(Protocol[_Arguments, _Result_co]):
     """A pure function of the flags and of further arguments, whose results the state of the flags memoises."""
 
-    __slots__ = ("_function", "_key", "_most")
-
-    def __init__(
-        self,
-        function: Callable[Concatenate[State, _Arguments], _Result],
-        key: Callable[..., Hashable] | None,
-        most: int,
-    ) -> None:
-        self._function, self._key, self._most = function, key, most
-
-    def __call__(self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+    def __call__(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co:
         """The result for the state in force."""
-        level = override.get()
-        state = _process if level is None else level.state()
-        key = arguments if self._key is None else self._key(*arguments)
-        try:
-            return state.memos[self][key]
-        except KeyError:
-            pass
-        result = self._function(state, *arguments, **named)
-        memo = state.memos.setdefault(self, {})
-        if len(memo) >= self._most:
-            memo.clear()
-        memo[key] = result
-        return result
 
-    def remembered(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result | None:
+    def remembered(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co | None:
         """The result of an earlier call with these arguments in the state in force, or None."""
-        memo = current().memos.get(self)
-        return None if memo is None else memo.get(arguments if self._key is None else self._key(*arguments))
 
 
-class per_state:
+def per_state(
+    *, key: Callable[..., Hashable] | None = None, most: int = 512
+) -> Callable[[Callable[Concatenate[State, _Arguments], _Result_co]], PerState[_Arguments, _Result_co]]:
     """Decorate a pure function of (state, *arguments): it is called without the state, and each state memoises it.
 
     `key` gives what arguments are told apart by, where they are not hashable or hold more than the result depends on.
     Beyond `most` results a state forgets them. Arguments are positional.
     """
+    overridden = override.get
 
-    def __init__(self, *, key: Callable[..., Hashable] | None = None, most: int = 512) -> None:
-        self._key, self._most = key, most
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            level = overridden()
+            state = _process if level is None else level.state()
+            signature = arguments if key is None else key(*arguments)
+            try:
+                return state.memos[call][signature]
+            except KeyError:
+                pass
+            result = function(state, *arguments)
+            memo = state.memos.setdefault(call, {})
+            if len(memo) >= most:
+                memo.clear()
+            memo[signature] = result
+            return result
 
-    def __call__(self, function: Callable[Concatenate[State, _Arguments], _Result]) -> PerState[_Arguments, _Result]:
-        return PerState(function, self._key, self._most)
+        def remembered(*arguments: Any) -> Any:
+            memo = current().memos.get(call)
+            return None if memo is None else memo.get(arguments if key is None else key(*arguments))
+
+        call.remembered = remembered  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def store(values: Mapping[str, Any], others_stay: bool = True) -> None:

@@ -8,8 +8,9 @@ from ..cpus import CPUS, decisions
 
 NAMES = ("portable", "zen3", "skylake_x", "zen4", "sapphire_rapids")
 CHOICES = [  # kernel, shapes, dtype, keywords; the first choice on each of NAMES, or one for all
-    ("matmul", "8x8 8x8", "float32", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
-    ("matmul", "8x8 8x8", "float64", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "8x8 8x8", "float32", {}, "blas"),
+    ("matmul", "8x8 8x8", "float64", {}, "blas"),
+    ("matmul", "32x32 32x32", "float64", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
     ("matmul", "8x8 8x8", "float16", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
     ("matmul", "8x8 8x8", "bfloat16", {}, "portable avx2_small avx512_small avx512_small avx512_small"),
     ("matmul", "8x8 8x8", "complex64", {}, "blas"),
@@ -24,7 +25,7 @@ CHOICES = [  # kernel, shapes, dtype, keywords; the first choice on each of NAME
     ("matmul", "1024x8x8 1024x8x8", "float32", "bf16", "portable avx2_small avx512_small avx512_small amx_small"),
     ("matmul", "99x16x16 99x16x16", "float32", "tf32x3", "portable avx2_small avx512_small avx512_small avx512_small"),
     ("matmul", "1024x32x32 1024x32x32", "float32", "tf32x3", "portable avx2_small avx512_small avx512_small amx_small"),
-    ("matmul", "1x8 8x8", "float32", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "1x8 8x8", "float32", {}, "blas"),
     ("matmul", "1x128 128x128", "float32", {}, "blas"),
     ("matmul", "128x128 128x4", "float32", {}, "blas"),
     ("matmul", "512x512 512x512", "float32", {}, "blas avx2 avx512 avx512 amx"),

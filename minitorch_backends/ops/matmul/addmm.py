@@ -17,7 +17,8 @@ from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugated
 from .dispatch import fused_sum, product
-from .matmul import adjoint, gradient_of_right, of_dims, refuse_mixed, shape_error, times
+from .matmul import adjoint, gradient_of_right, of_dims, times
+from .shapes import refuse_mixed, shape_error
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 

@@ -14,29 +14,11 @@ from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
-from ...kernels.shapes import broadcast_shapes
-from ...tensor.dtypes import dtype_of, promote_types
+from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from .dispatch import product
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
-
-
-def refuse_mixed(a: np.ndarray, b: np.ndarray) -> None:
-    if a.dtype != b.dtype:
-        raise RuntimeError(
-            f"expected both factors to have the same dtype, but got {dtype_of(a)!r} and {dtype_of(b)!r}; convert one "
-            "with .to(dtype)"
-        )
-
-
-def shape_error(a: np.ndarray, b: np.ndarray) -> RuntimeError:
-    first, second = ("x".join(map(str, each.shape)) for each in (a, b))
-    return RuntimeError(
-        f"mat1 and mat2 shapes cannot be multiplied ({first} and {second}); "
-        f"expected the last size of the first, {a.shape[-1]}, to equal the size of the second it meets, "
-        f"{b.shape[max(b.ndim - 2, 0)]}"
-    )
 
 
 # Gradients. A vector stands as a matrix of one row (on the left) or one column (on the right).
@@ -151,31 +133,7 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
-    if input.dtype is not other.dtype:
-        refuse_mixed(input, other)
-    if input.ndim == 2 and other.ndim == 2:
-        if input.shape[1] != other.shape[0]:
-            raise shape_error(input, other)
-        return product(input, other, precision)
-    if input.ndim == 0 or other.ndim == 0:
-        raise RuntimeError(
-            f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D; use * "
-            "for scalars"
-        )
-    if input.shape[-1] != other.shape[max(other.ndim - 2, 0)]:
-        raise shape_error(input, other)
-    rows = input[None, :] if input.ndim == 1 else input
-    columns = other[:, None] if other.ndim == 1 else other
-    try:
-        broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
-    except ValueError:
-        raise RuntimeError(
-            f"the batch dimensions {list(rows.shape[:-2])} and {list(columns.shape[:-2])} do not broadcast; "
-            "expected equal sizes, or 1, counted from the right"
-        ) from None
-    result = product(rows, columns, precision)
-    result = result[..., 0] if other.ndim == 1 else result
-    return result[..., 0, :] if input.ndim == 1 and other.ndim > 1 else result[..., 0] if input.ndim == 1 else result
+    return product(input, other, precision)
 
 
 def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:

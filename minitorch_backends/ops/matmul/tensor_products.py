@@ -13,7 +13,8 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
-from .matmul import matmul, of_dims, shape_error
+from .matmul import matmul, of_dims
+from .shapes import shape_error
 
 __all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 
