@@ -34,16 +34,16 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 40_600,
+    "kernels": 40_650,
     "flags": 1_100,
-    "compat": 600,
-    "backends": 2_500,
+    "compat": 950,
+    "backends": 2_150,
     "autograd": 5_050,
     "dispatch": 2_550,
     "tensor": 1_450,
     "random": 250,
     "serialization": 900,
-    "ops": 25_850,
+    "ops": 25_900,
     "fft": 50,
     "linalg": 100,
     "special": 100,
@@ -60,7 +60,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 39_900,
+    "tests": 39_950,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from minitorch_backends.backends.xeon import run_cpu
-from minitorch_backends.backends.xeon.topology import Topology, parsed_list, ranges, read_topology
+from minitorch_backends.compat.xeon import run_cpu
+from minitorch_backends.compat.xeon.topology import Topology, parsed_list, ranges, read_topology
 
 TWO_NODES = Topology({0: (0, 1, 2, 3, 8, 9, 10, 11), 1: (4, 5, 6, 7, 12, 13, 14, 15)}, tuple(range(8)))
 """Two nodes of four cores with two threads each, numbered as Linux does."""

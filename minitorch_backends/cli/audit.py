@@ -65,7 +65,7 @@ def _budget(text: str) -> float | dict[str, float]:
 def _inputs(source: str, target: str) -> Any:
     import numpy as np
 
-    from ..ops.creation import from_numpy
+    from ..ops.creation.factories import from_numpy
 
     if not source.endswith(".npz"):
         found = load_object(f"{target.rpartition(':')[0]}:{source}")

@@ -14,7 +14,7 @@ from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
 from ..kernels.registry import planned
-from ..ops.creation import from_numpy
+from ..ops.creation.factories import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan
 from ..ops.einsum.program import KEPT, plan_for

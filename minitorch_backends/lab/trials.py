@@ -16,7 +16,7 @@ from ..kernels.formats import RangeCounts, count_range
 from ..kernels.registry import Call, observe
 from ..nn.module import Module
 from ..nn.utils import run_under
-from ..ops.creation import from_numpy
+from ..ops.creation.factories import from_numpy
 from ..tensor.tensor import Tensor
 from .flops import flops_of
 from .measures import arrays_of, relative_error

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.modes import derives
 from ..ops.conv.packed import PackedConvolution
-from ..ops.creation import empty
+from ..ops.creation.factories import empty
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..ops.creation import empty
+from ..ops.creation.factories import empty
 from ..ops.losses.reduction import reduction_of
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F

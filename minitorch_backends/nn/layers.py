@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..autograd.modes import derives
-from ..ops.creation import empty
+from ..ops.creation.factories import empty
 from ..ops.matmul.linear import PackedWeight
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..autograd.modes import no_grad
-from ..ops.creation import as_tensor
+from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Parameter, Tensor, kind_of
 
 __all__ = ["IncompatibleKeys", "load_state"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops.creation import empty, zeros
+from ..ops.creation.factories import empty, zeros
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init

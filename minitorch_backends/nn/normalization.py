@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ops.creation import ones, tensor, zeros
+from ..ops.creation.factories import ones, tensor, zeros
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init

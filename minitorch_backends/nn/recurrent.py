@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..dispatch.call_errors import warn_caller
-from ..ops.creation import empty, zeros
+from ..ops.creation.factories import empty, zeros
 from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
 from ..ops.views.join import cat, stack
 from ..tensor.size import refuse_beyond_memory

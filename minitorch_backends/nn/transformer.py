@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ..ops.creation import full
+from ..ops.creation.factories import full
 from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Tensor
 from . import functional as F

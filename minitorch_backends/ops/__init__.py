@@ -6,8 +6,8 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 # ruff: noqa: F401, F403, I001  (sorted by subject)
 
 from . import recurrent
-from .creation import *
-from .sampling import *
+from .creation.factories import *
+from .creation.sampling import *
 from .elementwise import dropout, gated_activations, polynomials, random_activations
 from .elementwise.arithmetic import *
 from .elementwise.bessel import *

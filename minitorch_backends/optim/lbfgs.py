@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd.modes import enable_grad
 from ..dispatch.mutation import about_to_write, bump
 from ..kernels import updates
-from ..ops.creation import as_tensor
+from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Tensor, adopt, is_foreign
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer, options_of

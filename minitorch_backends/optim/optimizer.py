@@ -19,7 +19,7 @@ from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_met
 from ..dispatch.mutation import about_to_write, bump
 from ..kernels import updates
 from ..nn.module import clear_grad
-from ..ops.creation import as_tensor
+from ..ops.creation.factories import as_tensor
 from ..tensor.casting import converted
 from ..tensor.from_data import foreign_array
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of

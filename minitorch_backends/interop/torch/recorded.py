@@ -9,7 +9,7 @@ import torch
 
 from ...autograd import no_grad, set_grad_enabled
 from ...autograd.api import grad
-from ...ops.creation import zeros_like
+from ...ops.creation.factories import zeros_like
 from ...tensor.tensor import Tensor
 from .memory import to_ours, to_torch
 

@@ -11,8 +11,8 @@ from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...kernels.formats import ROUNDINGS, format_named, round_to_format
 from ...random import Generator
+from ..creation.sampling import chosen
 from ..gradients import zero
-from ..sampling import chosen
 
 __all__ = ["round_to"]
 

@@ -11,8 +11,8 @@ from ...dispatch.samples import between, gapped, sample, shaped
 from ...tensor.casting import converted
 from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.tensor import Tensor
+from ..creation.options import factory
 from ..dims import existing_dim, integer
-from ..factory_options import factory
 from ..views.rearrange import roll
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]

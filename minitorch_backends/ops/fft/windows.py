@@ -11,8 +11,8 @@ import numpy as np
 from ...tensor.casting import converted
 from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.size import addressable
+from ..creation.options import factory
 from ..dims import integer
-from ..factory_options import factory
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 

@@ -1,6 +1,6 @@
 """Functions that make tensors: from data, from constants, and from ranges.
 
-All take `dtype` (None for what torch would choose) and the options of `factory_options`. Shapes are given as `f(2, 3)`,
+All take `dtype` (None for what torch would choose) and the options of `options`. Shapes are given as `f(2, 3)`,
 `f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are not integers, and RuntimeError for negative
 ones, for another device, and for `requires_grad` on integers.
 """
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors
-from ..tensor.casting import fitted, fitted_number
-from ..tensor.dlpack import imported
-from ..tensor.dtypes import (
+from ...dispatch.call_errors import argument_errors
+from ...tensor.casting import fitted, fitted_number
+from ...tensor.dlpack import imported
+from ...tensor.dtypes import (
     BOOL,
     COMPLEX,
     INTEGER,
@@ -31,11 +31,11 @@ from ..tensor.dtypes import (
     scalar_dtype,
     to_dtype,
 )
-from ..tensor.from_data import array_from, foreign_array, refuse_device
-from ..tensor.size import repeats
-from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
-from .dims import addressable, clamp_diagonal, shape_of
-from .factory_options import factory, finish
+from ...tensor.from_data import array_from, foreign_array, refuse_device
+from ...tensor.size import repeats
+from ...tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
+from ..dims import addressable, clamp_diagonal, shape_of
+from .options import factory, finish
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors
-from ..dispatch.out_argument import written_out
-from ..tensor.dtypes import to_dtype
-from ..tensor.from_data import refuse_device
-from ..tensor.tensor import Tensor, adopt
+from ...dispatch.call_errors import argument_errors
+from ...dispatch.out_argument import written_out
+from ...tensor.dtypes import to_dtype
+from ...tensor.from_data import refuse_device
+from ...tensor.tensor import Tensor, adopt
 
 __all__ = ["Draw", "factory", "finish"]
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
-from ..dispatch.mutation import refuse_unwritable
-from ..dispatch.out_argument import written_out
-from ..dispatch.overloads import overloaded
-from ..random import Generator, default_generator
-from ..tensor.casting import converted, fitted
-from ..tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
-from ..tensor.limits import finfo
-from ..tensor.tensor import Tensor, adopt
-from .creation import empty_like, shape_given
-from .dims import addressable, integer
-from .factory_options import Draw, factory
-from .views.broadcasting import broadcast_shapes
+from ...dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
+from ...dispatch.mutation import refuse_unwritable
+from ...dispatch.out_argument import written_out
+from ...dispatch.overloads import overloaded
+from ...random import Generator, default_generator
+from ...tensor.casting import converted, fitted
+from ...tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
+from ...tensor.limits import finfo
+from ...tensor.tensor import Tensor, adopt
+from ..dims import addressable, integer
+from ..views.broadcasting import broadcast_shapes
+from .factories import empty_like, shape_given
+from .options import Draw, factory
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
