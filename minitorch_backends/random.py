@@ -148,6 +148,18 @@ class Generator:
         """0 to n - 1 in random order, of int64."""
         return self._numpy.permutation(n)
 
+    def poisson(self, rates: np.ndarray) -> np.ndarray:
+        """Poisson distributed numbers of events, of int64."""
+        return self._numpy.poisson(rates)
+
+    def binomial(self, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
+        """Binomially distributed numbers of successes, of int64."""
+        return self._numpy.binomial(counts.astype(np.int64), chances)
+
+    def geometric(self, p: float, shape: tuple[int, ...]) -> np.ndarray:
+        """Numbers of trials up to the first success, of int64."""
+        return self._numpy.geometric(p, shape)
+
     def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
         """Exponentially distributed numbers of mean 1, of float64."""
         return self._numpy.standard_exponential(shape)

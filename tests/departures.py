@@ -106,6 +106,9 @@ CALL_DEPARTURES = {
         "masked_select error, take error, gather error, cat error, aminmax error, complex error, multinomial error, "
         "kthvalue error"
     ),
+    "`narrow_copy` raises IndexError for a dim out of range, as `narrow` does; torch RuntimeError.": (
+        "narrow_copy error"
+    ),
     "`Tensor.__radd__(2, x)` and other reflected operators that are called by name take numbers; torch's do not.": (
         "__radd__ error, __rmul__ error, __rand__ error, __ror__ error, __rxor__ error"
     ),

@@ -43,7 +43,7 @@ BUDGET = {
     "tensor": 1_450,
     "random": 250,
     "serialization": 900,
-    "ops": 25_900,
+    "ops": 26_900,
     "fft": 50,
     "linalg": 100,
     "special": 100,
@@ -60,7 +60,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 39_950,
+    "tests": 40_050,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""

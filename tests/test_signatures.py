@@ -20,21 +20,21 @@ FACTORY = "dtype=None, layout=None, device=None, pin_memory=False, requires_grad
 
 MISSING_NAMES = {
     "O, the array API and torch's scripts": """
-        Tensor.*_ Tensor.*gamma* Tensor.*prelu Tensor.*storage* Tensor.apply_ Tensor.as_subclass Tensor.chalf
-        Tensor.cuda Tensor.dim_order Tensor.frexp Tensor.ger Tensor.get_* Tensor.hardshrink Tensor.index Tensor.is_*
-        Tensor.map*_ Tensor.module_load Tensor.narrow_copy Tensor.new Tensor.new_empty_strided Tensor.nonzero_static
-        Tensor.pin_memory Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as Tensor.resolve_neg
-        Tensor.unsafe_* Tensor.xpu distributions.* func.* nn.*Loss* nn.Adaptive* nn.Buffer nn.Container nn.CrossMapLRN2d
+        Tensor.*_ Tensor.*storage* Tensor.as_subclass Tensor.chalf
+        Tensor.cuda Tensor.dim_order Tensor.get_* Tensor.index Tensor.is_*
+        Tensor.module_load Tensor.new
+        Tensor.pin_memory Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as
+        Tensor.xpu distributions.* func.* nn.*Loss* nn.Adaptive* nn.Buffer nn.Container nn.CrossMapLRN2d
         nn.DataParallel nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.SyncBatchNorm nn.Uninitialized*
         nn.Upsampling* nn.functional.* nn.utils.* optim.* torch.*_ torch.*_copy torch.*_loss torch.*_norm
         torch.*avg_pool* torch.*default_device torch.*dropout torch.*grid_sampler* torch.*interop_threads
-        torch.*max_pool* torch.affine_grid_generator torch.batch_norm* torch.bilinear torch.binary* torch.binomial
-        torch.celu torch.channel_shuffle torch.co* torch.compile torch.ctc_loss torch.detach torch.embedding*
-        torch.empty_* torch.fill torch.frexp torch.from_file torch.frombuffer torch.ger torch.get_* torch.gradient
-        torch.gru* torch.hardshrink torch.is_* torch.kl_div torch.lobpcg torch.lstm* torch.nonzero_static
-        torch.norm_except_dim torch.pairwise_distance torch.pca_lowrank torch.pdist torch.pixel_* torch.poisson
-        torch.prelu torch.range torch.resolve_neg torch.rnn* torch.rrelu torch.segment_reduce torch.selu
-        torch.set_* torch.set_default_tensor_type torch.svd_lowrank torch.threshold torch.typename torch.unsafe_*
+        torch.*max_pool* torch.batch_norm*
+        torch.co* torch.compile torch.embedding*
+        torch.empty_* torch.from_file torch.get_*
+        torch.gru* torch.is_* torch.lobpcg torch.lstm*
+        torch.norm_except_dim
+        torch.range torch.rnn* torch.segment_reduce
+        torch.set_* torch.set_default_tensor_type torch.typename
         torch.vmap utils.data.*
     """,
     "deprecated or removed in torch": """
@@ -53,7 +53,7 @@ MISSING_NAMES = {
     "parts of torch's own machinery": """
         Tensor.hash_tensor Tensor.slice_inverse Tensor.to_mkldnn autograd.* torch.*cudnn* torch.*generator
         torch.*mkldnn* torch.hash_tensor torch.init_num_threads torch.miopen_* torch.native_* torch.prepare_*
-        torch.profiler_* torch.slice_inverse torch.sym_* torch.thread_safe_generator torch.unsafe_chunk torch.while_loop
+        torch.profiler_* torch.slice_inverse torch.sym_* torch.thread_safe_generator torch.while_loop
     """,
 }
 """What brings the names that are missing, or why none does -> patterns of them."""
@@ -69,7 +69,7 @@ MISSING_ARGUMENTS = {
     "torch.norm *": "`out` is given by keyword, since the method takes `dtype` in its place",
     "*stft align_to_window": "issue O",
     "Tensor.set_ *": "other shapes of the same memory: as_strided",
-    "Tensor.expand implicit": "no effect in torch",
+    "*.expand* implicit": "no effect in torch",
     "nn.Hardtanh m*_value": "deprecated: min_val and max_val",
     "func.jac*": "batched by vmap: issue O",
     "func.jvp strict": "issue O",
@@ -85,8 +85,10 @@ MISSING_ARGUMENTS = {
     "Tensor.requires_grad_ mode": "in the stubs alone: torch calls it requires_grad",
     "Tensor.to other": "in the stubs alone: torch takes it by position",
     "torch.set_num_threads num": "by position only",
+    "torch.max_pool* stride": "None stands for (), which is taken as well",
+    "torch.rrelu* generator": "drawn from the default generator, as by nn.functional.rrelu",
     "*.rsub alpha": "in the stubs alone: torch takes it by keyword beside a tensor",
-    "*.subtract alpha": "in the stubs alone: torch takes it by keyword beside a tensor",
+    "*.subtract* alpha": "in the stubs alone: torch takes it by keyword beside a tensor",
     "linalg.vander N": "in the stubs alone: torch takes it by keyword",
     "linalg.lu_factor *": "a slip of the documentation: pivot",
     "Tensor.squeeze* dim": "several dimensions are given as a tuple",

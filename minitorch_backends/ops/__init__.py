@@ -7,7 +7,9 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 
 from . import recurrent
 from .creation.factories import *
+from .creation.memory import *
 from .creation.sampling import *
+from .creation.variates import *
 from .elementwise import dropout, gated_activations, polynomials, random_activations
 from .elementwise.arithmetic import *
 from .elementwise.bessel import *
@@ -23,6 +25,7 @@ from .elementwise.rounding import *
 from .elementwise.special import *
 from .elementwise.trigonometric import *
 from .elementwise.activations import relu as relu
+from .reductions.differences import *
 from .reductions.histograms import *
 from .reductions.medians import *
 from .reductions.minmax import *
@@ -66,6 +69,8 @@ from .fft import frequencies, many_dims, one_dim, transforms
 from .fft.stft import *
 from .fft.windows import *
 from .linalg import *
+from .derived_methods import *
+from .forms import *
 
 _module = type(recurrent)
 __all__ = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _module)]

@@ -359,7 +359,9 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> n
 # Methods: in the dtype of the tensor unless another is given
 
 
-def _new(make: Any) -> Any:
+def new(make: Any) -> Any:
+    """The method `new_` of a factory, which makes tensors of the dtype of the one that it is called on."""
+
     def method(self: Tensor, *args: Any, dtype: Any = None, **named: Any) -> Tensor:
         return make(*args, dtype=self.dtype if dtype is None else dtype, **named)
 
@@ -372,4 +374,4 @@ def _new(make: Any) -> Any:
 
 
 for _make in (zeros, ones, empty, full, tensor):
-    setattr(Tensor, f"new_{_make.__name__}", _new(_make))
+    setattr(Tensor, f"new_{_make.__name__}", new(_make))

@@ -258,7 +258,8 @@ def _draw_indices(weights: np.ndarray, num_samples: int, replacement: bool, stre
 # In place: each writes a tensor drawn for the purpose, so that what is refused and recorded is what `copy_` refuses
 
 
-def _fill(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
+def fill(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
+    """Write drawn numbers into a tensor, or raise before any is drawn."""
     refuse_unwritable(name, self)
     return self.copy_(adopt(draw()))
 
@@ -276,7 +277,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
     if not -greatest <= from_ <= to <= greatest or to - from_ > greatest:
         raise RuntimeError(f"uniform_: from={from_} or to={to} is out of bounds for {self.dtype!r}, up to {greatest}")
     stream, dtype = chosen(generator), _floating("uniform_", self.dtype)
-    return _fill("uniform", self, lambda: stream.uniform(self._array.shape, dtype) * (to - from_) + from_)
+    return fill("uniform", self, lambda: stream.uniform(self._array.shape, dtype) * (to - from_) + from_)
 
 
 def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -285,7 +286,7 @@ def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     if not std >= 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
     stream, dtype = chosen(generator), _floating("normal_", self.dtype)
-    return _fill("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
+    return fill("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
 
 
 _SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -303,7 +304,7 @@ def _random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: 
         bits = 1 if self.dtype.category == BOOL else 8 * self.itemsize - self.dtype.is_signed
         to = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, bits), 62)
     from_, to = integer("random_", "from", from_), integer("random_", "to", to)
-    return _fill("random", self, _integers(from_, to, self._array.shape, generator, self.dtype).numbers)
+    return fill("random", self, _integers(from_, to, self._array.shape, generator, self.dtype).numbers)
 
 
 def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -313,7 +314,7 @@ def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     """
     shape = self._array.shape
     chances = p.expand(shape) if isinstance(p, Tensor) else adopt(np.full(shape, p, np.float64))
-    return _fill("bernoulli", self, lambda: bernoulli(chances, generator=generator)._array)
+    return fill("bernoulli", self, lambda: bernoulli(chances, generator=generator)._array)
 
 
 def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -324,7 +325,7 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
     if not self.is_floating_point():
         raise RuntimeError(f"exponential_(): the dtype must be floating, got {self.dtype!r}")
     stream, dtype = chosen(generator), self._array.dtype
-    return _fill("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
+    return fill("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
 
 
 install(uniform_=_uniform_, normal_=_normal_, random_=_random_, bernoulli_=_bernoulli_, exponential_=_exponential_)

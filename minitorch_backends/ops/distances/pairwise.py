@@ -10,12 +10,13 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, gapped, sample, shaped
 from ...kernels import distances, sums
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
+from ..functional import functional
 from ..matmul.matmul import times
 
 __all__ = ["cdist", "dist", "renorm"]
@@ -156,6 +157,33 @@ def _by_products(x1: Tensor, x2: Tensor, precision: str | None) -> Tensor:
     squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * times(x1, x2.mT, precision)
     apart = squares > 0
     return squares.where(apart, 1).sqrt().where(apart, 0)
+
+
+def _pdist_reference(input: np.ndarray, p: float = 2.0) -> np.ndarray:
+    first, second = np.triu_indices(len(input), 1)
+    return _norm(np.abs(input[first] - input[second]), p, axis=-1)
+
+
+@functional
+@composite(
+    method=False,
+    takes="f",
+    reference=_pdist_reference,
+    samples=shaped(((4, 3),), ((3, 2), 1.0), ((3, 2), 3.0), ((3, 2), math.inf), (gapped(), 2.0), ((1, 2),), ((0, 2),)),
+)
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norms of the differences of all pairs of rows i < j, in the order of (0, 1), (0, 2), ..., (1, 2), ...
+
+    Raises RuntimeError unless `input` is a floating matrix and p at least 0.
+    """
+    if input.ndim != 2 or not input.is_floating_point():
+        raise RuntimeError(
+            f"pdist(): input must be a floating matrix, got {input.dtype!r} of shape {list(input.shape)}"
+        )
+    if not p >= 0:
+        raise RuntimeError(f"pdist(): p must be at least 0, got {p}")
+    first, second = map(adopt, np.triu_indices(len(input), 1))
+    return cdist(input, input, p)[first, second]
 
 
 def _two() -> Iterator[Sample]:

@@ -21,6 +21,7 @@ __all__ = [
     "margin_ranking_loss",
     "pairwise_distance",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 
@@ -214,4 +215,30 @@ def triplet_margin_loss(
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
+    return reduced((near - far + margin).clamp(min=0), reduction)
+
+
+@functional
+@floating_composite(
+    widen=True,
+    reference=lambda anchor, positive, negative, **options: _triplet_reference(anchor, positive, negative, **options),
+    samples=_triplet_samples,
+)
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """`triplet_margin_loss` of any distance, a function of two tensors; by default `pairwise_distance`."""
+    if margin <= 0:
+        raise ValueError(f"triplet_margin_with_distance_loss(): margin must be greater than 0, got {margin}")
+    measure = distance_function or pairwise_distance
+    near, far = measure(anchor, positive), measure(anchor, negative)
+    if swap:
+        far = far.minimum(measure(positive, negative))
     return reduced((near - far + margin).clamp(min=0), reduction)

@@ -92,6 +92,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 @op(
     input=lambda g: conj(g),
     warns=False,
+    inplace=True,
     reference=np.conj,
     samples=unary_samples(),
 )

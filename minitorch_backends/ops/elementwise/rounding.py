@@ -196,13 +196,23 @@ def clamp(input: Array, min: Array | None = None, max: Array | None = None):
     return each(np.minimum, input, max) if min is None else each(np.maximum, input, min)
 
 
-@composite(takes="bif", reference=np.maximum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+@composite(
+    inplace=True,
+    takes="bif",
+    reference=np.maximum,
+    samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)),
+)
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """`clamp` from below only."""
     return clamp(input, min)
 
 
-@composite(takes="bif", reference=np.minimum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+@composite(
+    inplace=True,
+    takes="bif",
+    reference=np.minimum,
+    samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)),
+)
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """`clamp` from above only."""
     return clamp(input, None, max)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...tensor.tensor import Tensor
 from ..gradients import conjugated, no_derivative, zero
 
 __all__ = [
-    "copysign", "digamma", "erf", "erfc", "erfinv", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
+    "copysign", "digamma", "erf", "erfc", "erfinv", "frexp", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
     "sinc",
 ]  # fmt: skip
 
@@ -247,6 +247,7 @@ def copysign(input: Array, other: Array):
     input=no_derivative("heaviside"),
     values=no_derivative("heaviside"),
     takes="bif",
+    inplace=True,
     reference=np.heaviside,
     samples=lambda: iter(
         [
@@ -282,6 +283,7 @@ def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
     input=_logit_gradient,
     promote="float",
     takes="f",
+    inplace=True,
     reference=_logit_reference,
     samples=lambda: iter(
         [
@@ -329,7 +331,29 @@ def sinc(input: Array):
     return np.sinc(input)
 
 
+class MantissaExponent(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Any
+    exponent: Any
+
+
+@op(
+    input=lambda g, exponent: g[0] * (-exponent.to(g[0].dtype)).exp2(),
+    takes="f",
+    widen=False,
+    reference=np.frexp,
+    samples=unary_samples(-2.3, 1.9),
+)
+def frexp(input: Array) -> MantissaExponent:
+    """Mantissas from 1/2 up to but without 1, or 0, times a sign, and exponents of 2, of int32, that give `input`."""
+    wide = input.astype(np.float32) if input.itemsize == 2 else input
+    mantissa, exponent = np.frexp(wide)
+    return MantissaExponent(mantissa.astype(input.dtype), np.asarray(exponent, np.int32))
+
+
 @composite(
+    inplace=True,
     takes="bifc",
     reference=lambda input, other: input * 2.0**other,
     samples=lambda: iter(

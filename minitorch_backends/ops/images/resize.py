@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widened
-from ...dispatch.call_errors import scalar
+from ...dispatch.call_errors import argument_errors, scalar
 from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
@@ -337,3 +337,26 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, got {groups}"
         )
     return input.unflatten(1, (groups, input.shape[1] // groups)).transpose(1, 2).flatten(1, 2)
+
+
+@functional
+@argument_errors
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """`interpolate`, under its former name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@functional
+@argument_errors
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode "nearest"."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+@functional
+@argument_errors
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` with mode "bilinear" and aligned corners."""
+    return interpolate(input, size, scale_factor, "bilinear", True)

@@ -19,6 +19,7 @@ from .legacy import (
 from .legacy import lu_of as lu
 from .legacy import norm_of as norm
 from .legacy import vander_of as vander
+from .low_rank import pca_lowrank, svd_lowrank
 from .lu import lu_unpack
 from .orthogonal import geqrf
 from .triangular import cholesky_inverse, cholesky_solve
@@ -41,10 +42,12 @@ __all__ = [
     "norm",
     "orgqr",
     "ormqr",
+    "pca_lowrank",
     "pinverse",
     "qr",
     "slogdet",
     "svd",
+    "svd_lowrank",
     "triangular_solve",
     "vander",
 ]

@@ -1,0 +1,58 @@
+"""Tensors by the layout of their memory: unwritten ones of any strides, and vectors on the memory of other objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import argument_errors
+from ...tensor.dtypes import dtype_or_default, to_dtype
+from ...tensor.tensor import Tensor
+from ..dims import addressable, shape_of
+from .factories import from_numpy, new, shape_given
+from .options import factory, finish
+
+__all__ = ["empty_permuted", "empty_strided", "frombuffer"]
+
+
+@argument_errors
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector of `count` elements, or all there are, on the memory of an object with Python's buffer protocol, from
+    the byte `offset` on.
+
+    Raises ValueError for an empty buffer, and for one whose size is no multiple of the element's.
+    """
+    array = np.frombuffer(buffer, to_dtype(dtype).dtype, count, offset)
+    return finish(from_numpy(array)._array, None, requires_grad)
+
+
+@factory(takes_out=False)
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None) -> np.ndarray:
+    """Unwritten memory in which the elements of each dimension lie `stride` elements apart.
+
+    Raises RuntimeError for negative sizes and strides, and for another number of strides than sizes.
+    """
+    shape, steps = shape_given((), size), shape_given((), stride)
+    if len(shape) != len(steps):
+        raise RuntimeError(f"empty_strided(): size and stride must be of one length, got {shape} and {steps}")
+    wanted = dtype_or_default(dtype).dtype
+    last = -1 if 0 in shape else sum((count - 1) * step for count, step in zip(shape, steps, strict=True))
+    memory = np.empty(addressable((last + 1,)), wanted)
+    return np.ndarray(shape, wanted, memory, 0, tuple(step * wanted.itemsize for step in steps))
+
+
+@factory(takes_out=False)
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None) -> np.ndarray:
+    """Unwritten memory in which the dimensions lie in the order `physical_layout`, the outermost first.
+
+    Raises RuntimeError for a layout that does not name each dimension once.
+    """
+    shape, order = shape_given((), size), shape_of((physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(f"empty_permuted(): physical_layout must order {len(shape)} dimensions, got {order}")
+    memory = np.empty([shape[dim] for dim in order], dtype_or_default(dtype).dtype)
+    return memory.transpose(np.argsort(order))
+
+
+Tensor.new_empty_strided = new(empty_strided)  # type: ignore[method-assign]

@@ -1,0 +1,186 @@
+"""Methods and functions of tensors that are made of others: diagonals written to, Python functions applied, questions
+of layout, and forms that torch keeps for its own graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
+from ..dispatch.mutation import refuse_unwritable
+from ..dispatch.op import composite
+from ..dispatch.samples import sample, shaped
+from ..tensor.casting import converted
+from ..tensor.tensor import Tensor, adopt
+from .elementwise.activations import hardshrink, prelu
+from .elementwise.special import polygamma
+from .matmul.matmul import outer
+from .views.broadcasting import broadcast_shapes
+
+__all__ = [
+    "fill", "ger", "is_conj", "is_neg", "is_same_size", "is_signed", "narrow_copy", "nonzero_static", "resolve_neg",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+]  # fmt: skip
+
+
+def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is a method as well."""
+    install(**{function.__name__: function})
+    return argument_errors(function)
+
+
+@composite(
+    reference=lambda input, *, size, fill_value=-1: _padded(np.argwhere(input), size, fill_value),
+    samples=lambda: (
+        sample(array, size=size)
+        for array, size in ((np.eye(3)[:2], 1), (np.eye(3), 5), (np.zeros((0, 2)), 2), (np.array(2.0), 2))
+    ),
+)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of `nonzero`, and rows of `fill_value` where there are fewer."""
+    return adopt(_padded(np.argwhere(input._array), size, fill_value))
+
+
+def _padded(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
+    out = np.full((size, rows.shape[1]), fill_value, np.int64)
+    out[: len(rows)] = rows[:size]
+    return out
+
+
+@composite(
+    reference=lambda input, dim, start, length: input.take(range(start, start + length), dim),
+    samples=shaped(((3, 4), 1, 1, 2), ((3, 4), 0, 2, 0), ((0, 3), 1, 0, 2)),
+)
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of `narrow`."""
+    return input.narrow(dim, start, length).clone()
+
+
+@_declared
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have one shape."""
+    refuse_other_than_tensor("is_same_size", "other", other)
+    return input._array.shape == other._array.shape
+
+
+@_declared
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype.is_signed
+
+
+@_declared
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are computed when they are asked for, here."""
+    return False
+
+
+@_declared
+def is_neg(input: Tensor) -> bool:
+    """False: no view negates, here."""
+    return False
+
+
+@_declared
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: no view negates, here."""
+    return input
+
+
+@_declared
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`."""
+    return input.chunk(chunks, dim)
+
+
+@_declared
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`."""
+    return input.split(split_size, dim)
+
+
+@_declared
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`."""
+    return input.split_with_sizes(split_sizes, dim)
+
+
+@argument_errors
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like `input` with every element equal to `value`."""
+    refuse_other_than_tensor("fill", "input", input)
+    return input.clone().fill_(value)
+
+
+ger = outer
+
+
+def _fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write a number to the elements whose indices are all equal; with `wrap` the diagonal of a tall matrix begins anew
+    below it.
+
+    Raises RuntimeError for fewer than two dimensions, and for more of different sizes.
+    """
+    shape = self._array.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise RuntimeError(f"fill_diagonal_(): dimensions must be 2, or more of one size, got {list(shape)}")
+    rows = np.arange(min(shape))
+    places = [rows] * len(shape)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        flat = np.arange(0, shape[0] * shape[1], shape[1] + 1)
+        places = [flat // shape[1], flat % shape[1]]
+    return self.index_put_(tuple(map(adopt, places)), adopt(np.asarray(fill_value, self._array.dtype)))
+
+
+def _applied(name: str, self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tensor:
+    """Write what a Python function makes of each element, and of those of other tensors there."""
+    refuse_unwritable(name, self)
+    shape = broadcast_shapes(self._array.shape, *(each._array.shape for each in others))
+    columns = [np.broadcast_to(each._array, shape).ravel().tolist() for each in (self, *others)]
+    values = np.asarray([function(*row) for row in zip(*columns, strict=True)])
+    return self.copy_(adopt(converted(values.reshape(shape), self._array.dtype)))
+
+
+def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Write what a Python function makes of each element. Not differentiable, and slow."""
+    return _applied("apply_", self, callable)
+
+
+def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Write what a Python function makes of each element and that of `other`. Not differentiable, and slow."""
+    return _applied("map_", self, callable, other)
+
+
+def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Write what a Python function makes of each element and those of `x` and `y`. Not differentiable, and slow."""
+    return _applied("map2_", self, callable, x, y)
+
+
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The `n`-th derivative of `digamma`."""
+    return polygamma(n, self)
+
+
+def _polygamma_(self: Tensor, n: int) -> Tensor:
+    """`polygamma`, written into this tensor."""
+    return self.copy_(polygamma(n, self))
+
+
+def _is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both see the same memory by the same shape and strides."""
+    ours, theirs = self._array, tensor._array
+    alike = (ours.shape, ours.strides, ours.dtype) == (theirs.shape, theirs.strides, theirs.dtype)
+    return alike and ours.ctypes.data == theirs.ctypes.data
+
+
+def _is_nonzero(self: Tensor) -> bool:
+    """Whether its only element is not zero. Raises RuntimeError for another number of elements."""
+    return bool(self)
+
+
+install(fill_diagonal_=_fill_diagonal_, apply_=_apply_, map_=_map_, map2_=_map2_, is_set_to=_is_set_to)
+install(polygamma=_polygamma, polygamma_=_polygamma_, is_nonzero=_is_nonzero)
+Tensor.ger, Tensor.hardshrink, Tensor.prelu = outer, hardshrink, prelu  # type: ignore[method-assign]
