@@ -11,6 +11,7 @@ from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, unary_samples
 from ...tensor.tensor import Tensor
 from .special import scipy_special
+from .unary import unary_ufunc
 
 __all__ = ["i0"]
 
@@ -27,57 +28,51 @@ def _at_zero(slope: Tensor, input: Tensor) -> Tensor:
 
 # Modified, of the first kind
 
-
-@op(
-    input=lambda g, input: g * i1(input),
-    promote="float",
+i0 = unary_ufunc(
+    lambda input: scipy_special().i0(input),
+    "The modified Bessel function of the first kind of order 0.",
+    name="i0",
+    gradient=lambda g, input: g * i1(input),
     takes="f",
-    inplace=True,
     reference=lambda input: scipy_special().iv(0, input),
     samples=unary_samples(-3, 4),
 )
-def i0(input: Array):
-    """The modified Bessel function of the first kind of order 0."""
-    return scipy_special().i0(input)
 
-
-@op(
-    input=lambda g, input, out: g * (i1e(input) - input.sign() * out),
-    promote="float",
+i0e = unary_ufunc(
+    lambda input: scipy_special().i0e(input),
+    "exp(-|input|) * i0(input), which does not overflow.",
+    name="i0e",
+    gradient=lambda g, input, out: g * (i1e(input) - input.sign() * out),
     takes="f",
     method=False,
     reference=lambda input: scipy_special().ive(0, input),
     samples=unary_samples(-3, 4),
+    inplace=False,
 )
-def i0e(input: Array):
-    """exp(-|input|) * i0(input), which does not overflow."""
-    return scipy_special().i0e(input)
 
-
-@op(
-    input=lambda g, input, out: g * _at_zero(i0(input) - _over(out, input), input),
-    promote="float",
+i1 = unary_ufunc(
+    lambda input: scipy_special().i1(input),
+    "The modified Bessel function of the first kind of order 1.",
+    name="i1",
+    gradient=lambda g, input, out: g * _at_zero(i0(input) - _over(out, input), input),
     takes="f",
     method=False,
     reference=lambda input: scipy_special().iv(1, input),
     samples=unary_samples(-3, 4),
+    inplace=False,
 )
-def i1(input: Array):
-    """The modified Bessel function of the first kind of order 1."""
-    return scipy_special().i1(input)
 
-
-@op(
-    input=lambda g, input, out: g * _at_zero(i0e(input) - input.sign() * out - _over(out, input), input),
-    promote="float",
+i1e = unary_ufunc(
+    lambda input: scipy_special().i1e(input),
+    "exp(-|input|) * i1(input), which does not overflow.",
+    name="i1e",
+    gradient=lambda g, input, out: g * _at_zero(i0e(input) - input.sign() * out - _over(out, input), input),
     takes="f",
     method=False,
     reference=lambda input: scipy_special().ive(1, input),
     samples=unary_samples(-3, 4),
+    inplace=False,
 )
-def i1e(input: Array):
-    """exp(-|input|) * i1(input), which does not overflow."""
-    return scipy_special().i1e(input)
 
 
 # Without gradients

@@ -14,6 +14,7 @@ from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugated
+from .unary import unary_ufunc
 
 __all__ = [
     "exp",
@@ -31,83 +32,41 @@ __all__ = [
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 
+exp = unary_ufunc(np.exp, "e to the power of `input`.", gradient=lambda g, out: g * conjugated(out))
 
-@op(
-    input=lambda g, out: g * conjugated(out),
-    promote="float",
-    ufunc=np.exp,
-    inplace=True,
-    reference=np.exp,
-    samples=unary_samples(),
-)
-def exp(input: Array):
-    """e to the power of `input`."""
-    return np.exp(input)
-
-
-@op(
-    input=lambda g, out: g * conjugated(out * _LOG_2),
-    promote="float",
-    ufunc=np.exp2,
-    inplace=True,
+exp2 = unary_ufunc(
+    np.exp2,
+    "2 to the power of `input`.",
+    gradient=lambda g, out: g * conjugated(out * _LOG_2),
     reference=lambda input: 2.0**input,
-    samples=unary_samples(),
 )
-def exp2(input: Array):
-    """2 to the power of `input`."""
-    return np.exp2(input)
 
-
-@op(
-    input=lambda g, out: g * conjugated(out + 1),
-    promote="float",
-    ufunc=np.expm1,
-    inplace=True,
-    reference=np.expm1,
-    samples=unary_samples(),
+expm1 = unary_ufunc(
+    np.expm1, "exp(input) - 1, exact to the last digits near 0.", gradient=lambda g, out: g * conjugated(out + 1)
 )
-def expm1(input: Array):
-    """exp(input) - 1, exact to the last digits near 0."""
-    return np.expm1(input)
 
-
-@op(
-    input=lambda g, input: g / conjugated(input),
-    promote="float",
-    ufunc=np.log,
-    inplace=True,
-    reference=np.log,
+log = unary_ufunc(
+    np.log,
+    "The natural logarithm; -inf at 0, NaN for negative reals.",
+    gradient=lambda g, input: g / conjugated(input),
     samples=unary_samples(0.3, 4),
 )
-def log(input: Array):
-    """The natural logarithm; -inf at 0, NaN for negative reals."""
-    return np.log(input)
 
-
-@op(
-    input=lambda g, input: g / conjugated(input * _LOG_2),
-    promote="float",
-    ufunc=np.log2,
-    inplace=True,
+log2 = unary_ufunc(
+    np.log2,
+    "The logarithm to base 2.",
+    gradient=lambda g, input: g / conjugated(input * _LOG_2),
     reference=lambda input: np.log(input) / _LOG_2,
     samples=unary_samples(0.3, 4),
 )
-def log2(input: Array):
-    """The logarithm to base 2."""
-    return np.log2(input)
 
-
-@op(
-    input=lambda g, input: g / conjugated(input * _LOG_10),
-    promote="float",
-    ufunc=np.log10,
-    inplace=True,
+log10 = unary_ufunc(
+    np.log10,
+    "The logarithm to base 10.",
+    gradient=lambda g, input: g / conjugated(input * _LOG_10),
     reference=lambda input: np.log(input) / _LOG_10,
     samples=unary_samples(0.3, 4),
 )
-def log10(input: Array):
-    """The logarithm to base 10."""
-    return np.log10(input)
 
 
 def _complex_log1p(z: np.ndarray) -> np.ndarray:
@@ -130,18 +89,16 @@ def log1p(input: Array):
     return _complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
 
 
-@functional
-@op(
-    input=lambda g, out: g * conjugated(out * (1 - out)),
-    promote="float",
-    ufunc=elementwise.sigmoid,
-    inplace=True,
-    reference=lambda input: 0.5 + 0.5 * np.tanh(input / 2),
-    samples=unary_samples(-6, 6),
+sigmoid = functional(
+    unary_ufunc(
+        elementwise.sigmoid,
+        "1 / (1 + exp(-input)).",
+        gradient=lambda g, out: g * conjugated(out * (1 - out)),
+        ufunc=elementwise.sigmoid,
+        reference=lambda input: 0.5 + 0.5 * np.tanh(input / 2),
+        samples=unary_samples(-6, 6),
+    )
 )
-def sigmoid(input: Array):
-    """1 / (1 + exp(-input))."""
-    return elementwise.sigmoid(input)
 
 
 @op(

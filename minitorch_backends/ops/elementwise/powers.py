@@ -15,21 +15,17 @@ from ...tensor.casting import fitted
 from ...tensor.dtypes import DType, complex128, float64, promote_types
 from ...tensor.tensor import Tensor
 from ..gradients import conjugated, zero
+from .unary import unary_ufunc
 
 __all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]
 
-
-@op(
-    input=lambda g, out: -g * conjugated(out * out),
-    promote="float",
-    ufunc=np.reciprocal,
-    inplace=True,
+reciprocal = unary_ufunc(
+    np.reciprocal,
+    "`1 / input`.",
+    gradient=lambda g, out: -g * conjugated(out * out),
     reference=lambda input: 1 / input,
     samples=unary_samples(0.5, 3),
 )
-def reciprocal(input: Array):
-    """`1 / input`."""
-    return np.reciprocal(input)
 
 
 def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
@@ -137,26 +133,17 @@ def square(input: Array):
     return np.square(input.astype(np.int64) if input.dtype.kind == "b" else input)
 
 
-@op(
-    input=lambda g, out: g / conjugated(out * 2),
-    promote="float",
-    ufunc=np.sqrt,
-    inplace=True,
-    reference=np.sqrt,
+sqrt = unary_ufunc(
+    np.sqrt,
+    "The square root; NaN for negative reals.",
+    gradient=lambda g, out: g / conjugated(out * 2),
     samples=unary_samples(0.3, 4),
 )
-def sqrt(input: Array):
-    """The square root; NaN for negative reals."""
-    return np.sqrt(input)
 
-
-@op(
-    input=lambda g, out: g * conjugated(out * out * out * -0.5),
-    promote="float",
-    inplace=True,
+rsqrt = unary_ufunc(
+    elementwise.rsqrt,
+    "`1 / sqrt(input)`.",
+    gradient=lambda g, out: g * conjugated(out * out * out * -0.5),
     reference=lambda input: np.power(input, -0.5),
     samples=unary_samples(0.3, 4),
 )
-def rsqrt(input: Array):
-    """`1 / sqrt(input)`."""
-    return elementwise.rsqrt(input)

@@ -16,6 +16,7 @@ from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
 from ..gradients import conjugated, no_derivative, zero
+from .unary import unary_ufunc
 
 __all__ = [
     "copysign", "digamma", "erf", "erfc", "erfinv", "frexp", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
@@ -35,30 +36,21 @@ def _elementwise(function: Any) -> Any:
     )
 
 
-@op(
-    input=lambda g, input: g * ((-input * input).exp() * (2 / math.sqrt(math.pi))),
-    promote="float",
+erf = unary_ufunc(
+    elementwise.erf,
+    "The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to `input`.",
+    gradient=lambda g, input: g * ((-input * input).exp() * (2 / math.sqrt(math.pi))),
     takes="f",
-    inplace=True,
     reference=_elementwise(math.erf),
-    samples=unary_samples(),
 )
-def erf(input: Array):
-    """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to `input`."""
-    return elementwise.erf(input)
 
-
-@op(
-    input=lambda g, input: g * ((-input * input).exp() * (-2 / math.sqrt(math.pi))),
-    promote="float",
+erfc = unary_ufunc(
+    elementwise.erfc,
+    "1 - erf(input), exact to the last digits where that is small.",
+    gradient=lambda g, input: g * ((-input * input).exp() * (-2 / math.sqrt(math.pi))),
     takes="f",
-    inplace=True,
     reference=_elementwise(math.erfc),
-    samples=unary_samples(),
 )
-def erfc(input: Array):
-    """1 - erf(input), exact to the last digits where that is small."""
-    return elementwise.erfc(input)
 
 
 def _erfinv_reference(input: np.ndarray) -> np.ndarray:
@@ -71,30 +63,25 @@ def _erfinv_reference(input: np.ndarray) -> np.ndarray:
     return np.where(np.abs(input) < 1, low, np.where(np.abs(input) > 1, np.nan, np.copysign(np.inf, input)))
 
 
-@op(
-    input=lambda g, out: g * ((out * out).exp() * (math.sqrt(math.pi) / 2)),
-    promote="float",
+erfinv = unary_ufunc(
+    elementwise.erfinv,
+    "The inverse of `erf`; infinite at -1 and 1, NaN outside.",
+    gradient=lambda g, out: g * ((out * out).exp() * (math.sqrt(math.pi) / 2)),
     takes="f",
-    inplace=True,
     reference=_erfinv_reference,
     samples=unary_samples(-0.9, 0.8),
 )
-def erfinv(input: Array):
-    """The inverse of `erf`; infinite at -1 and 1, NaN outside."""
-    return elementwise.erfinv(input)
 
-
-@op(
-    input=lambda g, input, out: g * (2 * input * out - 2 / math.sqrt(math.pi)),
-    promote="float",
+erfcx = unary_ufunc(
+    lambda input: scipy_special().erfcx(input),
+    "exp(input**2) * erfc(input), which neither overflows nor vanishes for large input.",
+    name="erfcx",
+    gradient=lambda g, input, out: g * (2 * input * out - 2 / math.sqrt(math.pi)),
     takes="f",
     method=False,
     reference=lambda input: np.exp(input * input) * _elementwise(math.erfc)(input),
-    samples=unary_samples(),
+    inplace=False,
 )
-def erfcx(input: Array):
-    """exp(input**2) * erfc(input), which neither overflows nor vanishes for large input."""
-    return scipy_special().erfcx(input)
 
 
 # The normal distribution
@@ -104,30 +91,29 @@ def _ndtr_reference(input: np.ndarray) -> np.ndarray:
     return _elementwise(math.erfc)(-input / math.sqrt(2)) / 2
 
 
-@op(
-    input=lambda g, input: g * ((input * input * -0.5).exp() / math.sqrt(2 * math.pi)),
-    promote="float",
+ndtr = unary_ufunc(
+    lambda input: scipy_special().ndtr(input),
+    "P(X <= input) of a standard normal X, accurate in both tails.",
+    name="ndtr",
+    gradient=lambda g, input: g * ((input * input * -0.5).exp() / math.sqrt(2 * math.pi)),
     takes="f",
     method=False,
     reference=_ndtr_reference,
     samples=unary_samples(-4, 4),
+    inplace=False,
 )
-def ndtr(input: Array):
-    """P(X <= input) of a standard normal X, accurate in both tails."""
-    return scipy_special().ndtr(input)
 
-
-@op(
-    input=lambda g, input: g * (math.sqrt(2 / math.pi) / erfcx(input * -math.sqrt(0.5))),
-    promote="float",
+log_ndtr = unary_ufunc(
+    lambda input: scipy_special().log_ndtr(input),
+    "The logarithm of `ndtr`, which stays finite where that underflows.",
+    name="log_ndtr",
+    gradient=lambda g, input: g * (math.sqrt(2 / math.pi) / erfcx(input * -math.sqrt(0.5))),
     takes="f",
     method=False,
     reference=lambda input: np.log(_ndtr_reference(input)),
     samples=unary_samples(-4, 4),
+    inplace=False,
 )
-def log_ndtr(input: Array):
-    """The logarithm of `ndtr`, which stays finite where that underflows."""
-    return scipy_special().log_ndtr(input)
 
 
 def _quantile(p: float) -> float:
@@ -136,30 +122,26 @@ def _quantile(p: float) -> float:
     return {0.0: -math.inf, 1.0: math.inf}.get(p, math.nan)
 
 
-@op(
-    input=lambda g, out: g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi)),
-    promote="float",
+ndtri = unary_ufunc(
+    lambda input: scipy_special().ndtri(input),
+    "The inverse of `ndtr`; infinite at 0 and 1, NaN outside.",
+    name="ndtri",
+    gradient=lambda g, out: g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi)),
     takes="f",
     method=False,
     reference=_elementwise(_quantile),
     samples=unary_samples(0.02, 0.97),
+    inplace=False,
 )
-def ndtri(input: Array):
-    """The inverse of `ndtr`; infinite at 0 and 1, NaN outside."""
-    return scipy_special().ndtri(input)
 
-
-@op(
-    input=lambda g, input: g * digamma(input),
-    promote="float",
+lgamma = unary_ufunc(
+    elementwise.lgamma,
+    "The logarithm of the absolute value of the gamma function.",
+    gradient=lambda g, input: g * digamma(input),
     takes="f",
-    inplace=True,
     reference=_elementwise(math.lgamma),
     samples=unary_samples(0.3, 4),
 )
-def lgamma(input: Array):
-    """The logarithm of the absolute value of the gamma function."""
-    return elementwise.lgamma(input)
 
 
 def _polygamma_reference(n: int, input: Any) -> np.ndarray:
@@ -190,17 +172,14 @@ def _digamma_reference(input: Any) -> np.ndarray:
     )
 
 
-@op(
-    input=lambda g, input: g * polygamma(1, input),
-    promote="float",
+digamma = unary_ufunc(
+    elementwise.digamma,
+    "The derivative of `lgamma`.",
+    gradient=lambda g, input: g * polygamma(1, input),
     takes="f",
-    inplace=True,
     reference=_digamma_reference,
     samples=unary_samples(0.3, 4),
 )
-def digamma(input: Array):
-    """The derivative of `lgamma`."""
-    return elementwise.digamma(input)
 
 
 @op(
@@ -318,17 +297,12 @@ def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:
     return g * conjugated((small * series).where(near, direct)) * math.pi
 
 
-@op(
-    input=_sinc_gradient,
-    promote="float",
+sinc = unary_ufunc(
+    np.sinc,
+    "sin(pi x) / (pi x), and 1 at 0.",
+    gradient=_sinc_gradient,
     takes="fc",
-    inplace=True,
-    reference=np.sinc,
-    samples=unary_samples(),
 )
-def sinc(input: Array):
-    """sin(pi x) / (pi x), and 1 at 0."""
-    return np.sinc(input)
 
 
 class MantissaExponent(NamedTuple):

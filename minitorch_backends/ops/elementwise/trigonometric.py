@@ -12,6 +12,7 @@ from ...dispatch.samples import pairs, unary_samples
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugated
+from .unary import unary_ufunc
 
 __all__ = [
     "acos",
@@ -39,83 +40,39 @@ __all__ = [
     "tanh",
 ]
 
+sin = unary_ufunc(np.sin, "The sine.", gradient=lambda g, input: g * conjugated(input.cos()))
 
-@op(
-    input=lambda g, input: g * conjugated(input.cos()),
-    promote="float",
-    ufunc=np.sin,
-    inplace=True,
-    reference=np.sin,
-    samples=unary_samples(),
-)
-def sin(input: Array):
-    """The sine."""
-    return np.sin(input)
+cos = unary_ufunc(np.cos, "The cosine.", gradient=lambda g, input: g * conjugated(-input.sin()))
 
-
-@op(
-    input=lambda g, input: g * conjugated(-input.sin()),
-    promote="float",
-    ufunc=np.cos,
-    inplace=True,
-    reference=np.cos,
-    samples=unary_samples(),
-)
-def cos(input: Array):
-    """The cosine."""
-    return np.cos(input)
-
-
-@op(
-    input=lambda g, out: g * conjugated(out * out + 1),
-    promote="float",
-    ufunc=np.tan,
-    inplace=True,
-    reference=np.tan,
+tan = unary_ufunc(
+    np.tan,
+    "The tangent.",
+    gradient=lambda g, out: g * conjugated(out * out + 1),
     samples=unary_samples(-1.2, 1.2),
 )
-def tan(input: Array):
-    """The tangent."""
-    return np.tan(input)
 
-
-@op(
-    input=lambda g, input: g * conjugated((1 - input * input).rsqrt()),
-    promote="float",
-    ufunc=np.arcsin,
-    inplace=True,
-    reference=np.arcsin,
+asin = unary_ufunc(
+    np.arcsin,
+    "The angle in [-pi/2, pi/2] of this sine; NaN for reals outside [-1, 1].",
+    name="asin",
+    gradient=lambda g, input: g * conjugated((1 - input * input).rsqrt()),
     samples=unary_samples(-0.9, 0.9),
 )
-def asin(input: Array):
-    """The angle in [-pi/2, pi/2] of this sine; NaN for reals outside [-1, 1]."""
-    return np.arcsin(input)
 
-
-@op(
-    input=lambda g, input: -g * conjugated((1 - input * input).rsqrt()),
-    promote="float",
-    ufunc=np.arccos,
-    inplace=True,
-    reference=np.arccos,
+acos = unary_ufunc(
+    np.arccos,
+    "The angle in [0, pi] of this cosine; NaN for reals outside [-1, 1].",
+    name="acos",
+    gradient=lambda g, input: -g * conjugated((1 - input * input).rsqrt()),
     samples=unary_samples(-0.9, 0.9),
 )
-def acos(input: Array):
-    """The angle in [0, pi] of this cosine; NaN for reals outside [-1, 1]."""
-    return np.arccos(input)
 
-
-@op(
-    input=lambda g, input: g / conjugated(input * input + 1),
-    promote="float",
-    ufunc=np.arctan,
-    inplace=True,
-    reference=np.arctan,
-    samples=unary_samples(),
+atan = unary_ufunc(
+    np.arctan,
+    "The angle in [-pi/2, pi/2] of this tangent.",
+    name="atan",
+    gradient=lambda g, input: g / conjugated(input * input + 1),
 )
-def atan(input: Array):
-    """The angle in [-pi/2, pi/2] of this tangent."""
-    return np.arctan(input)
 
 
 def _distance(input: Tensor, other: Any) -> Tensor:
@@ -156,113 +113,57 @@ def hypot(input: Array, other: Array):
     return np.hypot(input, other)
 
 
-@op(
-    input=lambda g, input: g * conjugated(input.cosh()),
-    promote="float",
-    ufunc=np.sinh,
-    inplace=True,
-    reference=np.sinh,
-    samples=unary_samples(),
+sinh = unary_ufunc(np.sinh, "The hyperbolic sine.", gradient=lambda g, input: g * conjugated(input.cosh()))
+
+cosh = unary_ufunc(np.cosh, "The hyperbolic cosine.", gradient=lambda g, input: g * conjugated(input.sinh()))
+
+
+tanh = functional(
+    unary_ufunc(np.tanh, "The hyperbolic tangent.", gradient=lambda g, out: g * conjugated(1 - out * out))
 )
-def sinh(input: Array):
-    """The hyperbolic sine."""
-    return np.sinh(input)
 
-
-@op(
-    input=lambda g, input: g * conjugated(input.sinh()),
-    promote="float",
-    ufunc=np.cosh,
-    inplace=True,
-    reference=np.cosh,
-    samples=unary_samples(),
+asinh = unary_ufunc(
+    np.arcsinh,
+    "The inverse of `sinh`.",
+    name="asinh",
+    gradient=lambda g, input: g * conjugated((input * input + 1).rsqrt()),
 )
-def cosh(input: Array):
-    """The hyperbolic cosine."""
-    return np.cosh(input)
 
 
-@functional
-@op(
-    input=lambda g, out: g * conjugated(1 - out * out),
-    promote="float",
-    ufunc=np.tanh,
-    inplace=True,
-    reference=np.tanh,
-    samples=unary_samples(),
-)
-def tanh(input: Array):
-    """The hyperbolic tangent."""
-    return np.tanh(input)
-
-
-@op(
-    input=lambda g, input: g * conjugated((input * input + 1).rsqrt()),
-    promote="float",
-    ufunc=np.arcsinh,
-    inplace=True,
-    reference=np.arcsinh,
-    samples=unary_samples(),
-)
-def asinh(input: Array):
-    """The inverse of `sinh`."""
-    return np.arcsinh(input)
-
-
-@op(
-    # Two roots, since the root of the product is that of another branch for complex numbers; less -1, which leaves the
-    # sign of an imaginary zero.
-    input=lambda g, input: g * conjugated((input - 1).rsqrt() * (input - -1).rsqrt()),
-    promote="float",
-    ufunc=np.arccosh,
-    inplace=True,
-    reference=np.arccosh,
+# Two roots, since the root of the product is that of another branch for complex numbers; less -1, which leaves the
+# sign of an imaginary zero.
+acosh = unary_ufunc(
+    np.arccosh,
+    "The inverse of `cosh`; NaN for reals below 1.",
+    name="acosh",
+    gradient=lambda g, input: g * conjugated((input - 1).rsqrt() * (input - -1).rsqrt()),
     samples=unary_samples(1.2, 4),
 )
-def acosh(input: Array):
-    """The inverse of `cosh`; NaN for reals below 1."""
-    return np.arccosh(input)
 
-
-@op(
-    input=lambda g, input: g / conjugated(1 - input * input),
-    promote="float",
-    ufunc=np.arctanh,
-    inplace=True,
-    reference=np.arctanh,
+atanh = unary_ufunc(
+    np.arctanh,
+    "The inverse of `tanh`; NaN for reals outside [-1, 1].",
+    name="atanh",
+    gradient=lambda g, input: g / conjugated(1 - input * input),
     samples=unary_samples(-0.9, 0.9),
 )
-def atanh(input: Array):
-    """The inverse of `tanh`; NaN for reals outside [-1, 1]."""
-    return np.arctanh(input)
 
-
-@op(
-    input=lambda g: g * (math.pi / 180),
-    promote="float",
+deg2rad = unary_ufunc(
+    np.deg2rad,
+    "Degrees as radians.",
+    gradient=lambda g: g * (math.pi / 180),
     takes="f",
-    ufunc=np.deg2rad,
-    inplace=True,
     reference=lambda input: input * math.pi / 180,
     samples=unary_samples(-180, 200),
 )
-def deg2rad(input: Array):
-    """Degrees as radians."""
-    return np.deg2rad(input)
 
-
-@op(
-    input=lambda g: g * (180 / math.pi),
-    promote="float",
+rad2deg = unary_ufunc(
+    np.rad2deg,
+    "Radians as degrees.",
+    gradient=lambda g: g * (180 / math.pi),
     takes="f",
-    ufunc=np.rad2deg,
-    inplace=True,
     reference=lambda input: input * 180 / math.pi,
-    samples=unary_samples(),
 )
-def rad2deg(input: Array):
-    """Radians as degrees."""
-    return np.rad2deg(input)
 
 
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2

@@ -1,0 +1,52 @@
+"""The declaration of ops that call one function of NumPy, SciPy or the kernels on each element."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import op
+from ...dispatch.samples import unary_samples
+from ...tensor.tensor import Tensor
+
+__all__ = ["unary_ufunc"]
+
+
+def unary_ufunc(
+    function: Callable[[np.ndarray], np.ndarray],
+    doc: str,
+    *,
+    gradient: Callable[..., Tensor],
+    name: str | None = None,
+    reference: Callable[..., np.ndarray] | None = None,
+    samples: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Callable[..., Tensor]:
+    """Declare the op `name` of one input, which `function` computes: `sin = unary_ufunc(np.sin, "The sine.", ...)`.
+
+    Integers and booleans become floating before, and there is an in-place method. By default the op has the function's
+    name, is its own reference, and is tested between -2 and 2.3.
+
+    Arguments:
+        gradient: the rule of the input, written as those of `op` are.
+        options: further arguments of `op`.
+    """
+
+    def forward(input: Any) -> Any:
+        return function(input)
+
+    forward.__name__ = forward.__qualname__ = name or function.__name__
+    forward.__doc__, forward.__module__ = doc, sys._getframe(1).f_globals["__name__"]
+    forward.__annotations__ = {"input": "Array"}
+    if isinstance(function, np.ufunc):
+        options.setdefault("ufunc", function)
+    return op(
+        forward,
+        input=gradient,
+        reference=reference or function,
+        samples=samples or unary_samples(),
+        **{"promote": "float", "inplace": True, **options},
+    )
