@@ -26,6 +26,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .compat.torch.paths import serve as _serve
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
 from .backends.determinism import (
     are_deterministic_algorithms_enabled,
@@ -59,6 +60,16 @@ from .tensor.limits import finfo, iinfo
 from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
+from .tensor.memory import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from .tensor.printing import set_printoptions
 from .tensor.predicates import *
 from .random import *
@@ -71,3 +82,7 @@ short, int, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 
 __version__ = "0.1.0"
+
+for _path in ("", "autograd", "fft", "func", "linalg", "nn", "nn.functional", "nn.init", "nn.utils", "optim",
+              "optim.lr_scheduler", "special", "utils"):  # fmt: skip
+    _serve(_path)

@@ -18,6 +18,8 @@ import numpy as np
 
 from .dispatch.call_errors import argument_errors
 from .tensor.dtypes import COMPLEX, DType, to_dtype
+from .tensor.memory import CPU, refuse_device
+from .tensor.memory import device as Device
 from .tensor.tensor import Tensor, adopt
 
 __all__ = [
@@ -47,14 +49,13 @@ def drawn_as(dtype: DType) -> Iterator[None]:
 class Generator:
     """A stream of random numbers, which all functions here take as `generator=`. Safe to share between threads."""
 
-    def __init__(self, device: str = "cpu") -> None:
-        if str(device) != "cpu":
-            raise RuntimeError(f"generators draw on the CPU, got device={device!r}; leave it out")
+    def __init__(self, device: Any = "cpu") -> None:
+        refuse_device(device)
         self.manual_seed(_SEED)
 
     @property
-    def device(self) -> str:
-        return "cpu"
+    def device(self) -> Device:
+        return CPU
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream that belongs to `seed`, from -2**63 to 2**64 - 1. Raises ValueError for others."""

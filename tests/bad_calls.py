@@ -81,7 +81,7 @@ SHAPES = [
         "clone in an unknown memory format",
         lambda m: ones(m, 2, 3).clone(memory_format="rows"),
         TypeError,
-        ("'rows'", "contiguous_format"),
+        ("'rows'", "channels_last"),
     ),
     BadCall("view that would need a copy", lambda m: ones(m, 2, 3).t().view(6), RuntimeError, ("reshape", "6")),
     BadCall("expand of a dimension that is not 1", lambda m: ones(m, 2).expand(3), RuntimeError, ("2", "3")),

@@ -166,7 +166,7 @@ def stub_of_namespace(path: str) -> str:
     module: Any = mt
     for part in filter(None, path.split(".")):
         module = getattr(module, part)
-    package = module.__name__ if hasattr(module, "__path__") else module.__name__.rpartition(".")[0]
+    package = module.__name__ if module.__file__.endswith("__init__.py") else module.__name__.rpartition(".")[0]
     names, body = _Names(package), []
     for name, value in _public(module):
         if isinstance(value, types.ModuleType):

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "minitorch_backends"
 
 # The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
-# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it.
+# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it. A folder with a
+# floor of its own, such as compat/torch, is named by its path.
 FLOORS = [
     {"kernels"},
     {"flags"},
@@ -28,7 +29,7 @@ FLOORS = [
     {"nn"},
     {"func", "optim", "utils", "testing", "profiles"},
     {"explain"},
-    {"lab", "interop"},
+    {"lab", "interop", "compat.torch"},
     {"pytest_plugin", "cli", "__main__", "__init__"},
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
@@ -40,10 +41,10 @@ BUDGET = {
     "backends": 2_150,
     "autograd": 5_050,
     "dispatch": 2_550,
-    "tensor": 1_450,
+    "tensor": 1_600,
     "random": 250,
     "serialization": 900,
-    "ops": 26_900,
+    "ops": 26_800,
     "fft": 50,
     "linalg": 100,
     "special": 100,
@@ -54,17 +55,18 @@ BUDGET = {
     "testing": 200,
     "utils": 300,
     "explain": 600,
+    "compat.torch": 1_600,
     "interop": 1_200,
     "lab": 3_200,
     "__init__": 100,
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 40_050,
+    "tests": 40_150,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_050
+CORE_BUDGET = 8_200
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420
@@ -76,8 +78,14 @@ def dotted(path: Path) -> tuple[str, ...]:
     return (PACKAGE, *names) if names[0] == "kernels" else names
 
 
+def part_of(name: tuple[str, ...]) -> str:
+    """The part of a module, or of a name that one defines."""
+    folder = ".".join(name[1:3])
+    return folder if folder in RANKS else name[1]
+
+
 FILES = {dotted(path): path for folder in (PACKAGE, "kernels") for path in sorted((ROOT / folder).rglob("*.py"))}
-PARTS = {name[1] for name in FILES}
+PARTS = {part_of(name) for name in FILES}
 
 
 class Import(NamedTuple):
@@ -88,7 +96,7 @@ class Import(NamedTuple):
 
     def part(self) -> str:
         """The part of the package that is imported; a name that is no module of it is defined by its `__init__`."""
-        return self.imported[1] if len(self.imported) > 1 and self.imported[1] in PARTS else "__init__"
+        return part_of(self.imported) if len(self.imported) > 1 and self.imported[1] in PARTS else "__init__"
 
 
 def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
@@ -131,7 +139,7 @@ def test_every_part_has_a_rank():
 
 def test_imports_point_down():
     top = max(RANKS.values())
-    ranked = [(found, RANKS.get(found.part(), 0), RANKS.get(found.importer[1], top)) for found in internal()]
+    ranked = [(found, RANKS.get(found.part(), 0), RANKS.get(part_of(found.importer), top)) for found in internal()]
     upward = [found.place for found, imported, importer in ranked if imported > importer]
     assert not upward, f"these import a part that stands above them: {upward}"
 
@@ -195,7 +203,7 @@ def lines_by_folder() -> dict[str, int]:
     """Lines of Python in each part of the package, in the order of the floors, and in the tests and the bench."""
     counted = dict.fromkeys([part for floor in FLOORS for part in sorted(floor)], 0)
     for name, path in FILES.items():
-        counted[name[1] if len(name) > 1 else "__init__"] += len(path.read_text(encoding="utf-8").splitlines())
+        counted[part_of(name) if len(name) > 1 else "__init__"] += len(path.read_text(encoding="utf-8").splitlines())
     for folder in ("tests", "bench"):
         files = (ROOT / folder).rglob("*.py")
         counted[folder] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)

@@ -21,24 +21,23 @@ FACTORY = "dtype=None, layout=None, device=None, pin_memory=False, requires_grad
 MISSING_NAMES = {
     "O, the array API and torch's scripts": """
         Tensor.*_ Tensor.*storage* Tensor.as_subclass Tensor.chalf
-        Tensor.cuda Tensor.dim_order Tensor.get_* Tensor.index Tensor.is_*
+        Tensor.dim_order Tensor.index Tensor.is_*
         Tensor.module_load Tensor.new
-        Tensor.pin_memory Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as
+        Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as
         Tensor.xpu distributions.* func.* nn.*Loss* nn.Adaptive* nn.Buffer nn.Container nn.CrossMapLRN2d
-        nn.DataParallel nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.SyncBatchNorm nn.Uninitialized*
+        nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.SyncBatchNorm nn.Uninitialized*
         nn.Upsampling* nn.functional.* nn.utils.* optim.* torch.*_ torch.*_copy torch.*_loss torch.*_norm
-        torch.*avg_pool* torch.*default_device torch.*dropout torch.*grid_sampler* torch.*interop_threads
+        torch.*avg_pool* torch.*dropout torch.*grid_sampler*
         torch.*max_pool* torch.batch_norm*
-        torch.co* torch.compile torch.embedding*
+        torch.co* torch.embedding*
         torch.empty_* torch.from_file torch.get_*
         torch.gru* torch.is_* torch.lobpcg torch.lstm*
         torch.norm_except_dim
         torch.range torch.rnn* torch.segment_reduce
-        torch.set_* torch.set_default_tensor_type torch.typename
         torch.vmap utils.data.*
     """,
     "deprecated or removed in torch": """
-        Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig autograd.Variable nn.init.* torch.*nuclear_* torch.eig
+        Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig nn.init.* torch.*nuclear_* torch.eig
         torch.lstsq torch.matrix_rank torch.solve torch.symeig
     """,
     "sparse and nested tensors, which NumPy has not": """
@@ -59,7 +58,7 @@ MISSING_NAMES = {
 """What brings the names that are missing, or why none does -> patterns of them."""
 
 MISSING_ARGUMENTS = {
-    "* memory_format": "memory formats: issue O",
+    "*.resize_* memory_format": "the elements are in row-major order",
     "torch.load pickle_module": "one unpickler, which with weights_only=True interprets the pickle itself",
     "torch.save pickle_module": "one pickler, which writes torch's names without torch",
     "torch.save pickle_protocol": "the one protocol that torch reads with weights_only=True",
@@ -84,7 +83,7 @@ MISSING_ARGUMENTS = {
     "Tensor.new_* *": "in the stubs alone: torch takes them by keyword",
     "Tensor.requires_grad_ mode": "in the stubs alone: torch calls it requires_grad",
     "Tensor.to other": "in the stubs alone: torch takes it by position",
-    "torch.set_num_threads num": "by position only",
+    "torch.set_num_*threads num": "by position only",
     "torch.max_pool* stride": "None stands for (), which is taken as well",
     "torch.rrelu* generator": "drawn from the default generator, as by nn.functional.rrelu",
     "*.rsub alpha": "in the stubs alone: torch takes it by keyword beside a tensor",
@@ -206,7 +205,7 @@ class Taken:
             return False
         if self.by_name[name].name == "padding" and own == 0:  # in torch that of one overload of convolutions
             return True
-        return own == eval(default, {"torch": None})
+        return own == eval(default, {"torch": mt})
 
 
 def reason_of(table: dict[str, Any], name: str, argument: str) -> str | None:

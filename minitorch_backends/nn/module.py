@@ -17,6 +17,7 @@ from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_met
 from ..ops.creation.factories import zeros, zeros_like
 from ..random import rewinding
 from ..tensor.dtypes import bfloat16, float16, float32, float64
+from ..tensor.memory import refuse_device
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
 from .loading import IncompatibleKeys, load_state
@@ -321,12 +322,29 @@ class Module:
         """Convert floating parameters and buffers in place, with the arguments of `Tensor.to`; integers stay."""
         if "out" in kwargs:
             raise TypeError("to() got an unexpected keyword argument 'out'; it writes into the module itself")
-        sample = zeros(()).to(*args, **kwargs)
+        shaped = kwargs if kwargs.get("memory_format") is None else kwargs | {"memory_format": None}
+        sample = zeros(()).to(*args, **shaped)
         if not (sample.is_floating_point() or sample.is_complex()):
             raise TypeError(f"Module.to only accepts floating point or complex dtypes, got {sample.dtype!r}")
-        return self._converted(
-            lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() or tensor.is_complex() else tensor
-        )
+
+        def convert(tensor: Any) -> Any:
+            options = kwargs if tensor.ndim in (4, 5) else shaped
+            return tensor.to(*args, **options) if tensor.is_floating_point() or tensor.is_complex() else tensor
+
+        return self._converted(convert)
+
+    def cpu(self) -> Self:
+        """The module itself, which is on the CPU already."""
+        return self
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raises AssertionError, as torch without CUDA does: modules are on the CPU."""
+        refuse_device("cuda" if device is None else device)
+        return self
+
+    def type(self, dst_type: Any) -> Self:
+        """Convert all parameters and buffers to a dtype, in place."""
+        return self._converted(lambda tensor: tensor.type(dst_type))
 
     def float(self) -> Self:
         """Convert floating parameters and buffers to float32."""

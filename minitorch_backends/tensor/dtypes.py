@@ -92,11 +92,14 @@ class DType:
         return complex128 if self in (float64, complex128) else complex64
 
     def __repr__(self) -> str:
-        return f"mt.{self.name}"
+        return f"{namespace}.{self.name}"
 
     def __reduce__(self) -> tuple:
         return to_dtype, (self.name,)
 
+
+namespace = "mt"
+"""What stands before the names of dtypes in text; `compat.torch.install` sets it to torch."""
 
 dtypes: dict[str, DType] = {}
 _by_numpy: dict[np.dtype, DType] = {}

@@ -23,6 +23,7 @@ from .dtypes import (
     to_dtype,
     uint64,
 )
+from .memory import refuse_device
 from .size import Size, addressable
 from .tensor import Tensor, is_foreign
 
@@ -30,15 +31,6 @@ __all__ = ["array_from", "construct", "foreign_array", "is_sequence"]
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = frozenset({list, tuple, range})
-
-
-def refuse_device(device: Any) -> None:
-    """Raise RuntimeError for a device other than the CPU."""
-    if str(device).partition(":")[0] != "cpu":
-        raise RuntimeError(
-            f"device must be 'cpu', got {device!r}; leave it out, and choose what is "
-            "computed with the flags of mt.backends instead"
-        )
 
 
 def is_sequence(data: Any) -> bool:
@@ -72,18 +64,22 @@ def foreign_array(data: Any) -> np.ndarray:
         raise TypeError(f"cannot read the numbers in a {name}: {failure or error}") from None
 
 
-def construct(tensor: Any, data: tuple[Any, ...], device: Any) -> None:
-    """Set the array of a new tensor by the rules of torch's legacy constructor.
+def construct(tensor: Any, data: tuple[Any, ...], device: Any, dtype: DType | None = None) -> None:
+    """Set the array of a new tensor by the rules of torch's legacy constructor, in `dtype` or the default one.
 
-    Raises TypeError for arguments that are neither sizes nor a sequence, RuntimeError for negative sizes and
-    another device.
+    Raises TypeError for arguments that are neither sizes nor a sequence, and for a tensor of another
+    dtype than `dtype`, RuntimeError for negative sizes and another device.
     """
     if device is not None:
         refuse_device(device)
-    default = get_default_dtype().dtype
+    default = (get_default_dtype() if dtype is None else dtype).dtype
     if len(data) == 1 and not isinstance(data[0], Size) and (isinstance(data[0], Tensor) or not _is_size(data[0])):
         [given] = data
         if isinstance(given, Tensor):
+            if dtype is not None and given._array.dtype != dtype.dtype:
+                raise TypeError(
+                    f"Tensor(): data must be of {dtype!r}, got {dtype_of(given._array)!r}; convert it with to()"
+                )
             if given._cell is None:
                 given._cell = [0]
             tensor._array, tensor._cell = given._array, given._cell

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from . import dtypes
+
 __all__ = ["Size", "addressable", "refuse_beyond_memory", "repeats"]
 
 _MOST = 2**58
@@ -44,7 +46,7 @@ class Size(tuple):
         return math.prod(self)
 
     def __repr__(self) -> str:
-        return f"mt.Size({list(self)})"
+        return f"{dtypes.namespace}.Size({list(self)})"
 
 
 def repeats(array: np.ndarray) -> bool:

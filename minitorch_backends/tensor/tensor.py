@@ -16,6 +16,8 @@ import numpy as np
 
 from ..dispatch import instrumentation
 from .dtypes import DType, canonical, dtype_of, scalar_dtype
+from .memory import CPU, contiguous_format, is_in_format, layout, strided
+from .memory import device as Device
 from .methods import Methods
 from .size import Size
 
@@ -123,17 +125,27 @@ class Tensor(Methods):
             )
         return dim
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in row-major order without gaps."""
-        return self._array.flags.c_contiguous
+    def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
+        """Whether the elements lie in memory in row-major order without gaps, or in another memory format."""
+        if memory_format is contiguous_format:
+            return self._array.flags.c_contiguous
+        return is_in_format(self._array, memory_format)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
         return self._array.ctypes.data
 
     @property
-    def device(self) -> str:
-        return "cpu"
+    def device(self) -> Device:
+        return CPU
+
+    def get_device(self) -> int:
+        """The index of the device: -1, as for the CPU in torch."""
+        return -1
+
+    @property
+    def layout(self) -> layout:
+        return strided
 
     @property
     def is_cpu(self) -> bool:

@@ -31,7 +31,8 @@ from ...tensor.dtypes import (
     scalar_dtype,
     to_dtype,
 )
-from ...tensor.from_data import array_from, foreign_array, refuse_device
+from ...tensor.from_data import array_from, foreign_array
+from ...tensor.memory import refuse_device
 from ...tensor.size import repeats
 from ...tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
 from ..dims import addressable, clamp_diagonal, shape_of
@@ -166,7 +167,7 @@ def ones(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     return np.ones(shape_given(sizes, size), dtype_or_default(dtype).dtype)
 
 
-@factory()
+@factory(takes_format=True)
 def empty(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     """Whatever is in the memory: values are to be written before they are read."""
     return np.empty(shape_given(sizes, size), dtype_or_default(dtype).dtype)

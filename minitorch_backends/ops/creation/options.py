@@ -12,7 +12,7 @@ import numpy as np
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.out_argument import written_out
 from ...tensor.dtypes import to_dtype
-from ...tensor.from_data import refuse_device
+from ...tensor.memory import in_format, preserve_format, refuse_device, strided
 from ...tensor.tensor import Tensor, adopt
 
 __all__ = ["Draw", "factory", "finish"]
@@ -41,23 +41,28 @@ def _array_of(result: np.ndarray | Draw) -> np.ndarray:
     return np.asarray(result.numbers() if isinstance(result, Draw) else result)
 
 
-def _option_parameters(takes_out: bool) -> list[inspect.Parameter]:
+def _option_parameters(takes_out: bool, takes_format: bool) -> list[inspect.Parameter]:
     """The parameters that a factory gets beside its own."""
     defaults: dict[str, Any] = {"out": None} if takes_out else {}
     defaults |= {"layout": None, "device": None, "pin_memory": False, "requires_grad": False}
+    defaults |= {"memory_format": None} if takes_format else {}
     return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in defaults.items()]
 
 
-def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | Draw]], Callable[..., Tensor]]:
+def factory(
+    *, takes_out: bool = True, takes_format: bool = False
+) -> Callable[[Callable[..., np.ndarray | Draw]], Callable[..., Tensor]]:
     """Declare a function from its own arguments and `dtype` to an array, or to a `Draw`, as a factory, which returns a
     tensor.
 
     A factory also takes `out` (a tensor that is written into, of the wanted dtype), `layout` (strided is the only one),
-    `device`, `pin_memory` (False is the only choice) and `requires_grad`.
+    `device`, `pin_memory` (False is the only choice), `requires_grad` and, with `takes_format`
+    or if the first argument is `input`, `memory_format`.
     """
 
     def declare(make: Callable[..., np.ndarray | Draw]) -> Callable[..., Tensor]:
         own = inspect.signature(make)
+        formats = takes_format or next(iter(own.parameters)) == "input"
 
         @functools.wraps(make)
         def public(
@@ -66,10 +71,13 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | D
             device: Any = None,
             pin_memory: bool = False,
             requires_grad: bool = False,
+            memory_format: Any = None,
             **named: Any,
         ) -> Tensor:
             if layout is not None or pin_memory:
                 _refuse_memory(make.__name__, layout, pin_memory)
+            if memory_format is not None and not formats:
+                raise TypeError(f"{make.__name__}() got an unexpected keyword argument 'memory_format'")
             if takes_out and named.get("out") is not None:
                 if requires_grad and isinstance(named["out"], Tensor):
                     finish(np.empty(0, named["out"]._array.dtype), device, requires_grad)
@@ -80,9 +88,12 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | D
             result = make(*args, **named)
             if isinstance(result, Draw):
                 finish(np.empty(0, result.dtype), device, requires_grad)
-            return finish(_array_of(result), device, requires_grad)
+            array = _array_of(result)
+            if memory_format is not None and memory_format is not preserve_format:
+                array = in_format(make.__name__, array, memory_format)
+            return finish(array, device, requires_grad)
 
-        parameters = [*own.parameters.values(), *_option_parameters(takes_out)]
+        parameters = [*own.parameters.values(), *_option_parameters(takes_out, formats)]
         public.__signature__ = own.replace(parameters=parameters, return_annotation=Tensor)  # type: ignore[attr-defined]
         return argument_errors(public)
 
@@ -91,7 +102,7 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | D
 
 def _refuse_memory(name: str, layout: Any, pin_memory: Any) -> None:
     """Raise RuntimeError for memory of another kind than tensors have here."""
-    if layout is not None and not str(layout).endswith("strided"):
+    if layout is not None and layout is not strided and layout != "strided":
         raise RuntimeError(f"{name}(): layout must be strided, got {layout!r}; leave it out")
     if pin_memory:
         raise RuntimeError(f"{name}(): pin_memory must be False, got {pin_memory!r}; there is no device to pin for")

@@ -32,7 +32,8 @@ from ...tensor.dtypes import (
     uint32,
     uint64,
 )
-from ...tensor.from_data import refuse_device
+from ...tensor.memory import contiguous_format, in_format, is_in_format, preserve_format, refuse_device
+from ...tensor.memory import device as Device
 from ...tensor.size import repeats
 from ...tensor.tensor import Tensor, is_foreign, not_a_tensor
 
@@ -62,19 +63,22 @@ def to_copy(input: Array, dtype):
 def clone(input: Array, *, memory_format=None):
     """A copy in memory of its own, through which gradients flow.
 
-    Strides are kept, unless `memory_format` is "contiguous_format". Raises TypeError for another one.
+    Strides are kept, unless `memory_format` asks for another order. Raises TypeError for what is no memory format.
     """
-    if memory_format is None:
+    if memory_format is None or memory_format is preserve_format:
         return input.copy("C" if repeats(input) else "K")
-    if memory_format != "contiguous_format":
-        raise TypeError(f"clone(): memory_format={memory_format!r} is unknown; expected None or 'contiguous_format'")
-    return in_order(input)
+    return in_order(input) if memory_format is contiguous_format else in_format("clone", input, memory_format)
 
 
 @composite(reference=np.array, samples=unary_samples())
-def contiguous(input: Tensor) -> Tensor:
-    """The tensor itself if its elements lie in row-major order without gaps, else a copy that does."""
-    return input if input._array.flags.c_contiguous else clone(input, memory_format="contiguous_format")
+def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+    """The tensor itself if its elements lie in row-major order without gaps, or in another memory format, else a copy
+    that does."""
+    if memory_format is preserve_format:
+        raise RuntimeError("contiguous(): memory_format must name an order, got preserve_format; use clone()")
+    if memory_format is contiguous_format:
+        return input if input._array.flags.c_contiguous else clone(input, memory_format=memory_format)
+    return input if is_in_format(input._array, memory_format) else clone(input, memory_format=memory_format)
 
 
 def _to_samples() -> Any:
@@ -90,27 +94,36 @@ def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool =
 
 @composite(reference=_to_reference, samples=_to_samples)
 def to(
-    input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False
+    input: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """The tensor with elements of another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s
-    dtype.
+    dtype; `memory_format` asks for an order in memory.
 
-    The tensor itself when nothing changes, unless `copy=True`. Raises RuntimeError for a device other than "cpu".
+    The tensor itself when nothing changes, unless `copy=True`. Raises RuntimeError or AssertionError for a device other
+    than the CPU.
     """
     for value in args:
         if isinstance(value, Tensor):
             dtype = value._array.dtype
-        elif isinstance(value, str) and value not in dtypes:
-            device = value
         elif isinstance(value, bool):
             non_blocking, copy = value, non_blocking
+        elif isinstance(value, (Device, int)) or (isinstance(value, str) and value not in dtypes):
+            device = value
         elif isinstance(value, np.ndarray) or is_foreign(value):
             raise not_a_tensor("to", "other", value)
         elif value is not None:
             dtype = value
-    if device is not None:
-        refuse_device(device)
-    if dtype is None or input._array.dtype is dtype or to_dtype(dtype) is dtype_of(input._array):
+    refuse_device(device)
+    same = dtype is None or input._array.dtype is dtype or to_dtype(dtype) is dtype_of(input._array)
+    if memory_format is not None and not (same and is_in_format(input._array, memory_format)):
+        return clone(input if same else to_copy(input, dtype), memory_format=memory_format)
+    if same:
         return clone(input) if copy else input
     return to_copy(input, dtype)
 
@@ -143,7 +156,7 @@ for _name, _dtype in _conversions.items():
     setattr(Tensor, _name, _method)
 
 
-_TYPES = {
+TYPES = {
     f"torch.{name}Tensor": dtype
     for name, dtype in {
         "Float": float32,
@@ -163,17 +176,17 @@ _TYPES = {
         "UInt64": uint64,
     }.items()
 }
-"""What `type` calls dtypes, as torch does."""
+"""Names of tensors of each dtype, as `type` gives and takes them."""
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, "torch.FloatTensor" for one of float32, or the tensor with elements of `dtype`,
     which may be given by such a name. Raises ValueError for an unknown name."""
     if dtype is None:
-        return next(name for name, each in _TYPES.items() if each is self.dtype)
-    if isinstance(dtype, str) and dtype not in _TYPES and dtype not in dtypes:
+        return next(name for name, each in TYPES.items() if each is self.dtype)
+    if isinstance(dtype, str) and dtype not in TYPES and dtype not in dtypes:
         raise ValueError(f"type(): dtype must be a dtype or the name of a type, got {dtype!r}; use 'torch.FloatTensor'")
-    return to(self, _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    return to(self, TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
 def _type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -181,9 +194,25 @@ def _type_as(self: Tensor, other: Tensor) -> Tensor:
     return to(self, dtype_of(other._array))
 
 
-def _cpu(self: Tensor) -> Tensor:
+def _cpu(self: Tensor, memory_format: Any = preserve_format) -> Tensor:
     """The tensor itself, which is on the CPU already."""
+    return self if memory_format is preserve_format else contiguous(self, memory_format)
+
+
+def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = preserve_format) -> Tensor:
+    """Raises AssertionError, as torch without CUDA does: tensors are on the CPU."""
+    refuse_device("cuda" if device is None else device)
     return self
 
 
-install(type=_type, type_as=_type_as, cpu=_cpu)
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: there is no device to which pinned memory would be copied faster."""
+    return self
+
+
+def _is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned for copies to a device: False."""
+    return False
+
+
+install(type=_type, type_as=_type_as, cpu=_cpu, cuda=_cuda, pin_memory=_pin_memory, is_pinned=_is_pinned)

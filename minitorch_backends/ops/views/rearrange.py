@@ -11,6 +11,7 @@ import numpy as np
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import between, gapped, sample, shaped
 from ...kernels.elementwise import chosen
+from ...tensor.memory import contiguous_format
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import addressable, clamp_diagonal, existing_dim, shape_of, wrap_dim, wrap_dims
 from ..elementwise.cast import clone
@@ -138,7 +139,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
         expand(single, tuple(each for pair in pairs for each in pair)), tuple(math.prod(pair) for pair in pairs)
     )
     shared = result._cell is input._cell  # one version cell: one memory
-    return clone(result, memory_format="contiguous_format") if shared else result.contiguous()
+    return clone(result, memory_format=contiguous_format) if shared else result.contiguous()
 
 
 @composite(

@@ -1,0 +1,111 @@
+"""`torch.cuda`, as torch without CUDA has it: there is no device, and what needs one raises AssertionError.
+
+Seeds, caches and statistics of memory are without effect, as they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+
+def is_available() -> bool:
+    """Whether there is a CUDA device: False."""
+    return False
+
+
+def is_initialized() -> bool:
+    """Whether CUDA runs: False."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether a CUDA device computes with bfloat16: False. `backends` has the flags for products on the CPU."""
+    return False
+
+
+def device_count() -> int:
+    """The number of CUDA devices: 0."""
+    return 0
+
+
+def get_arch_list() -> list[str]:
+    """The architectures of compiled CUDA kernels: none."""
+    return []
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of all devices' generators: none."""
+    return []
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Statistics of a device's memory: none."""
+    return {}
+
+
+def _without_effect(name: str) -> Callable[..., None]:
+    def function(*args: Any, **named: Any) -> None:
+        """Without effect, as in torch without CUDA."""
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _none(name: str) -> Callable[..., int]:
+    def function(device: Any = None) -> int:
+        """Bytes of a device's memory: 0."""
+        return 0
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def function(*args: Any, **named: Any) -> NoReturn:
+        """Raises AssertionError, as torch without CUDA does."""
+        raise AssertionError(f"cuda.{name}(): there is no CUDA device; ask cuda.is_available() first")
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+class Stream:
+    """Raises AssertionError, as torch without CUDA does."""
+
+    __init__ = _refused("Stream")
+
+
+class Event:
+    """Raises AssertionError, as torch without CUDA does."""
+
+    __init__ = _refused("Event")
+
+
+class device:
+    """A block in which a CUDA device is current: without effect for None and negative indices, as in torch."""
+
+    def __init__(self, device: Any) -> None:
+        index = getattr(device, "index", device)
+        if index is not None and not (isinstance(index, int) and index < 0):
+            _refused("device")()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+class stream(device):
+    """A block in which a stream is current: without effect for None."""
+
+
+_WITHOUT_EFFECT = """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
+    reset_max_memory_allocated set_rng_state_all"""
+_BYTES = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved"
+_REFUSED = """current_device current_stream default_stream get_device_capability get_device_name
+    get_device_properties get_rng_state init mem_get_info memory_summary set_device set_rng_state synchronize"""
+
+for _make, _names in ((_without_effect, _WITHOUT_EFFECT), (_none, _BYTES), (_refused, _REFUSED)):
+    globals().update({_name: _make(_name) for _name in _names.split()})

@@ -1,0 +1,57 @@
+"""`torch.fx`: programs are not traced. What marks functions for a tracer is without effect."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = [
+    "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "replace_pattern", "symbolic_trace", "wrap",
+]  # fmt: skip
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Return `fn_or_name`: no tracer asks for it."""
+    return fn_or_name
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(f"fx.{name}: programs are not traced; explain.explain(function, *args) says what a call runs")
+
+
+class _Refused:
+    def __init__(self, *args: Any, **named: Any) -> None:
+        _refuse(type(self).__name__)
+
+
+class Graph(_Refused):
+    """Raises RuntimeError."""
+
+
+class GraphModule(_Refused):
+    """Raises RuntimeError."""
+
+
+class Interpreter(_Refused):
+    """Raises RuntimeError."""
+
+
+class Node(_Refused):
+    """Raises RuntimeError."""
+
+
+class Proxy(_Refused):
+    """Raises RuntimeError."""
+
+
+class Tracer(_Refused):
+    """Raises RuntimeError."""
+
+
+def symbolic_trace(root: Any, concrete_args: Any = None) -> NoReturn:
+    """Raises RuntimeError."""
+    _refuse("symbolic_trace")
+
+
+def replace_pattern(gm: Any, pattern: Any, replacement: Any) -> NoReturn:
+    """Raises RuntimeError."""
+    _refuse("replace_pattern")

@@ -1,0 +1,57 @@
+"""Names of `torch` itself that `minitorch_backends` has when they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...kernels.threading import get_num_threads as get_num_interop_threads  # noqa: F401
+from ...tensor.memory import CPU, device, refuse_device
+from ...tensor.tensor import Tensor
+from .compiler import compile  # noqa: A004, F401
+from .legacy import TENSORS, set_default_tensor_type  # noqa: F401
+
+NAMES = [
+    "compile", "get_default_device", "get_num_interop_threads", "is_storage", "is_warn_always_enabled",
+    "set_default_device", "set_default_tensor_type", "set_flush_denormal", "set_num_interop_threads",
+    "set_warn_always", "typename", *TENSORS,
+]  # fmt: skip
+
+globals().update(TENSORS)
+
+
+def get_default_device() -> device:
+    """The device of new tensors: the CPU."""
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Without effect for the CPU. Raises for another device."""
+    refuse_device(device)
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """Without effect: ops run one after the other."""
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Return False: denormal numbers are kept."""
+    return False
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether it is a storage: False, memory is held by NumPy arrays."""
+    return False
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether warnings are repeated: False."""
+    return False
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Without effect: Python's filters say which warnings are repeated."""
+
+
+def typename(obj: Any, /) -> str:
+    """The name of a value's type, "torch.FloatTensor" for a tensor."""
+    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"

@@ -1,0 +1,155 @@
+"""Where each module of torch is found here: one table, a finder for `import`, and `__getattr__` for namespaces.
+
+A path below `minitorch_backends` or `torch` that is no file of this package is looked up in `HOMES`. Its home is a
+module, which may be that of several paths. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from . import missing
+
+__all__ = ["ALIAS", "Facade", "Finder", "serve"]
+
+PACKAGE, ALIAS = "minitorch_backends", "torch"
+
+_HERE = "compat.torch"
+
+HOMES: dict[str, str] = {
+    **{
+        name: f"{_HERE}.{name}"
+        for name in (
+            "accelerator", "compiler", "cuda", "distributed", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
+            "profiler", "types", "version", "xpu",
+        )
+    },
+    "_dynamo": f"{_HERE}.compiler",
+    "autograd.profiler": f"{_HERE}.profiler",
+    "autograd.variable": "autograd",
+    "nn.parallel": f"{_HERE}.parallel",
+    "utils.benchmark": f"{_HERE}.benchmark",
+    "utils._pytree": f"{_HERE}.pytree",
+}  # fmt: skip
+"""The module behind a path."""
+
+PATHS: dict[str, str] = {
+    "nn.modules": """activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold
+        instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer
+        upsampling utils""",
+    "nn": "modules parameter",
+    "nn.parallel": "data_parallel distributed",
+    "optim": "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
+    "distributed": "distributed_c10d",
+    "jit": "annotations",
+    "fx": "graph graph_module node proxy",
+}
+"""Where torch defines names of a namespace: `nn.modules.linear` has those of `nn`, with `Linear` among them."""
+
+
+EXTRAS = {"": "names", "autograd": "variable", "nn": "modules"}
+"""The module here that has further names of a namespace, imported when one of them is asked for."""
+
+
+def _is_listed(path: str) -> bool:
+    """Whether `PATHS` has it."""
+    above, _, name = path.rpartition(".")
+    return name in PATHS.get(above, "").split()
+
+
+def children(path: str) -> set[str]:
+    """The names of the modules that `HOMES` and `PATHS` put below a path."""
+    below = f"{path}." if path else ""
+    homes = {each[len(below) :] for each in HOMES if each.startswith(below)}
+    return {each for each in homes if "." not in each} | set(PATHS.get(path, "").split())
+
+
+class Finder(MetaPathFinder, Loader):
+    """Finds modules below `root`: the package, of modules that are no files of it, or torch, once it is installed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        root, _, below = fullname.partition(".")
+        if root != self._root or not below:
+            return None
+        if root == PACKAGE and "__getattr__" not in vars(sys.modules[fullname.rpartition(".")[0]]):
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module that is meant in the place of the new one. Raises ModuleNotFoundError where there is none; it
+        has no `name`, so that `from torch import name` raises it as it is."""
+        root, _, below = module.__name__.partition(".")
+        if root == PACKAGE and _is_listed(below):
+            above = importlib.import_module(module.__name__.rpartition(".")[0])
+            module.__getattr__ = functools.partial(getattr, above)  # type: ignore[method-assign]
+            return
+        home = HOMES.get(below) if root == PACKAGE else below
+        if home is None:
+            raise ModuleNotFoundError(missing.sentence(name_of_package(), below.removeprefix(f"{_HERE}.")))
+        found = importlib.import_module(f"{PACKAGE}.{home}")
+        serve(below, found)
+        sys.modules[module.__name__] = found
+
+
+def name_of_package() -> str:
+    """The name by which the package is used: torch once `install` was called."""
+    return ALIAS if isinstance(sys.modules.get(ALIAS), Facade) else PACKAGE
+
+
+def _get_attribute(path: str, module: ModuleType, name: str) -> Any:
+    """`__getattr__` of the namespace at a path: modules below it are imported, other names are missing for a reason."""
+    if name in children(path):
+        return importlib.import_module(".".join(filter(None, (PACKAGE, path, name))))
+    if name.startswith("__"):
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    known = dir(module)
+    if path in EXTRAS:
+        extra = importlib.import_module(f"{PACKAGE}.{_HERE}.{EXTRAS[path]}")
+        if name in extra.NAMES:
+            return getattr(extra, name)
+        known += extra.NAMES
+    raise AttributeError(missing.sentence(name_of_package(), f"{path}.{name}".strip("."), known))
+
+
+def serve(path: str, module: ModuleType | None = None) -> None:
+    """Make a module the namespace at a path of torch, once: `_get_attribute` looks up names that it lacks.
+
+    It becomes a package for `import`, which asks `Finder` for the modules below it.
+    """
+    module = module or sys.modules[f"{PACKAGE}.{path}".rstrip(".")]
+    if "__getattr__" not in vars(module):
+        module.__getattr__ = functools.partial(_get_attribute, path, module)  # type: ignore[method-assign]
+        if "__path__" not in vars(module):
+            module.__path__ = []
+
+
+class Facade(ModuleType):
+    """The package under torch's name: the same names, and torch's version."""
+
+    def __init__(self, package: ModuleType, version: str) -> None:
+        super().__init__(ALIAS, package.__doc__)
+        names = {name: value for name, value in vars(package).items() if not name.startswith("__")}
+        self.__dict__.update(names, __version__=version, __path__=[], __file__=package.__file__)
+        self.__spec__ = ModuleSpec(ALIAS, None, origin=package.__file__, is_package=True)
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._package, name)
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return dir(self._package)
+
+
+sys.meta_path.append(Finder(PACKAGE))

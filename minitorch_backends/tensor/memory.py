@@ -1,0 +1,150 @@
+"""Where a tensor's memory is, and the order of elements in it: torch's `device`, `layout` and `memory_format`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+
+__all__ = [
+    "CPU",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "device",
+    "in_format",
+    "is_in_format",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "refuse_device",
+    "strided",
+]
+
+_TYPES = frozenset({
+    "cpu", "cuda", "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "mkldnn", "mps", "mtia", "opencl",
+    "opengl", "privateuseone", "ve", "vulkan", "xla", "xpu",
+})  # fmt: skip
+"""torch's types of devices."""
+
+
+class device:
+    """The device of a tensor: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`, or `device(1)` for the latter.
+
+    Every device of torch can be named and compared. Tensors are on the CPU: a function that is asked for another one
+    raises, and so does `with device(...):`, which is without effect for the CPU.
+    """
+
+    __slots__ = ("index", "type")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        if isinstance(type, int) and not isinstance(type, bool):
+            type, index = "cuda", type
+        elif not isinstance(type, (str, device)) and not hasattr(type, "type"):
+            raise TypeError(f"device(): type must be a str, an int or a device, got {type!r}")
+        name, colon, number = str(type).partition(":")
+        if name not in _TYPES or (colon and (index is not None or not number.isdecimal())):
+            raise RuntimeError(f"device must be 'cpu' or another of torch's device types, got {str(type)!r}")
+        self.type, self.index = name, int(number) if colon else index
+        if self.index is not None and self.index < 0:
+            raise RuntimeError(f"device(): index must not be negative, got {self.index}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}{'' if self.index is None else f', index={self.index}'})"
+
+    def __reduce__(self) -> tuple:
+        return device, (self.type, self.index)
+
+    def __enter__(self) -> device:
+        refuse_device(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+CPU = device("cpu")
+
+
+def refuse_device(where: Any) -> None:
+    """Raise for a device other than the CPU: AssertionError for CUDA, as torch without CUDA does, else RuntimeError."""
+    if where is None or where is CPU or where == "cpu" or (asked := device(where)).type == "cpu":
+        return
+    error = AssertionError if asked.type == "cuda" else RuntimeError
+    raise error(
+        f"device must be 'cpu', got {str(asked)!r}; leave it out, and choose what is computed with the flags of "
+        "mt.backends instead"
+    )
+
+
+class _Named:
+    """A constant under one of torch's names, equal to itself alone."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"{dtypes.namespace}.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class layout(_Named):
+    """The kind of memory of a tensor, which is `strided`."""
+
+    __slots__ = ()
+
+
+class memory_format(_Named):
+    """The order of elements in memory that a function is asked for."""
+
+    __slots__ = ()
+
+
+strided = layout("strided")
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+
+_DIMS = {channels_last: 4, channels_last_3d: 5}
+
+
+def _channels_at_end(name: str, array: np.ndarray, wanted: Any) -> np.ndarray:
+    """The view with channels at the end. Raises TypeError for no memory format, RuntimeError for other dimensions."""
+    if not isinstance(wanted, memory_format):
+        raise TypeError(f"{name}(): memory_format must be a memory format, got {wanted!r}; use mt.channels_last")
+    if wanted not in _DIMS:
+        return array
+    if array.ndim != _DIMS[wanted]:
+        raise RuntimeError(f"{name}(): {wanted!r} requires {_DIMS[wanted]} dimensions, got {array.ndim}")
+    return np.moveaxis(array, 1, -1)
+
+
+def is_in_format(array: np.ndarray, wanted: Any) -> bool:
+    """Whether the elements lie in memory as `contiguous_format` or `channels_last` say."""
+    if wanted in _DIMS and array.ndim != _DIMS[wanted]:
+        return False
+    return _channels_at_end("is_contiguous", array, wanted).flags.c_contiguous
+
+
+def in_format(name: str, array: np.ndarray, wanted: Any) -> np.ndarray:
+    """A copy in new memory, in the order that the function `name` was asked for; `preserve_format` keeps strides."""
+    view = _channels_at_end(name, array, wanted)
+    copied = view.copy("K" if wanted is preserve_format else "C")
+    return np.moveaxis(copied, -1, 1) if wanted in _DIMS else copied
