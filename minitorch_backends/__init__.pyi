@@ -237,7 +237,13 @@ def flipud(input: _Tensor, *, out: _Any = ...) -> _Tensor: ...
 float: _DType
 float16: _DType
 float32: _DType
+float4_e2m1fn_x2: _DType
 float64: _DType
+float8_e4m3fn: _DType
+float8_e4m3fnuz: _DType
+float8_e5m2: _DType
+float8_e5m2fnuz: _DType
+float8_e8m0fnu: _DType
 def float_power(input: _Any, exponent: _Any, *, out: _Any = ...) -> _Tensor: ...
 def floor(input: _Tensor, *, out: _Any = ...) -> _Tensor: ...
 def floor_(input: _Tensor) -> _Tensor: ...

@@ -191,6 +191,19 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda m: (m.tensor([3], dtype=m.uint16) + m.tensor([-4], dtype=m.int16)).tolist(),
         [-1],
     ),
+    "Every function that only moves elements takes 8-bit floats; torch has no kernels of `flip`, `gather`, `take`, "
+    "`scatter`, `masked_fill` and some others for them.": (
+        lambda m: m.tensor([1.0, 2.0]).to(m.float8_e5m2).flip(0).float().tolist(),
+        [2.0, 1.0],
+    ),
+    "float64 and int64 are rounded once to bfloat16 and 8-bit floats; torch rounds to float32 first.": (
+        lambda m: m.tensor([1 + 2.0**-4 + 2.0**-40], dtype=m.float64).to(m.float8_e4m3fn).float().tolist(),
+        [1.125],
+    ),
+    "`finfo(float8_e5m2fnuz).eps` is 0.25, the distance from 1 to the next number; torch's is half of it.": (
+        lambda m: m.finfo(m.float8_e5m2fnuz).eps,
+        0.25,
+    ),
     "`max_pool1d`, `avg_pool1d` and `local_response_norm` take every integer dtype, `kthvalue`, `searchsorted` and "
     "padding by reflection also booleans; torch has no kernels for them.": (
         lambda m: m.kthvalue(m.tensor([True, False]), 1).values.item(),

@@ -161,7 +161,7 @@ def test_bfloat16_arrays() -> None:
         (lambda: mt.arange(0, float("inf")), RuntimeError, "inf"),
         (lambda: mt.arange("a"), TypeError, "'a' of type str"),
         (lambda: mt.arange(300, dtype=mt.int8), RuntimeError, "not in -128 to 127"),
-        (lambda: mt.arange(3, dtype=mt.bool), NotImplementedError, r"use arange\(...\).bool\(\)"),
+        (lambda: mt.arange(3, dtype=mt.bool), NotImplementedError, r"use arange\(...\).to\(mt.bool\)"),
         (lambda: mt.linspace(0, 1, -1), RuntimeError, "got -1"),
         (lambda: mt.linspace(0, 1j, 2, dtype=mt.float32), RuntimeError, "complex"),
         (lambda: mt.rand(2, dtype=mt.int64), NotImplementedError, "mt.int64; use randint"),

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.tensor.dtypes import dtypes
 
-DTYPES = list(dtypes.values())
+from .calls import ARITHMETIC as DTYPES
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -10,7 +10,7 @@ from typing import Any
 from ..tensor.dtypes import dtype_of
 from ..tensor.tensor import Tensor, not_a_tensor
 from .op import composite
-from .promotion import CATEGORIES, EVERY_CATEGORY
+from .promotion import refusal_of_dtype
 
 __all__ = ["floating_composite"]
 
@@ -34,15 +34,14 @@ def floating_composite(
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         name, first = function.__name__, next(iter(inspect.signature(function).parameters))
-        kinds = ", ".join(CATEGORIES[letter] for letter in takes)
 
         @functools.wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             input = args[0] if args else named.get(first)
             if not isinstance(input, Tensor):
                 raise not_a_tensor(name, first, input)
-            if EVERY_CATEGORY[dtype_of(input._array).category] not in takes + also:
-                raise NotImplementedError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
+            if (dtype := dtype_of(input._array)).letter not in takes + also:
+                raise refusal_of_dtype(name, dtype, takes)
             return function(*args, **named)
 
         options: dict[str, Any] = {"takes": takes, "widen": widen, "product": product, "tested_as": tested_as}

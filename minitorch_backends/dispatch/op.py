@@ -30,7 +30,7 @@ from .mutation import refuse_unfit
 from .out_argument import written_out
 from .overloads import Overloads
 from .parameter_types import numeric_parameters
-from .promotion import EVERY_CATEGORY
+from .promotion import EVERY_CATEGORY, EVERY_DTYPE
 from .registry import registry
 
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
@@ -237,7 +237,7 @@ def op(
             "writer": forward if mutates else None,
             "variadic": variadic,
             "ufunc": ufunc,
-            "takes": takes,
+            "takes": EVERY_DTYPE if view and takes == EVERY_CATEGORY else takes,
             "booleans": booleans,
             "scalar": scalar,
             "row_major": row_major,

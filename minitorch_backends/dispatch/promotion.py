@@ -13,6 +13,7 @@ from ..tensor.dtypes import (
     bfloat16,
     default_floating,
     dtype_of,
+    dtypes,
     float16,
     result_dtype,
     scalar_dtype,
@@ -20,7 +21,7 @@ from ..tensor.dtypes import (
 )
 from ..tensor.tensor import Tensor, as_array, not_a_tensor, refuse_wide_integer
 
-__all__ = ["CATEGORIES", "EVERY_CATEGORY", "array_of", "arrays_of", "common"]
+__all__ = ["CATEGORIES", "EVERY_CATEGORY", "EVERY_DTYPE", "array_of", "arrays_of", "common", "refusal_of_dtype"]
 
 _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -28,11 +29,15 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 EVERY_CATEGORY = "bifc"
 """The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
 
-CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex"}
+EVERY_DTYPE = EVERY_CATEGORY + "np"
+"""Those and the letters of 8-bit and packed floats, for ops that move elements and compute nothing."""
+
+CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex", "n": "8-bit floating", "p": "packed"}
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
-_HALVES = {float16, bfloat16}
+_HALVES = {float16, bfloat16, *(dtype for dtype in dtypes.values() if dtype.name.startswith("float8"))}
+"""The types that ops with `widen` compute in float32."""
 
 
 def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
@@ -48,11 +53,11 @@ def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
     flags = op.promoted * len(values) if op.listed else op.promoted
     dtype = common(op, [value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
     arrays = [array_of(op, index, value, dtype if flags[index] else None) for index, value in enumerate(values)]
-    if op.takes != EVERY_CATEGORY:
-        _refuse_dtypes(op, arrays)
+    if op.takes != EVERY_DTYPE:
+        _refuse_dtypes(op, arrays, values)
     if not op.widen:
         return arrays, None
-    halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & _HALVES
+    halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize <= 2} & _HALVES
     if halves:
         arrays = [_widened(array) for array in arrays]
     return arrays, halves.pop() if len(halves) == 1 else None
@@ -73,13 +78,26 @@ def _plain(op: Any, values: list[Any]) -> list[np.ndarray] | None:
     return arrays if dtype in (_FLOAT32, _FLOAT64) and "f" in op.takes else None
 
 
-def _refuse_dtypes(op: Any, arrays: list[Any]) -> None:
+def _refuse_dtypes(op: Any, arrays: list[Any], values: list[Any]) -> None:
+    """Refuse types that an op does not take; of 8-bit floats also products with numbers, as torch does."""
     for array in arrays:
-        if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in op.takes:
-            names = ", ".join(CATEGORIES[letter] for letter in op.takes)
-            raise NotImplementedError(
-                f"{op.called}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
-            )
+        if array is not None and dtype_of(array).letter not in op.takes:
+            raise refusal_of_dtype(op.called, dtype_of(array), op.takes)
+        if (
+            array is not None
+            and dtype_of(array).letter == "n"
+            and op.numbers
+            and not op.compares
+            and any(map(_is_number, values))
+        ):
+            raise refusal_of_dtype(op.called, dtype_of(array), EVERY_CATEGORY)
+
+
+def refusal_of_dtype(name: str, dtype: DType, takes: str) -> NotImplementedError:
+    """What to raise for a tensor of a dtype that the function `name` does not take."""
+    names = ", ".join(CATEGORIES[letter] for letter in takes)
+    remedy = "use .to(mt.float32) first" if dtype.letter == "n" and "f" in takes else f"expected {names} tensors"
+    return NotImplementedError(f"{name}() is not implemented for {dtype!r}; {remedy}")
 
 
 def common(op: Any, values: list[Any]) -> DType | None:
@@ -91,7 +109,10 @@ def common(op: Any, values: list[Any]) -> DType | None:
             groups[array.ndim == 0].append(dtype_of(array))
         elif isinstance(value, _NUMBERS):
             groups[2].append(scalar_dtype(value))
-    dtype = result_dtype(*map(tuple, groups))
+    try:
+        dtype = result_dtype(*map(tuple, groups))
+    except RuntimeError as error:
+        raise RuntimeError(str(error).replace("promote_types", op.called)) from None
     return default_floating(dtype) if op.promote == "float" and dtype is not None else dtype
 
 
@@ -129,6 +150,10 @@ def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
 def _computed(op: Any, dtype: DType) -> np.dtype:
     """The type of numbers, and tensors without dimensions, that meet operands of `dtype`."""
     return _FLOAT32 if op.widen and dtype in _HALVES and not op.rounds else dtype.dtype
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBERS)
 
 
 def _is_array(value: Any) -> bool:

@@ -313,8 +313,8 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
 
 def _allowed(op: Any) -> frozenset[np.dtype]:
     least = FLOATING if op.promote == "float" else 0 if op.booleans else INTEGER
-    taken = [each for each in dtypes.values() if "bifc"[each.category] in op.takes and each.category >= least]
-    return frozenset(each.dtype for each in taken if not (op.widen and is_half(each.dtype)))
+    taken = [each for each in dtypes.values() if each.letter in op.takes and each.category >= least]
+    return frozenset(each.dtype for each in taken if not (op.widen and (is_half(each.dtype) or each.letter == "n")))
 
 
 def backward_text(op: Any, name: str) -> str:

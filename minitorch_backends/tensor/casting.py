@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.elementwise import LARGE, cast
+from ..kernels.float8 import PACKED, from_float32, is_float8, to_float32
 from ..kernels.quiet import restore, silence
 from .dtypes import COMPLEX, FLOATING, INTEGER, DType
 
@@ -19,13 +20,23 @@ _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
 
 
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped."""
+    """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped.
+
+    Raises NotImplementedError for what is packed in bytes.
+    """
+    if PACKED in (array.dtype, dtype):
+        return _packed(array, dtype)
+    if is_float8(array.dtype):
+        return array.copy("K") if array.dtype == dtype else converted(to_float32(array), dtype)
     if array.dtype.kind == "O":  # integers of more than 64 bits
         array = array.astype(np.complex128 if dtype.kind == "c" else np.float64)
     if array.dtype.kind == "c" and dtype.kind != "c":
         array = array != 0 if dtype.kind == "b" else array.real
-    if dtype.kind == "V" and array.dtype.itemsize >= 4 and array.dtype != np.float32:
+    narrow = is_float8(dtype)
+    if (narrow or dtype.kind == "V") and array.dtype.itemsize >= 4 and array.dtype != np.float32:
         array = _float32_to_odd(array)
+    if narrow:
+        return from_float32(array if array.dtype == np.float32 else converted(array, np.dtype(np.float32)), dtype)
     if array.size >= LARGE and (found := cast(array, dtype)) is not None:
         return found
     token = silence()
@@ -35,12 +46,21 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         restore(token)
 
 
+def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A copy of an array of bytes that hold two numbers each, which have no other form."""
+    if array.dtype == dtype:
+        return array.copy("K")
+    raise NotImplementedError(
+        "to(): mt.float4_e2m1fn_x2, two numbers in a byte, is not converted; use view(mt.uint8) and unpack the bytes"
+    )
+
+
 def _float32_to_odd(array: np.ndarray) -> np.ndarray:
     """Numbers of more digits than float32 has, cut off to it, with a last bit of 1 where that loses something.
 
-    A number between two neighbours in bfloat16 stays on its side of their middle: to round the result to bfloat16,
-    which is done by way of float32, rounds once (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded
-    sums, 2008).
+    A number between two neighbours in bfloat16, or in a format of fewer digits, stays on its side of their middle: to
+    round the result, which is done by way of float32, rounds once (S. Boldo and G. Melquiond, Emulation of FMA and
+    correctly rounded sums, 2008).
     """
     if array.dtype.kind in "iu" and array.itemsize == 8:  # first to the 53 bits of float64, in the same way
         lost = ((array & 0x7FF) != 0).astype(array.dtype)

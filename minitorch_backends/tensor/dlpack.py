@@ -1,6 +1,6 @@
 """Arrays in and out by the DLPack protocol (dmlc.github.io/dlpack).
 
-bfloat16, which NumPy does not carry, goes as 16-bit integers whose type is renamed in what the capsule holds.
+What NumPy does not carry goes as integers whose type is renamed in what the capsule holds.
 """
 
 from __future__ import annotations
@@ -10,12 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.first_use import load
+from .dtypes import dtype_of, to_dtype
 
 __all__ = ["exported", "imported"]
 
-_INTEGER, _BFLOAT = 0, 4
-"""The protocol's codes of types."""
+_INTEGER = 0
+"""The protocol's code of signed integers."""
+
+_TYPES = {
+    "bfloat16": (4, 16, 1),
+    "float8_e4m3fn": (10, 8, 1),
+    "float8_e4m3fnuz": (11, 8, 1),
+    "float8_e5m2": (12, 8, 1),
+    "float8_e5m2fnuz": (13, 8, 1),
+    "float8_e8m0fnu": (14, 8, 1),
+    "float4_e2m1fn_x2": (17, 4, 2),
+}
+"""The code, the bits of a number and the numbers in an element of types that NumPy does not carry, by name (dlpack.h,
+version 1.1)."""
 
 _CODES = {b"dltensor": 20, b"dltensor_versioned": 52}
 """Where the code of the type stands in what capsules of these names hold: version 0 of the protocol, and since 1."""
@@ -25,34 +37,54 @@ _is_valid.argtypes = _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _pointer_of.restype = ctypes.c_void_p
 
 
-def _code(capsule: Any) -> Any:
-    """The code of the type, to be read and written; None for a capsule of another kind, which NumPy refuses."""
+class _Type(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return self.code, self.bits, self.lanes
+
+    def rename(self, code: int, bits: int, lanes: int) -> None:
+        self.code, self.bits, self.lanes = code, bits, lanes
+
+
+def _type_in(capsule: Any) -> _Type | None:
+    """The type, to be read and written; None for a capsule of another kind, which NumPy refuses."""
     name = next((name for name in _CODES if _is_valid(capsule, name)), None)
-    return None if name is None else ctypes.c_uint8.from_address(_pointer_of(capsule, name) + _CODES[name])
+    return None if name is None else _Type.from_address(_pointer_of(capsule, name) + _CODES[name])
 
 
 def exported(array: np.ndarray, **options: Any) -> Any:
     """A capsule for `from_dlpack` of another library."""
     if not array.flags.writeable and options.get("max_version") is None:
         raise BufferError("can't export read-only memory to consumers of DLPack before version 1; use tensor.clone()")
-    if array.dtype.name != "bfloat16":
+    if (name := dtype_of(array).name) not in _TYPES:
         return array.__dlpack__(**options)
-    capsule = array.view(np.int16).__dlpack__(**options)
-    _code(capsule).value = _BFLOAT
+    capsule = array.view(f"i{array.itemsize}").__dlpack__(**options)
+    if (held := _type_in(capsule)) is not None:
+        held.rename(*_TYPES[name])
     return capsule
 
 
 class _Renamed:
-    """Another library's array, with integers in the place of bfloat16."""
+    """Another library's array, with integers in the place of what NumPy does not carry.
+
+    Attributes:
+        dtype: the name of that type, once it was found.
+    """
 
     def __init__(self, array: Any) -> None:
-        self.array, self.renamed = array, False
+        self.array: Any = array
+        self.dtype: str | None = None
 
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self.array.__dlpack__(**options)
-        code = _code(capsule)
-        if code is not None and code.value == _BFLOAT:
-            code.value, self.renamed = _INTEGER, True
+        held = _type_in(capsule)
+        for name, key in _TYPES.items() if held is not None else ():
+            if held.key == key:
+                held.rename(_INTEGER, max(8, key[1]), 1)
+                self.dtype = name
+                break
         return capsule
 
     def __dlpack_device__(self) -> Any:
@@ -63,6 +95,4 @@ def imported(x: Any, copy: bool | None) -> np.ndarray:
     """An array that shares the memory of `x`. Raises RuntimeError, ValueError or BufferError as NumPy does."""
     source = _Renamed(x)
     array = np.from_dlpack(source, copy=copy)
-    if not source.renamed:
-        return array
-    return array.view(load("ml_dtypes").bfloat16)
+    return array if source.dtype is None else array.view(to_dtype(source.dtype).dtype)

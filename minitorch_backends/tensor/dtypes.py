@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.first_use import load
+from ..kernels.float8 import PACKED
 
 __all__ = [
     "DType",
@@ -19,6 +20,12 @@ __all__ = [
     "default_floating",
     "dtype_of",
     "dtypes",
+    "float4_e2m1fn_x2",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
@@ -48,13 +55,16 @@ class DType:
         name: as in torch, without the module.
         category: 0 boolean, 1 integer, 2 floating, 3 complex; promotion goes up this ladder.
         itemsize: bytes per element.
+        letter: "b", "i", "f" or "c" by category, or "n" for 8-bit floats and "p" for pairs of 4-bit ones, which
+            take no part in promotion; ops declare the letters that they take.
     """
 
-    __slots__ = ("_numpy", "category", "itemsize", "name")
+    __slots__ = ("_numpy", "category", "itemsize", "letter", "name")
 
     name: str
     category: int
     itemsize: int
+    letter: str
     _numpy: np.dtype | None
 
     def __new__(cls, *_: Any, **__: Any) -> DType:
@@ -62,10 +72,12 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy dtype. That of bfloat16 comes from ml_dtypes, which is imported when it is first asked for."""
+        """The NumPy dtype. Those that NumPy lacks come from ml_dtypes, which is imported at the first need of one."""
         if self._numpy is None:
-            if self is bfloat16:
-                self._numpy = np.dtype(load("ml_dtypes").bfloat16)
+            if self is float4_e2m1fn_x2:
+                self._numpy = PACKED
+            elif self is bfloat16 or self.letter == "n":
+                self._numpy = np.dtype(getattr(load("ml_dtypes"), self.name))
             else:
                 self._numpy = np.dtype(self.name)
             _by_numpy[self._numpy] = self
@@ -81,14 +93,19 @@ class DType:
 
     @property
     def is_signed(self) -> bool:
-        return self.category != BOOL and not self.name.startswith("u")
+        return self.category != BOOL and not self.name.startswith("u") and self is not float8_e8m0fnu
 
     def to_real(self) -> DType:
         """The type of this one's real part."""
         return {complex64: float32, complex128: float64}.get(self, self)
 
     def to_complex(self) -> DType:
-        """The complex type whose parts hold this one's values: complex128 for float64, complex64 for smaller ones."""
+        """The complex type whose parts hold this one's values: complex128 for float64, complex64 for smaller ones.
+
+        Raises RuntimeError for 8-bit floats.
+        """
+        if self.letter in "np":
+            raise RuntimeError(f"no complex dtype has parts of {self!r}; use .to(mt.float32) first")
         return complex128 if self in (float64, complex128) else complex64
 
     def __repr__(self) -> str:
@@ -105,9 +122,10 @@ dtypes: dict[str, DType] = {}
 _by_numpy: dict[np.dtype, DType] = {}
 
 
-def _type(name: str, category: int, itemsize: int) -> DType:
+def _type(name: str, category: int, itemsize: int, letter: str = "") -> DType:
     made = dtypes[name] = object.__new__(DType)
     made.name, made.category, made.itemsize, made._numpy = name, category, itemsize, None
+    made.letter = letter or "bifc"[category]
     return made
 
 
@@ -118,6 +136,10 @@ uint16, uint32, uint64 = _type("uint16", INTEGER, 2), _type("uint32", INTEGER, 4
 float16, bfloat16 = _type("float16", FLOATING, 2), _type("bfloat16", FLOATING, 2)
 float32, float64 = _type("float32", FLOATING, 4), _type("float64", FLOATING, 8)
 complex64, complex128 = _type("complex64", COMPLEX, 8), _type("complex128", COMPLEX, 16)
+float8_e4m3fn, float8_e4m3fnuz = _type("float8_e4m3fn", FLOATING, 1, "n"), _type("float8_e4m3fnuz", FLOATING, 1, "n")
+float8_e5m2, float8_e5m2fnuz = _type("float8_e5m2", FLOATING, 1, "n"), _type("float8_e5m2fnuz", FLOATING, 1, "n")
+float8_e8m0fnu = _type("float8_e8m0fnu", FLOATING, 1, "n")
+float4_e2m1fn_x2 = _by_numpy[PACKED] = _type("float4_e2m1fn_x2", FLOATING, 1, "p")
 
 _default = float32
 
@@ -136,7 +158,7 @@ def set_default_dtype(d: Any) -> None:
     """Make `d`, a floating type, the one that Python floats give from now on, in the whole process."""
     global _default
     dtype = to_dtype(d)
-    if not dtype.is_floating_point:
+    if dtype.letter != "f":
         raise TypeError(
             f"only floating types can be the default dtype, got {dtype!r}; expected mt.float32, for example"
         )
@@ -164,6 +186,8 @@ def to_dtype(dtype: Any) -> DType:
     """`dtype` as a DType: accepts DTypes, NumPy dtypes, the Python types bool, int, float and complex, and names."""
     if isinstance(dtype, DType):
         return dtype
+    if isinstance(dtype, np.dtype) and dtype in _by_numpy:
+        return _by_numpy[dtype]
     if isinstance(dtype, type) and dtype in (bool, int, float, complex):
         return {bool: bool_, int: int64, float: float64, complex: complex128}[dtype]
     try:
@@ -184,11 +208,13 @@ def promote_types(type1: DType, type2: DType) -> DType:
     """The smallest type to which torch promotes both.
 
     Where torch refuses wide unsigned integers, this is the type of the array API standard. Raises RuntimeError for
-    uint64 beside signed integers, which no integer type holds.
+    uint64 beside signed integers, which no integer type holds, and for 8-bit floats beside any other type.
     """
     first, second = to_dtype(type1), to_dtype(type2)
     if first is second:
         return first
+    if {first.letter, second.letter} & {"n", "p"}:
+        raise _no_common_type(first, second)
     if first.category != second.category:
         low, high = sorted((first, second), key=lambda dtype: dtype.category)
         return complex128 if high is complex64 and low is float64 else high
@@ -197,10 +223,14 @@ def promote_types(type1: DType, type2: DType) -> DType:
     if bfloat16 in (first, second):
         return first if second is bfloat16 else second
     if uint64 in (first, second) and first.is_signed != second.is_signed:
-        raise RuntimeError(
-            f"promote_types(): types must have a common type, got {first!r} and {second!r}; convert one with to(dtype)"
-        )
+        raise _no_common_type(first, second)
     return to_dtype(np.promote_types(first.dtype, second.dtype))
+
+
+def _no_common_type(first: DType, second: DType) -> RuntimeError:
+    return RuntimeError(
+        f"promote_types(): types must have a common type, got {first!r} and {second!r}; convert one with to(dtype)"
+    )
 
 
 @functools.cache
@@ -220,7 +250,7 @@ def _combined(lower: DType | None, higher: DType | None) -> DType | None:
         return lower if higher is None else higher
     if lower.category == COMPLEX and higher.category == FLOATING:
         return higher.to_complex()
-    return lower
+    return promote_types(lower, higher)
 
 
 def default_floating(dtype: DType) -> DType:

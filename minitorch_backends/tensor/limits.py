@@ -55,9 +55,12 @@ def finfo(type: DType | None = None) -> FloatLimits:
     if dtype.category < FLOATING:
         raise TypeError(f"finfo requires a floating point type, got {dtype!r}; use mt.iinfo for integers")
     dtype = dtype.to_real()
-    found = (np if dtype.dtype.kind == "f" else load("ml_dtypes")).finfo(dtype.dtype)
+    if dtype.letter == "p":
+        raise TypeError(f"finfo(): type must hold one number in an element, got {dtype!r}; use mt.float8_e4m3fn")
+    narrow = dtype.letter == "n"
+    found = (load("ml_dtypes") if narrow or dtype.dtype.kind == "V" else np).finfo(dtype.dtype)
     least, largest, smallest = float(found.min), float(found.max), float(found.smallest_normal)
-    resolution = float(f"1e-{found.precision}")
+    resolution = 1.0 if narrow else float(f"1e-{found.precision}")
     return FloatLimits(found.bits, resolution, least, largest, float(found.eps), smallest, smallest, dtype.name)
 
 

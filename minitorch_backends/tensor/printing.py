@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch.call_errors import argument_errors
+from .casting import fitted
 from .dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
 from .tensor import Parameter, Tensor
 
@@ -75,8 +76,9 @@ def set_printoptions(
 
 
 def text_of(tensor: Tensor) -> str:
-    """The text of a tensor: its elements, or the edges of a large one, and what is special about it."""
-    array = tensor._array
+    """The text of a tensor: its elements, or the edges of a large one, and what is special about it. Of pairs of 4-bit
+    numbers, the bytes."""
+    array = tensor._array.view(np.uint8).astype(np.float32) if tensor.dtype.letter == "p" else tensor._array
     head = "tensor("
     if array.size:
         shown = _edges(array) if array.size > _options.threshold else array
@@ -174,7 +176,8 @@ def _writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
 def _float_writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
     """`_writer` for real floating numbers: whole ones without digits, widely spread ones in scientific notation."""
     values = array.astype(np.float64).ravel()
-    values = values[np.isfinite(values) & (values != 0)]
+    zero = float(fitted(np.asarray(0.0), dtype_of(array)))  # e8m0 has none, but a least number in its place
+    values = values[np.isfinite(values) & (values != zero)]
     whole = bool((values == np.ceil(values)).all())
     scientific = _options.sci_mode
     if scientific is None:

@@ -220,8 +220,10 @@ class Tensor(Methods):
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers, or one number for a 0-dim tensor."""
-        array = self._array
-        return (array.astype(np.float32) if self.dtype.name == "bfloat16" else array).tolist()
+        array, letter = self._array, self.dtype.letter
+        if letter == "p":
+            raise NotImplementedError(f"tolist() is not implemented for {self.dtype!r}; use view(mt.uint8)")
+        return (array.astype(np.float32) if letter == "n" or self.dtype.name == "bfloat16" else array).tolist()
 
     def _real_item(self) -> Any:
         """`item` of a number that has no imaginary part, without it."""

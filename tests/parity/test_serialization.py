@@ -22,7 +22,8 @@ def crossed(obj: Any, source: ModuleType, target: ModuleType, **options: Any) ->
 
 def checkpoint(library: ModuleType) -> dict[str, Any]:
     base = library.arange(24).reshape(2, 3, 4)
-    tensors = {name: base.to(getattr(library, name)) for name in dtypes}
+    tensors = {name: base.to(getattr(library, name)) for name, dtype in dtypes.items() if dtype.letter != "p"}
+    tensors["float4_e2m1fn_x2"] = base.to(library.uint8).view(library.float4_e2m1fn_x2)
     return {
         **tensors,
         "turned": tensors["float32"].permute(2, 0, 1),
@@ -46,6 +47,8 @@ def test_checkpoints_are_read_by_the_other(source: ModuleType, target: ModuleTyp
         assert (type(one), one.dtype, one.requires_grad) == (type(other), other.dtype, other.requires_grad)
         assert tuple(one.shape) == tuple(other.shape)
         assert one.stride() == other.stride(), name
+        if name.startswith("float4"):  # pairs of numbers, which have no values
+            one, other = one.view(target.uint8), other.view(target.uint8)
         assert one.tolist() == other.tolist()
     found["float32"][1, 0, 2] = -1.0
     assert found["turned"][2, 1, 0] == found["part"][0, 1] == found["weight"][1, 0, 2] == -1.0

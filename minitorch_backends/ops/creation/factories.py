@@ -155,6 +155,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 # From constants
 
 
+def _holding_numbers(name: str, dtype: DType) -> np.dtype:
+    """The NumPy dtype of one whose elements are numbers. Raises NotImplementedError for pairs of 4-bit floats."""
+    if dtype.letter == "p":
+        raise NotImplementedError(f"{name}() is not implemented for {dtype!r}; use uint8_tensor.view({dtype!r})")
+    return dtype.dtype
+
+
 @factory()
 def zeros(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     """Zeros."""
@@ -164,7 +171,7 @@ def zeros(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
 @factory()
 def ones(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     """Ones."""
-    return np.ones(shape_given(sizes, size), dtype_or_default(dtype).dtype)
+    return np.ones(shape_given(sizes, size), _holding_numbers("ones", dtype_or_default(dtype)))
 
 
 @factory(takes_format=True)
@@ -221,7 +228,12 @@ def zeros_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
 @factory(takes_out=False)
 def ones_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
     """Ones in the shape and layout of `input`, and in its dtype unless another is given."""
-    return _like(input, dtype, np.ones_like)
+
+    def ones_like(array: np.ndarray, dtype: Any, order: Any) -> np.ndarray:
+        wanted = _holding_numbers("ones_like", to_dtype(array.dtype if dtype is None else dtype))
+        return np.ones_like(array, wanted, order=order)
+
+    return _like(input, dtype, ones_like)
 
 
 @factory(takes_out=False)
@@ -245,7 +257,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> np.ndarra
 def eye(n: int, m: int | None = None, *, dtype: Any = None) -> np.ndarray:
     """An n x m matrix (n x n without m) of ones on the diagonal and zeros elsewhere."""
     rows, columns = shape_given((n, n if m is None else m), None)
-    return np.eye(rows, columns, dtype=dtype_or_default(dtype).dtype)
+    return np.eye(rows, columns, dtype=_holding_numbers("eye", dtype_or_default(dtype)))
 
 
 # From ranges
@@ -273,8 +285,8 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     start, end, step = _numbers("arange", start, end, step)
     whole = all(isinstance(each, int) for each in (start, end, step))
     wanted = (int64 if whole else get_default_dtype()) if dtype is None else to_dtype(dtype)
-    if wanted.category == BOOL:
-        raise NotImplementedError("arange is not implemented for mt.bool; use arange(...).bool()")
+    if wanted.category == BOOL or wanted.letter in "np":
+        raise NotImplementedError(f"arange is not implemented for {wanted!r}; use arange(...).to({wanted!r})")
     if any(isinstance(each, complex) or not math.isfinite(each) for each in (start, end, step)):
         raise RuntimeError(f"unsupported range: {start} -> {end} in steps of {step}; expected finite real numbers")
     if step == 0:
@@ -306,6 +318,8 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np
         raise RuntimeError(f"number of steps must be non-negative, got {count}")
     is_complex = isinstance(start, complex) or isinstance(end, complex)
     wanted = default_floating(scalar_dtype(1j if is_complex else 1.0)) if dtype is None else to_dtype(dtype)
+    if wanted.letter in "np":
+        raise NotImplementedError(f"{name}() is not implemented for {wanted!r}; use {name}(...).to({wanted!r})")
     if is_complex and wanted.category < COMPLEX:
         raise RuntimeError(f"{name}(): {wanted!r} can't be safely cast to the complex type of {start} and {end}")
     if wanted.category <= INTEGER:

@@ -39,9 +39,16 @@ def chosen(generator: Generator | None) -> Generator:
     return generator
 
 
+def _refuse_narrow(name: str, dtype: DType) -> None:
+    """Raise NotImplementedError for 8-bit floats, as torch does."""
+    if dtype.letter in "np":
+        raise NotImplementedError(f"{name}() does not draw {dtype!r}; use {name}(..., dtype=mt.float32).to({dtype!r})")
+
+
 def _floating(name: str, dtype: Any) -> DType:
     """The dtype to draw in. Raises NotImplementedError, a RuntimeError, for integers."""
     dtype = dtype_or_default(dtype)
+    _refuse_narrow(name, dtype)
     if dtype.category <= INTEGER:
         raise NotImplementedError(f"{name} draws floating and complex numbers, got dtype={dtype!r}; use randint")
     return dtype
@@ -74,6 +81,7 @@ def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator 
     if low >= high:
         raise RuntimeError(f"random integers need low < high, got low={low} >= high={high}")
     dtype = int64 if dtype is None else to_dtype(dtype)
+    _refuse_narrow("randint", dtype)
     if dtype.category == INTEGER or dtype.category == BOOL:
         for bound in (low, high - 1):
             limits = (0, 1) if dtype.category == BOOL else (np.iinfo(dtype.dtype).min, np.iinfo(dtype.dtype).max)
@@ -106,6 +114,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -
     """The integers 0 to n - 1 in random order. Raises RuntimeError for a negative n, or one beyond the dtype."""
     (count,) = shape_given((n,), None)
     wanted = int64 if dtype is None else to_dtype(dtype)
+    _refuse_narrow("randperm", wanted)
     fitted(np.asarray(max(count - 1, 0)), wanted)
     whole = 2 ** _SIGNIFICANDS.get(wanted.name, 64)
     if count > whole + 1:
@@ -188,6 +197,7 @@ def bernoulli(
     Raises RuntimeError unless they are in [0, 1].
     """
     refuse_other_than_tensor("bernoulli", "input", input)
+    _refuse_narrow("bernoulli", input.dtype)
     if p is None and not input.is_floating_point():
         raise NotImplementedError(f"bernoulli() is not implemented for {input.dtype!r}; expected floating tensors")
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
@@ -218,6 +228,7 @@ def multinomial(
     """
     refuse_other_than_tensor("multinomial", "input", input)
     num_samples = integer("multinomial", "num_samples", num_samples)
+    _refuse_narrow("multinomial", input.dtype)
     if not input.is_floating_point():
         raise RuntimeError(f"multinomial(): input must be a floating tensor, got {input.dtype!r}; use input.float()")
     weights = input._array.astype(np.float64)
@@ -324,7 +335,7 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
         raise RuntimeError(f"exponential_(): the dtype must be floating, got {self.dtype!r}")
-    stream, dtype = chosen(generator), self._array.dtype
+    stream, dtype = chosen(generator), _floating("exponential_", self.dtype).dtype
     return fill("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
 
 

@@ -19,6 +19,7 @@ from ...autograd.modes import grad_mode
 from ...autograd.versions import writes
 from ...backends.strategies import Strategy
 from ...dispatch.op import Arrays
+from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, current, per_state
 from ...kernels.gemm.workspace import offered
 from ...kernels.quiet import restore, silence
@@ -97,6 +98,9 @@ def _make_program(
         _INT64 if preparation.summed and dtype.kind in "biu" else dtype
         for dtype, preparation in zip(dtypes, plan.preparations, strict=True)
     ]
+    narrow = next((dtype for each in dtypes if (dtype := dtype_of(np.empty(0, each))).letter in "np"), None)
+    if narrow is not None and (plan.steps or any(preparation.summed for preparation in plan.preparations)):
+        raise refusal_of_dtype("einsum", narrow, EVERY_CATEGORY)
     steps, mixed = [], len(set(dtypes)) > 1
     for step in plan.steps:
         left, right = values[step.left], values[step.right]

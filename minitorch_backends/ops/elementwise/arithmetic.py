@@ -153,6 +153,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @op(
+    takes="bifcn",
     input=lambda g, other: g * conjugated(other),
     other=lambda g, input: g * conjugated(input),
     promote=True,

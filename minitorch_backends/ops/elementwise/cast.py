@@ -8,6 +8,7 @@ import numpy as np
 
 from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import arrays_like, sample, unary_samples
 from ...kernels.elementwise import in_order
 from ...tensor.casting import converted
@@ -48,6 +49,7 @@ def _cast_samples() -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda g: g,
     method=False,
     widen=False,
@@ -59,7 +61,7 @@ def to_copy(input: Array, dtype):
     return converted(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
 
 
-@op(input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
+@op(takes=EVERY_DTYPE, input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
 def clone(input: Array, *, memory_format=None):
     """A copy in memory of its own, through which gradients flow.
 
@@ -175,7 +177,7 @@ TYPES = {
         "UInt32": uint32,
         "UInt64": uint64,
     }.items()
-}
+} | {f"torch.{name.capitalize()}Tensor": dtype for name, dtype in dtypes.items() if dtype.letter in "np"}
 """Names of tensors of each dtype, as `type` gives and takes them."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors, install
 from ...dispatch.op import Array, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import Sample, arrays_like, between, gapped, pairs, sample
 from ...kernels.elementwise import chosen
 from ...tensor.casting import fitted
@@ -53,6 +54,7 @@ def _comparable() -> Iterator[Sample]:
 
 
 @op(
+    takes="bifcn",
     promote=True,
     only_tensors=("input",),
     warns=False,
@@ -67,6 +69,7 @@ def eq(input: Array, other: Array):
 
 
 @op(
+    takes="bifcn",
     promote=True,
     only_tensors=("input",),
     warns=False,
@@ -133,19 +136,19 @@ def _unusual() -> Iterator[Sample]:
     yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]))
 
 
-@op(warns=False, reference=np.isnan, samples=_unusual)
+@op(takes="bifcn", warns=False, reference=np.isnan, samples=_unusual)
 def isnan(input: Array):
     """Where an element is not a number."""
     return np.isnan(input)
 
 
-@op(warns=False, reference=np.isfinite, samples=_unusual)
+@op(takes="bifcn", warns=False, reference=np.isfinite, samples=_unusual)
 def isfinite(input: Array):
     """Where an element is neither infinite nor NaN."""
     return np.isfinite(input)
 
 
-@op(warns=False, reference=np.isinf, samples=_unusual)
+@op(takes="bifcn", warns=False, reference=np.isinf, samples=_unusual)
 def isinf(input: Array):
     """Where an element is infinite."""
     return np.isinf(input)
@@ -305,6 +308,7 @@ def _where_samples() -> Iterator[Sample]:
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda g, condition: where(condition, g, 0),
     other=lambda g, condition: where(condition, 0, g),
     promote=("input", "other"),

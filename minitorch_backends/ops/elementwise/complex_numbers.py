@@ -221,7 +221,7 @@ def sgn(input: Array):
     input=lambda g, input: g * sgn(input),
     ufunc=np.abs,
     warns=False,
-    takes="ifc",
+    takes="ifcn",
     inplace=True,
     operators=("__abs__",),
     reference=np.abs,

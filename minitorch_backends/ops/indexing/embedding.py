@@ -10,6 +10,7 @@ import numpy as np
 from ...autograd.modes import no_grad
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import Array, composite, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
@@ -86,6 +87,7 @@ def _of_rows(
 
 
 @op(
+    takes=EVERY_DTYPE,
     called="embedding",
     method=False,
     widen=False,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import between, gapped, sample
 from ...kernels.elementwise import chosen
 from ...tensor.casting import converted, fitted, fitted_number
@@ -61,6 +62,7 @@ def _copy_samples() -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
     src=lambda g: g,
     mutates=True,
@@ -107,6 +109,7 @@ def _fill_samples() -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
     value=lambda g: g,
     promote=("value",),
@@ -128,6 +131,8 @@ def fill(input: Array, value: Array):
 
 def _zero_(self: Tensor) -> Tensor:
     """Write zeros to every element of this tensor."""
+    if self.dtype.letter == "p":
+        return self.copy_(_zeros(self._array.shape, self._array.dtype))
     return self.fill_(0)
 
 
@@ -146,6 +151,7 @@ def _masked_samples() -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     row_major=True,
     input=lambda g, mask: masked_fill(g, mask, 0),
     value=lambda g, mask: masked_fill(g, mask.logical_not(), 0),

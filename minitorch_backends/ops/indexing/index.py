@@ -10,6 +10,7 @@ from ...autograd.views import made_view
 from ...dispatch.call_errors import install
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
+from ...dispatch.promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
 from ...dispatch.samples import between, gapped, sample
 from ...kernels.elementwise import in_order, is_half
 from ...tensor.dtypes import dtype_of
@@ -39,6 +40,7 @@ def _index_samples() -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda g, input_shape, indices: index_embed(g, input_shape, indices),
     widen=False,
     warns=False,
@@ -109,6 +111,7 @@ def _assign_reference(input: np.ndarray, values: np.ndarray, indices: Any, accum
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda g, indices, accumulate: g if accumulate else index_assign(g, _zero(g), indices),
     values=lambda g, indices: look_up(g, indices),
     mutates=True,
@@ -126,6 +129,8 @@ def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumula
             f"destination and {dtype_of(values)!r} for the source; use values.to(input.dtype)"
         )
     indices = plain(indices)
+    if accumulate and (dtype := dtype_of(input)).letter in "np":
+        raise refusal_of_dtype("index_put", dtype, EVERY_CATEGORY)
     try:
         if accumulate and input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
             sums = input.astype(np.float32)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
+from ...dispatch.promotion import refusal_of_dtype
 from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...kernels.elementwise import is_half
 from ...tensor.dtypes import dtype_of
@@ -186,10 +187,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         raise TypeError("isin(): expected a Tensor among elements and test_elements, got none")
     arrays = [_array_of("isin", *each) for each in (("elements", elements), ("test_elements", test_elements))]
     for each in arrays:
-        if each.dtype.kind in "bc":
-            raise NotImplementedError(
-                f"isin() is not implemented for {each.dtype}; expected integer or floating tensors"
-            )
+        if (dtype := dtype_of(each)).letter not in "if":
+            raise refusal_of_dtype("isin", dtype, "if")
     first, second = (each.astype(np.float32) if each.dtype.kind == "V" else each for each in arrays)
     return adopt(np.isin(first, second, invert=invert))
 

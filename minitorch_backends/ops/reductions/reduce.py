@@ -13,7 +13,7 @@ from ...dispatch.samples import Sample, between, gapped, sample
 from ...kernels import sums
 from ...kernels.rows import joined as joined_rows
 from ...tensor.casting import converted
-from ...tensor.dtypes import FLOATING, float32, int64, to_dtype
+from ...tensor.dtypes import FLOATING, dtype_of, float32, int64, to_dtype
 from ...tensor.tensor import Tensor
 from ..dims import shape_of
 from ..elementwise.comparison import isnan
@@ -35,11 +35,12 @@ def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepd
 def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     """What a sum or product is to be taken of, and the dtype of the result: `dtype` if given, else int64 for integers.
 
-    Half types that are asked for are summed in float32.
+    Half types that are asked for are summed in float32. Raises NotImplementedError where it would be an 8-bit float.
     """
+    if (wanted := dtype_of(array) if dtype is None else to_dtype(dtype)).letter in "np":
+        raise NotImplementedError(f"sums are not rounded to {wanted!r}; pass dtype=mt.float32")
     if dtype is None:
         return array, int64.dtype if array.dtype.kind in "biu" else array.dtype
-    wanted = to_dtype(dtype)
     if array.dtype != wanted.dtype:
         array = converted(array, wanted.dtype)
     return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
@@ -78,6 +79,7 @@ def _with_axis(function: Any) -> Any:
 
 
 @op(
+    takes="bifcn",
     row_major=True,
     input=spread,
     widen=False,
@@ -168,6 +170,7 @@ def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
 
 
 @op(
+    takes="bifcn",
     row_major=True,
     input=lambda g, input_shape, dim: spread(
         g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
@@ -229,13 +232,13 @@ def _some_zeros() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
 
 
-@op(row_major=True, warns=False, reference=_with_axis(np.all), samples=_some_zeros)
+@op(takes="bifcn", row_major=True, warns=False, reference=_with_axis(np.all), samples=_some_zeros)
 def all(input: Array, dim=None, keepdim=False):
     """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_and.reduce, input, dim, keepdim)
 
 
-@op(row_major=True, warns=False, reference=_with_axis(np.any), samples=_some_zeros)
+@op(takes="bifcn", row_major=True, warns=False, reference=_with_axis(np.any), samples=_some_zeros)
 def any(input: Array, dim=None, keepdim=False):
     """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_or.reduce, input, dim, keepdim)

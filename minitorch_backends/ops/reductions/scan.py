@@ -44,6 +44,7 @@ def _one_dim(*rest: Any) -> Any:
 
 
 @op(
+    takes="bifcn",
     row_major=True,
     widen=False,
     input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Arrays, composite, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import between, gapped, sample
 from ...kernels.first_use import load
 from ...tensor.dtypes import get_default_dtype
@@ -63,6 +64,7 @@ def _cat_reference(tensors: list[np.ndarray], dim: int = 0) -> np.ndarray:
 
 
 @op(
+    takes=EVERY_DTYPE,
     row_major=True,
     tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim),
     promote=True,
@@ -104,6 +106,7 @@ def _stack_samples() -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     row_major=True,
     tensors=lambda g, dim: list(unbind(g, dim)),
     promote=True,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
@@ -46,6 +47,7 @@ def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndar
 
 
 @op(
+    takes=EVERY_DTYPE,
     row_major=True,
     method=False,
     widen=False,
@@ -57,7 +59,7 @@ def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndar
 def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
     """`input` with `value` before and after it, as many as the pairs say, one for each dimension."""
     out = _wider(input, pairs)
-    out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value else value
+    out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value or dtype_of(input).letter == "n" else value
     out[_inside(input.shape, pairs)] = input
     return out
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import between, gapped, sample, shaped
 from ...kernels.elementwise import chosen
 from ...tensor.memory import contiguous_format
@@ -32,6 +33,7 @@ def _dims_tuple(dims: Any) -> tuple[int, ...]:
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda g, dims: flip(g, dims),
     widen=False,
     warns=False,
@@ -87,6 +89,7 @@ def _negated(shifts: Any) -> Any:
 
 
 @op(
+    takes=EVERY_DTYPE,
     row_major=True,
     input=lambda g, shifts, dims: roll(g, _negated(shifts), dims),
     widen=False,
@@ -284,6 +287,7 @@ def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, di
 
 
 @op(
+    takes=EVERY_DTYPE,
     input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
     widen=False,
     warns=False,

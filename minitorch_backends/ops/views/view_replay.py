@@ -14,6 +14,7 @@ import numpy as np
 
 from ...autograd.views import shares_memory, walk
 from ...dispatch.op import Array, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.registry import registry
 from ...dispatch.samples import between, sample
 from ...kernels.elementwise import is_half
@@ -170,6 +171,7 @@ def view_steps(base: Array, steps, strides=None):
 
 
 @op(
+    takes=EVERY_DTYPE,
     value=lambda g, steps, strides: view_steps(g, steps, strides),
     method=False,
     widen=False,
@@ -183,6 +185,7 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
 
 
 @op(
+    takes=EVERY_DTYPE,
     base=lambda g, base_strides, value_shape, value_dtype, steps, strides: view_scatter(
         g, adopt(np.zeros(value_shape, value_dtype)), steps, base_strides if strides is None else strides
     ),

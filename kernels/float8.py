@@ -1,0 +1,67 @@
+"""8-bit floating formats as element types: conversion to and from float32 by tables, with torch's rules.
+
+A float32 is first cut to 16 bits, the last of which is set where bits were lost. Formats of at most 4 significant bits
+round the same from these (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums, 2008), so that a
+table of all 2**16 values rounds every float32. All round to nearest, ties to even, but for e8m0, which has no
+significand: it drops the sign, and rounds up from 1.5 times a power of two. Beyond the largest number e4m3fn
+saturates, Inf included; e5m2 has Inf; the others give NaN.
+
+Source: P. Micikevicius et al., FP8 formats for deep learning, arXiv 2209.05433; the OCP Microscaling Formats (MX)
+specification 1.0.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from .first_use import load
+
+__all__ = ["PACKED", "from_float32", "is_float8", "to_float32"]
+
+PACKED = np.dtype([("float4_e2m1fn_x2", np.uint8)])
+"""Two numbers of e2m1 in a byte, the first in the low bits: an element type that is copied and never converted."""
+
+
+def is_float8(dtype: np.dtype) -> bool:
+    """Whether a dtype is one of the 8-bit floating formats; `PACKED` is not."""
+    return dtype.itemsize == 1 and dtype.kind in "fV" and dtype != PACKED
+
+
+def to_float32(array: np.ndarray) -> np.ndarray:
+    """The values of an 8-bit format, exactly, as a new float32 array."""
+    return np.asarray(_values(array.dtype).take(array.view(np.uint8)))
+
+
+def from_float32(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """float32 values rounded to an 8-bit format, as a new array."""
+    bits = array.view(np.uint32)
+    leading = (bits >> np.uint32(16)).astype(np.uint16)
+    leading |= (bits & np.uint32(0xFFFF)) != 0
+    return np.asarray(_codes(dtype).take(leading)).view(dtype)
+
+
+@functools.cache
+def _values(dtype: np.dtype) -> np.ndarray:
+    """The float32 value of each byte."""
+    return np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+
+
+@functools.cache
+def _codes(dtype: np.dtype) -> np.ndarray:
+    """The byte for each bfloat16, by its bits."""
+    leading = np.arange(1 << 16, dtype=np.uint32)
+    if dtype.name == "float8_e8m0fnu":
+        exponent, fraction = leading >> 7 & 0xFF, leading & 0x7F
+        rounded = exponent + np.where(exponent == 0, fraction > 0x40, fraction >= 0x40)
+        return np.where(exponent == 255, 255, rounded).astype(np.uint8)
+    values = (leading << np.uint32(16)).view(np.float32)
+    if dtype.name == "float8_e4m3fn":
+        largest = float(load("ml_dtypes").finfo(dtype).max)
+        values = values.clip(-largest, largest)
+    with np.errstate(all="ignore"):
+        codes = values.astype(dtype).view(np.uint8)
+    if dtype.name == "float8_e5m2":
+        codes[np.isnan(values)] |= 0x7F  # torch's payload
+    return codes
