@@ -61,7 +61,7 @@ def with_vectors(
         return prepare(a, b)
     left: Any = (None, ...) if a.ndim == 1 else ...
     right: Any = (..., None) if b.ndim == 1 else ...
-    rest: Any = (..., *[0] * (a.ndim == 1), *[0] * (b.ndim == 1))
+    rest: Any = (..., *[0] * (a.ndim == 1), 0 if b.ndim == 1 else slice(None))
     rows = ArraySpec((1, *a.shape) if a.ndim == 1 else a.shape, a.dtype)
     columns = ArraySpec((*b.shape, 1) if b.ndim == 1 else b.shape, b.dtype)
     multiply = prepare(rows, columns)
