@@ -29,6 +29,8 @@ _TYPES = {
 """The code, the bits of a number and the numbers in an element of types that NumPy does not carry, by name (dlpack.h,
 version 1.1)."""
 
+_NAMES = {key: name for name, key in _TYPES.items()}
+
 _CODES = {b"dltensor": 20, b"dltensor_versioned": 52}
 """Where the code of the type stands in what capsules of these names hold: version 0 of the protocol, and since 1."""
 
@@ -80,11 +82,9 @@ class _Renamed:
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self.array.__dlpack__(**options)
         held = _type_in(capsule)
-        for name, key in _TYPES.items() if held is not None else ():
-            if held.key == key:
-                held.rename(_INTEGER, max(8, key[1]), 1)
-                self.dtype = name
-                break
+        if held is not None and held.key in _NAMES:
+            self.dtype = _NAMES[held.key]
+            held.rename(_INTEGER, max(8, held.bits), 1)
         return capsule
 
     def __dlpack_device__(self) -> Any:

@@ -25,7 +25,7 @@ from ...kernels.gemm.workspace import offered
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
 from ...kernels.sums import sum as sum_over
-from ...tensor.dtypes import BOOL, dtype_of, promote_types
+from ...tensor.dtypes import BOOL, dtype_of, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..matmul.dispatch import prepared_product, product
 from .equation import Labels, parse, resolve
@@ -98,9 +98,9 @@ def _make_program(
         _INT64 if preparation.summed and dtype.kind in "biu" else dtype
         for dtype, preparation in zip(dtypes, plan.preparations, strict=True)
     ]
-    narrow = next((dtype for each in dtypes if (dtype := dtype_of(np.empty(0, each))).letter in "np"), None)
-    if narrow is not None and (plan.steps or any(preparation.summed for preparation in plan.preparations)):
-        raise refusal_of_dtype("einsum", narrow, EVERY_CATEGORY)
+    narrow = [each for each in map(to_dtype, dtypes) if each.letter in "np"]
+    if narrow and (plan.steps or any(preparation.summed for preparation in plan.preparations)):
+        raise refusal_of_dtype("einsum", narrow[0], EVERY_CATEGORY)
     steps, mixed = [], len(set(dtypes)) > 1
     for step in plan.steps:
         left, right = values[step.left], values[step.right]
