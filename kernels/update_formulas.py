@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = [
-    "AdadeltaConstants", "AdagradConstants", "AdamaxConstants", "RAdamConstants", "RMSpropConstants", "adadelta",
-    "adagrad", "adamax", "radam", "rmsprop",
+    "ASGDConstants", "AdadeltaConstants", "AdagradConstants", "AdamaxConstants", "NAdamConstants", "RAdamConstants",
+    "RMSpropConstants", "RpropConstants", "adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop",
 ]  # fmt: skip
 
 
@@ -120,3 +120,65 @@ def radam(p: Any, g: Any, m: Any, v: Any, c: RAdamConstants) -> tuple:
     v = v * c.beta2 + (1 - c.beta2) * (d * d)
     move = c.scale * (m / (np.sqrt(v) + c.eps)) if c.certain else m
     return p - c.size * move, m, v
+
+
+class NAdamConstants(NamedTuple):
+    """`of_gradient` and `of_mean` are the sizes of the two moves, `scale` corrects the mean of squares; weights decay
+    by the factor `decay`, or with `weight_decay` by the gradient."""
+
+    of_gradient: float
+    of_mean: float
+    scale: float
+    sign: float
+    decay: float
+    weight_decay: float
+    rise: float
+    beta2: float
+    eps: float
+
+
+def nadam(p: Any, g: Any, m: Any, v: Any, c: NAdamConstants) -> tuple:
+    """m is the mean of gradients, v that of their squares."""
+    p = p * c.decay
+    d = _direction(p, g, c)
+    m = m + c.rise * (d - m)
+    v = v * c.beta2 + (1 - c.beta2) * (d * d)
+    return p - (c.of_gradient * d + c.of_mean * m) / (np.sqrt(v * c.scale) + c.eps), m, v
+
+
+class ASGDConstants(NamedTuple):
+    """`eta` is the rate of this step, `mu` the weight of its result in the average."""
+
+    eta: float
+    mu: float
+    sign: float
+    weight_decay: float
+    lambd: float
+
+
+def asgd(p: Any, g: Any, average: Any, c: ASGDConstants) -> tuple:
+    """The parameter decays by `lambd` times the rate, whatever the gradient's own decay is."""
+    p = p * (1 - c.lambd * c.eta) - c.eta * _direction(p, g, c)
+    return p, p if c.mu == 1 else average + c.mu * (p - average)
+
+
+class RpropConstants(NamedTuple):
+    """`start` is what the sizes of moves begin with, in the first step."""
+
+    sign: float
+    weight_decay: float
+    shrink: float
+    grow: float
+    least: float
+    most: float
+    start: float
+
+
+def rprop(p: Any, g: Any, before: Any, size: Any, c: RpropConstants) -> tuple:
+    """`before` is the last gradient, 0 where its sign changed; `size` the length of the moves."""
+    d = _direction(p, g, c)
+    turn = np.sign(d * before)
+    size = size + c.start
+    size = np.clip(np.where(turn > 0, size * c.grow, np.where(turn < 0, size * c.shrink, size)), c.least, c.most)
+    d = np.where(turn < 0, 0, d)
+    return p - np.sign(d) * size, d, size

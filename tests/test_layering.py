@@ -35,7 +35,7 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 40_700,
+    "kernels": 40_750,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_150,
@@ -50,7 +50,7 @@ BUDGET = {
     "special": 100,
     "nn": 4_150,
     "func": 300,
-    "optim": 1_750,
+    "optim": 2_350,
     "profiles": 100,
     "testing": 200,
     "utils": 300,
@@ -62,7 +62,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 40_500,
+    "tests": 40_700,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""

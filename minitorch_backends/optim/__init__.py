@@ -1,11 +1,13 @@
 """Optimisers, with torch's formulas, options and state dicts, and schedules of their learning rates."""
 
-from . import lr_scheduler
-from .adaptive import Adadelta, Adagrad, Adamax, RAdam, RMSprop
+from . import lr_scheduler, swa_utils
+from .adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 from .algorithms import SGD, Adam, AdamW
 from .lbfgs import LBFGS
+from .matrices import Adafactor, Muon
 from .optimizer import Optimizer
 
 __all__ = [
-    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Optimizer", "RAdam", "RMSprop", "lr_scheduler",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
+    "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

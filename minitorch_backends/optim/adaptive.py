@@ -1,16 +1,17 @@
-"""Optimisers with a rate for each number: RMSprop, Adagrad, Adadelta, Adamax and RAdam, with torch's formulas."""
+"""Optimizers with a rate for each number: RMSprop, Adagrad, Adadelta, Adamax, RAdam, NAdam and Rprop, and ASGD, which
+averages, with torch's formulas."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..kernels import update_formulas as formulas
 from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
-__all__ = ["Adadelta", "Adagrad", "Adamax", "RAdam", "RMSprop"]
+__all__ = ["ASGD", "Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop"]
 
 
 def _sign(group: dict[str, Any]) -> int:
@@ -197,3 +198,129 @@ class RAdam(Optimizer):
             certain=certain,
         )
         return Formula.of(formulas.radam, constants, {"step": step})
+
+
+class NAdam(Optimizer):
+    """`Adam` with Nesterov's momentum, which grows from half of beta1 to it (T. Dozat, "Incorporating Nesterov momentum
+    into Adam", 2016).
+
+    `momentum_decay` is the rate of that growth. With `decoupled_weight_decay` weights decay by the factor
+    1 - lr * weight_decay in each step.
+    """
+
+    _numbers: ClassVar = {"step": int, "mu_product": float}
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, options_of(locals()))
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "exp_avg", "exp_avg_sq"
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
+        (product,), step = numbers, step + 1
+        beta1, beta2 = group["betas"]
+        lr, weight_decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        mu, after = (beta1 * (1 - 0.5 * 0.96 ** (each * group["momentum_decay"])) for each in (step, step + 1))
+        product = mu if product is None else product * mu
+        constants = formulas.NAdamConstants(
+            of_gradient=lr * (1 - mu) / (1 - product),
+            of_mean=lr * after / (1 - product * after),
+            scale=1 / (1 - beta2**step),
+            sign=_sign(group),
+            decay=1 - lr * weight_decay if decoupled else 1,
+            weight_decay=0 if decoupled else weight_decay,
+            rise=1 - beta1,
+            beta2=beta2,
+            eps=group["eps"],
+        )
+        return Formula.of(formulas.nadam, constants, {"step": step, "mu_product": float(product)})
+
+
+class Rprop(Optimizer):
+    """Moves of a size of their own for each number, which grows by etas[1] while the gradient keeps its sign and
+    shrinks by etas[0] when that changes (M. Riedmiller and H. Braun, "A direct adaptive method for faster
+    backpropagation learning: the RPROP algorithm", 1993).
+
+    The sizes begin with `lr` and stay within `step_sizes`. `maximize` ascends.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, options_of(locals()))
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        if not 0 < group["etas"][0] < 1 < group["etas"][1]:
+            raise ValueError(f"Rprop(): etas must be below and above 1, got {group['etas']}")
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "prev", "step_size"
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
+        (shrink, grow), (least, most), start = group["etas"], group["step_sizes"], group["lr"] if first else 0
+        constants = formulas.RpropConstants(_sign(group), 0, shrink, grow, least, most, start)
+        return Formula.of(formulas.rprop, constants, {"step": step + 1})
+
+
+class ASGD(Optimizer):
+    """Stochastic gradient descent whose parameters are averaged from step `t0` on, in the state's "ax" (B. Polyak and
+    A. Juditsky, "Acceleration of stochastic approximation by averaging", 1992).
+
+    The rate falls as lr / (1 + lambd * lr * t)**alpha, and parameters decay by `lambd` times it. `weight_decay` adds
+    weight_decay * p to the gradient. `maximize` ascends.
+    """
+
+    _numbers: ClassVar = {"step": int, "eta": float, "mu": float}
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(params, options_of(locals()))
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return ("ax",)
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
+        lr, lambd = float(group["lr"]), group["lambd"]
+        eta, mu = (lr, 1.0) if numbers[0] is None else numbers
+        constants = formulas.ASGDConstants(eta, mu, _sign(group), group["weight_decay"], lambd)
+        after = {
+            "step": step + 1,
+            "eta": lr / (1 + lambd * lr * (step + 1)) ** group["alpha"],
+            "mu": 1 / max(1, step + 1 - group["t0"]),
+        }
+        return Formula.of(formulas.asgd, constants, after)

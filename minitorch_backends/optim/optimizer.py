@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..ops.creation.factories import as_tensor
 from ..tensor.casting import converted
 from ..tensor.from_data import foreign_array
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of
+from .hooks import Hooked, with_step_hooks
 
 __all__ = ["NUMBERS", "Formula", "Optimizer", "options_of"]
 
@@ -49,7 +50,7 @@ def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @name_bad_arguments_of_methods
-class Optimizer:
+class Optimizer(Hooked):
     """The base of all optimisers: groups of parameters with their options, and a state for each parameter.
 
     Attributes:
@@ -64,9 +65,14 @@ class Optimizer:
     A subclass defines `_buffers` and `_formula`; or `step`, and keeps in `state[parameter]`, a dict, what it likes.
     """
 
+    _numbers: ClassVar[dict[str, type]] = {"step": int}
+    """What the state has beside tensors, which torch keeps in tensors as well."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         name_bad_arguments(cls)
+        if "step" in vars(cls):
+            cls.step = with_step_hooks(cls.step)  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -115,6 +121,7 @@ class Optimizer:
         for _, parameter in self._parameters():
             clear_grad(parameter, set_to_none)
 
+    @with_step_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. A closure is called first, and its result, the loss, returned."""
         loss = None
@@ -122,6 +129,11 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         self.stepped = True
+        self._update()
+        return loss
+
+    def _update(self) -> None:
+        """Plan all moves, which refuses what is unfit before anything changes, and make them."""
         planned = [each for group in self.param_groups for each in self._planned(group)]
         for _, move, _, _ in planned:
             updates.refuse_unfit(*move.arrays)
@@ -135,7 +147,6 @@ class Optimizer:
         for parameter, _, state, remembered in planned:
             state.update(remembered)
             self.state[parameter] = state
-        return loss
 
     def _parameters(self) -> Iterator[tuple[dict[str, Any], Tensor]]:
         return ((group, each) for group in self.param_groups for each in group["params"])
@@ -180,9 +191,14 @@ class Optimizer:
         parameter, and zero before the first step; None for one that it does without."""
         raise NotImplementedError(f"{type(self).__name__} has no update; define _buffers and _formula, or step")
 
-    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
-        """What makes a step of parameters that have made so many; `first` says that the buffers have just been made."""
+    def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
+        """What makes a step of parameters that have made so many; `first` says that the buffers have just been made.
+        The other `numbers` of the state follow, None where there are none yet."""
         raise NotImplementedError
+
+    def _state_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a tensor in the state of a parameter of this shape."""
+        return shape
 
     def _planned(self, group: dict[str, Any]) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
         """For each parameter with a gradient what a step does with it, its state, and what will change in that."""
@@ -198,7 +214,7 @@ class Optimizer:
             if first or state is nothing:
                 made = {name: adopt(np.zeros_like(parameter._array)) for name in present if name not in state}
                 state = {**state, **made}
-            key = state.get("step", 0), first
+            key = state.get("step", 0), first, *(state.get(name) for name in self._numbers if name != "step")
             formula = formulas.get(key) or formulas.setdefault(key, self._formula(group, *key))
             buffers = [None if name is None else state[name]._array for name in names]
             arrays = parameter._array, gradient._array, *buffers
@@ -208,18 +224,19 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state and the options, with parameters numbered in the order of the groups; tensors are not copied."""
+        for hook in self._of("state_dict_pre").values():
+            hook(self)
         numbers = {id(parameter): number for number, (_, parameter) in enumerate(self._parameters())}
         groups = [group | {"params": [numbers[id(each)] for each in group["params"]]} for group in self.param_groups]
-        return {
-            "state": {numbers[id(parameter)]: dict(state) for parameter, state in self.state.items()},
-            "param_groups": groups,
-        }
+        states = {numbers[id(parameter)]: dict(state) for parameter, state in self.state.items()}
+        return self._through("state_dict_post", {"state": states, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over state and options from `state_dict()` of an optimiser of as many parameters. Tensors are copied.
 
         Raises ValueError, before anything changes, where the groups differ in number or size, or a buffer in shape.
         """
+        state_dict = self._through("load_pre", state_dict)
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
             given = sorted(state_dict) if isinstance(state_dict, dict) else type(state_dict).__name__
             raise ValueError(f"expected a dict with 'state' and 'param_groups', as of state_dict(), got {given}")
@@ -241,10 +258,28 @@ class Optimizer:
                     f"the state dict has a state for parameter {number!r}, which is in none of its groups; expected "
                     f"one of {sorted(parameters)}"
                 )
-            state[parameter] = copy.deepcopy(values) if own else _loaded(values, parameter)
+            state[parameter] = copy.deepcopy(values) if own else self._loaded(values, parameter)
         for group, given in zip(self.param_groups, groups, strict=True):
             group.update({name: _option(value) for name, value in given.items() if name != "params"})
         self.state = state
+        for hook in self._of("load_post").values():
+            hook(self)
+
+    def _loaded(self, values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+        """A parameter's state: tensors copied in its dtype, and numbers (torch keeps them in tensors)."""
+        copied: dict[str, Any] = {}
+        for name, value in values.items():
+            if name in self._numbers:
+                copied[name] = self._numbers[name](_option(value))
+            elif value is not None:
+                array, wanted = np.array(as_tensor(value)._array), self._state_shape(name, parameter._array.shape)
+                if array.shape != wanted:
+                    raise ValueError(
+                        f"the loaded {name} has the shape {list(array.shape)}, and its "
+                        f"parameter {list(wanted)}; load the state of an optimizer of the same parameters"
+                    )
+                copied[name] = adopt(converted(array, parameter._array.dtype))
+        return copied
 
     def __repr__(self) -> str:
         lines = []
@@ -265,18 +300,3 @@ def _together(group: dict[str, Any]) -> bool:
     """Whether a group lets parameters be updated by one launch: it does unless it says False and not True."""
     wanted = {group.get("foreach"), group.get("fused")}
     return True in wanted or False not in wanted
-
-
-def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
-    """A parameter's state: tensors copied in its dtype, and the step as an int (torch keeps it in a tensor)."""
-    copied: dict[str, Any] = {}
-    for name, value in values.items():
-        if value is not None:
-            array = np.array(as_tensor(value)._array)
-            if name != "step" and array.shape != parameter._array.shape:
-                raise ValueError(
-                    f"the loaded {name} has the shape {list(array.shape)}, and its parameter "
-                    f"{list(parameter._array.shape)}; load the state of an optimizer of the same parameters"
-                )
-            copied[name] = adopt(converted(array, parameter._array.dtype)) if name != "step" else int(array)
-    return copied
