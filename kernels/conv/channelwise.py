@@ -127,11 +127,10 @@ def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
     flat = w.astype(plan.working).reshape(plan.channels, plan.multiplier, -1)
     flat = round_to_parts(flat, *plan.conversion)
     if gradient:
-        chosen = [pair for taps in plan.order for pair in taps]
-    else:
-        chosen = [(result, index) for result in range(plan.multiplier) for _, index in plan.order[0]]
-    which, index = np.array(chosen, np.int64).reshape(-1, 2).T
-    return np.ascontiguousarray(flat[:, which, index])
+        which, index = np.array([pair for taps in plan.order for pair in taps], np.int64).reshape(-1, 2).T
+        return np.ascontiguousarray(flat[:, which, index])
+    taken = flat[:, :, [index for _, index in plan.order[0]]]
+    return np.ascontiguousarray(taken).reshape(plan.channels, -1)
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:

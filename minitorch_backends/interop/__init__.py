@@ -1,5 +1,6 @@
 """Bridges to other libraries, each loaded when it is first asked for.
 
+* `interop.onnx` (extra `onnx`): ONNX files as modules.
 * `interop.torch` (extra `torch`): torch's own models under the flags of this package.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["torch"]
+__all__ = ["onnx", "torch"]
 
 
 def __getattr__(name: str) -> Any:

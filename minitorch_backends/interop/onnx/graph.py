@@ -1,0 +1,98 @@
+"""Graphs as modules: nodes, in the order of their calls, and the weights that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...nn.module import Module
+from .table import Operator
+
+__all__ = ["Graph", "Held", "Node", "Step"]
+
+
+class Node(Module):
+    """One node: an operator and its attributes."""
+
+    def __init__(self, operator: Operator, attributes: dict[str, Any], inputs: int) -> None:
+        self.operator, self.attributes = operator, attributes
+        kinds = [operator.take(place) for place in range(inputs)]
+        self._values = [(place, kind == "list") for place, kind in enumerate(kinds) if kind in ("list", "number")]
+
+    def forward(self, *inputs: Any) -> Any:
+        given = list(inputs)
+        for place, as_list in self._values:
+            value = given[place]
+            if value is not None:
+                given[place] = value.reshape(-1).tolist() if as_list else value.item()
+        return self.operator.function(*given, **self.attributes)
+
+    def extra_repr(self) -> str:
+        return ", ".join([self.operator.name, *(f"{name}={value!r}" for name, value in self.attributes.items())])
+
+
+class Step(NamedTuple):
+    """The call of a node.
+
+    Attributes:
+        name: the name of the node.
+        kind: that of its operator.
+        module: the node.
+        inputs: the names of the values that it takes, "" for those that are left out.
+        outputs: the names of those that it gives.
+        last: the names of the values that no later step needs.
+    """
+
+    name: str
+    kind: str
+    module: Module
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    last: tuple[str, ...]
+
+
+class Held(NamedTuple):
+    """A weight: the name of its value, and the module and the attribute that hold it."""
+
+    name: str
+    holder: Module
+    attribute: str
+
+
+class Graph(Module):
+    """Nodes in the order of their calls.
+
+    Attributes:
+        arguments: the names of the inputs.
+        results: the names of the outputs.
+        captured: the names of the values of outer graphs that it uses.
+        trained: those of them that an operator takes as a tensor.
+    """
+
+    arguments: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
+    trained: frozenset[str] = frozenset()
+    _steps: Sequence[Step] = ()
+    _held: Sequence[Held] = ()
+
+    def run(self, arguments: Sequence[Any], outer: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The outputs for inputs in their order, and for the values of outer graphs."""
+        values: dict[str, Any] = {name: outer[name] for name in self.captured}
+        values.update((name, vars(holder)[attribute]) for name, holder, attribute in self._held)
+        values.update(zip(self.arguments, arguments, strict=True))
+        values[""] = None
+        for step in self._steps:
+            try:
+                found = step.module(*[values[name] for name in step.inputs])
+            except Exception as error:
+                error.add_note(f"in the node {step.name!r} ({step.kind}) of the ONNX model")
+                raise
+            values.update(zip(step.outputs, found if isinstance(found, tuple) else (found,), strict=False))
+            values[""] = None
+            for name in step.last:
+                del values[name]
+        return tuple(values[name] for name in self.results)
+
+    def extra_repr(self) -> str:
+        return f"inputs={list(self.arguments)}, outputs={list(self.results)}"

@@ -1,0 +1,77 @@
+"""The table of operators: what computes each, and from which version of the operator set on.
+
+A function's positional parameters are the operator's inputs, its keyword-only ones the attributes. Inputs that are
+annotated as tensors arrive as tensors (None where they were left out); others, such as `axes: list[int]`, as Python
+numbers and lists. An input that was an attribute in older versions is found by its name. A function with a parameter
+`outputs` is told how many of its outputs are used.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ...tensor.tensor import Tensor
+
+__all__ = ["Operator", "Statistics", "find", "names", "operator"]
+
+Statistics = Tensor
+"""An input that training does not change: means and variances, scales and zero points of quantization."""
+
+_TABLE: dict[str, list[Operator]] = {}
+
+
+class Operator:
+    """One operator from one version on.
+
+    Attributes:
+        function: computes it.
+        takes: for each input "tensor", "statistics", "list" or "number"; the last one holds for all further ones too.
+        counts_outputs: whether the function is told how many outputs are used.
+    """
+
+    def __init__(self, name: str, since: int, function: Callable[..., Any], inputs: int | None) -> None:
+        self.name, self.since, self.function = name, since, function
+        parameters = inspect.signature(function).parameters.values()
+        positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        variadic = [each for each in parameters if each.kind is each.VAR_POSITIONAL]
+        kinds = [_kind(str(each.annotation)) for each in (*positional, *variadic)]
+        self.takes = kinds if inputs is None else ["tensor"] * inputs
+        self.counts_outputs = inputs is None and any(each.name == "outputs" for each in parameters)
+
+    def take(self, place: int) -> str:
+        return self.takes[min(place, len(self.takes) - 1)] if self.takes else "tensor"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return find, (self.name, self.since)
+
+
+def _kind(annotation: str) -> str:
+    if "Statistics" in annotation:
+        return "statistics"
+    return "tensor" if "Tensor" in annotation else "list" if "list" in annotation else "number"
+
+
+def operator(*names: str, since: int = 1, inputs: int | None = None) -> Callable[[Callable[..., Any]], Any]:
+    """Declare what computes the operators of these names, from version `since` of the operator set on. `inputs` is the
+    number of inputs of a function whose further parameters are not the operator's."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            declared = _TABLE.setdefault(name, [])
+            declared.append(Operator(name, since, function, inputs))
+            declared.sort(key=lambda each: -each.since)
+        return function
+
+    return declare
+
+
+def find(name: str, opset: int) -> Operator | None:
+    """The operator of this name in a version of the operator set; None if there is no implementation."""
+    return next((each for each in _TABLE.get(name, ()) if each.since <= opset), None)
+
+
+def names() -> list[str]:
+    """The names of all operators."""
+    return sorted(_TABLE)
