@@ -1,10 +1,12 @@
 """Measure what lower precisions of each layer do to the answers of a model, as lab.audit does.
 
   minitorch-backends audit model.py:model --inputs batch.npz --precisions tf32,bf16 --metric logits --budget 0.01
+  minitorch-backends audit model.onnx --inputs batch.npz --precisions tf32,bf16
 
-MODEL is a module, or a function without arguments that returns one. Its inputs are what the same file defines as
-`inputs` (a tensor, a tuple of positional ones, a dict of named ones, or a function that returns these), or the arrays
-of an NPZ file: named ones by their names, those named arr_0, arr_1 and so on by position.
+MODEL is a module, or a function without arguments that returns one; or the target is an ONNX file. The inputs of MODEL
+are what the same file defines as `inputs` (a tensor, a tuple of positional ones, a dict of named ones, or a function
+that returns these), or the arrays of an NPZ file: named ones by their names, those named arr_0, arr_1 and so on by
+position. Those of an ONNX file are an NPZ file.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ HELP = "what each layer of a model bears, and a policy"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("target", metavar="FILE:MODEL", help="the model, in evaluation mode")
+    add("target", metavar="FILE:MODEL|ONNX", help="the model, in evaluation mode, or an ONNX file")
     add("--inputs", metavar="NAME|NPZ", default="inputs", help="a name in FILE, or a file of arrays (%(default)s)")
     add("--precisions", metavar="P,P", default="tf32,bf16", help="those to measure (%(default)s)")
     add("--metric", choices=("logits", "embedding", "regression"), help="the task, whose units errors have")
@@ -34,11 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from .. import lab
-    from ..nn import Module
 
-    model = load_object(options.target)
-    if callable(model) and not isinstance(model, Module):
-        model = model()
+    model = _model(options.target)
     inputs = _inputs(options.inputs, options.target)
     with checked():
         found = lab.audit(
@@ -52,6 +51,18 @@ def run(options: argparse.Namespace) -> int:
                 file.write(found.policy.to_json())
     write(found.to_json() if options.json else str(found))
     return 0
+
+
+def _model(target: str) -> Any:
+    from ..nn import Module
+
+    if target.endswith(".onnx"):
+        with checked():
+            from ..interop import onnx
+
+            return onnx.load(target)
+    model = load_object(target)
+    return model() if callable(model) and not isinstance(model, Module) else model
 
 
 def _budget(text: str) -> float | dict[str, float]:
@@ -68,6 +79,8 @@ def _inputs(source: str, target: str) -> Any:
     from ..ops.creation.factories import from_numpy
 
     if not source.endswith(".npz"):
+        if target.endswith(".onnx"):
+            raise UsageError(f"--inputs must be an NPZ file for an ONNX model, got {source!r}")
         found = load_object(f"{target.rpartition(':')[0]}:{source}")
         return found() if callable(found) else found
     with checked(), np.load(source, allow_pickle=False) as arrays:

@@ -197,7 +197,7 @@ def constant_of_shape(shape: list[int], *, value: Tensor | None = None) -> Tenso
 
 
 @operator("Range")
-def arange(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+def arange(start: Tensor, limit: Tensor, delta: Tensor, *, stash_type: int = 1) -> Tensor:
     return ops.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
 
 
@@ -206,3 +206,19 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
     rows, columns = x.shape
     kind = x.dtype if dtype is None else dtype_of(dtype, "the result of EyeLike")
     return from_numpy(np.eye(rows, columns, k, kind.dtype))
+
+
+def _window(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def window(size: int, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
+        return function(size, bool(periodic)).to(dtype_of(output_datatype, "the result of a window"))
+
+    return window
+
+
+_WINDOWS: dict[str, Callable[..., Tensor]] = {
+    "BlackmanWindow": ops.blackman_window, "HannWindow": ops.hann_window,
+    "HammingWindow": functools.partial(ops.hamming_window, alpha=25 / 46, beta=21 / 46),
+}  # fmt: skip
+
+for _name, _function in _WINDOWS.items():
+    operator(_name)(_window(_function))
