@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...nn.module import Module
-from ...ops.creation import tensor
+from ...ops import tensor
 from ...ops.views.join import stack
 from ...ops.views.rearrange import flip
 from ...tensor.dtypes import bool_, int64

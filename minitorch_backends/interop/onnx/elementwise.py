@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import ops
 from ...nn import functional as F
-from ...ops.creation import from_numpy
+from ...ops import from_numpy
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from .files import dtype_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import ops
 from ...nn import functional as F
-from ...ops.creation import from_numpy
+from ...ops import from_numpy
 from ...ops.images.resample import Neighbours, resample
 from ...tensor.tensor import Tensor
 from .table import operator

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import onnx
 
-from ...ops.creation import as_tensor
+from ...ops import as_tensor
 from ...tensor.dtypes import DType
 from ...tensor.tensor import Tensor
 from . import (  # noqa: F401  (they fill the table)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import linalg, ops
 from ...nn import functional as F
-from ...ops.creation import tensor
+from ...ops import tensor
 from ...tensor.limits import finfo, iinfo
 from ...tensor.tensor import Tensor
 from .products import Pads, Steps, padded, pads_of

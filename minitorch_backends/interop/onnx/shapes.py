@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...nn import functional as F
-from ...ops.creation import tensor
+from ...ops import tensor
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor
 from .table import operator
