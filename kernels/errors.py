@@ -14,7 +14,7 @@ __all__ = ["errors_of"]
 _SAME_PRODUCT = {"linear": "matmul", "half_matmul": "matmul"}
 """Kernels whose operands are kept or whose sums are rounded, and the one that multiplies the same arrays."""
 
-_OF_LOWER_PRECISION = frozenset({"precision", "rounding", "halves", "sums"})
+_OF_LOWER_PRECISION = frozenset({"precision", "rounding", "halves", "sums", "unit"})
 """Keywords that do not act on float64."""
 
 

@@ -9,6 +9,7 @@ of the other terms that is not finite is ignored.
 * bf16x3, bf16x6 and bf16x9 split each operand in two or three parts of 8 bits: the leading 3, 6 or all 9 products.
 * tf32x3 splits in two parts of 11 bits.
 * ieee is fp32 arithmetic on the operands as they are.
+* e4m3, e5m2, mxfp8, mxfp6, mxfp4 and nvfp4 scale operands before they round them (`Scale`, `scaling.py`).
 
 Parts of a split keep fp32's exponent range, so that a split loses nothing to underflow, whatever the size of x. Next to
 the largest float, where the nearest part 0 would be Inf, the parts are truncated instead. Three parts represent every
@@ -17,7 +18,8 @@ result lies below the largest float by less than a factor of 1 + 2**(1 - signifi
 
 Sources: G. Henry, P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
 computations", arXiv 1904.06376; H. Ootomo, R. Yokota, "Recovering single precision accuracy from tensor cores while
-surpassing the FP32 theoretical peak performance", arXiv 2203.03341.
+surpassing the FP32 theoretical peak performance", arXiv 2203.03341; the OCP Microscaling Formats (MX) specification 1.0
+for the MX formats; NVIDIA's documentation of cuBLAS for block scales of FP4.
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ __all__ = [
     "PRECISIONS",
     "PRODUCT_BOUND",
     "ROUNDINGS",
+    "SCALED_ROUNDINGS",
     "ExpectedError",
     "Operand",
     "Precision",
     "ProductBound",
+    "Scale",
     "acting_rounding",
     "add",
     "arithmetic",
     "is_exact",
+    "is_scaled",
     "named",
     "predicted_error",
     "without_alias",
@@ -51,7 +56,10 @@ ROUNDINGS = {
     "rne": "to nearest, ties to even",
     "rz": "toward zero",
 }
-"""How the precision tf32 rounds its operands; the other precisions have one way each."""
+"""How the precision tf32 rounds its operands; the others round to nearest even, scaled ones also stochastically."""
+
+SCALED_ROUNDINGS = ("rne", "stochastic")
+"""How scaled operands may be rounded: to nearest even, or to either neighbour, the nearer one more often."""
 
 ALIASES = {"bfx9": "bf16x9"}
 """Second spellings, each with the name in `PRECISIONS`, wherever a precision is taken."""
@@ -95,8 +103,26 @@ OPERANDS = {
     "e5m2": Operand(3, -14, 57344.0),
     "e4m3fnuz": Operand(4, -7, 240.0),
     "e5m2fnuz": Operand(3, -15, 57344.0),
+    "e2m3": Operand(4, 0, 7.5),
+    "e3m2": Operand(3, -2, 28.0),
+    "e2m1": Operand(2, 0, 6.0),
 }
 """Formats of operands, of precisions and of the matrix units of devices."""
+
+
+class Scale(NamedTuple):
+    """By what operands are divided before they are rounded, so that their largest lie at the end of the format."""
+
+    block: int = 0
+    """How many neighbours along K have a scale in common; 0 for all of the tensor."""
+    format: str = "fp32"
+    """Of the scales of blocks: "e8m0", powers of two, or "e4m3"; all but powers of two follow a float32 scale of the
+    tensor."""
+
+    @property
+    def of_tensor(self) -> bool:
+        """Whether the tensor has a scale."""
+        return self.format != "e8m0"
 
 
 class Precision(NamedTuple):
@@ -112,6 +138,8 @@ class Precision(NamedTuple):
     """One sentence for tables and messages."""
     units: tuple[str, ...] = ()
     """Capabilities (`cpu.LEVELS`) with an instruction for its products, whose loops take it where they are faster."""
+    scale: Scale | None = None
+    """Of its operands; None multiplies them as they are."""
 
     @property
     def significand(self) -> int:
@@ -140,12 +168,43 @@ class Precision(NamedTuple):
 
     @property
     def product_error(self) -> float:
-        """Largest |result - a * b| / |a * b| of one product, in the formats' normal range, accumulation aside."""
+        """Largest |result - a * b| / |a * b| of one product, in the formats' normal range, accumulation aside.
+
+        Of scaled operands, what `lost` says is beside it.
+        """
+        if self.scale is not None:
+            return self.operand_error * (2 + self.operand_error)
         unit = 2.0**-self.significand
         return self._dropped([1.0, unit, unit * unit, unit**3][: self._sizes()])
 
+    @property
+    def operand_error(self) -> float:
+        """Largest error of an operand in one part relative to it, in the format's normal range, or at its end: a power
+        of two leaves the largest of a block up to twice the format's greatest power, where it saturates."""
+        greatest, unit = OPERANDS[self.operand].greatest, 2.0**-self.significand
+        power = 2.0 ** (math.frexp(greatest)[1] - 1)
+        saturated = self.scale is not None and not self.scale.of_tensor
+        return max(unit, 1 - greatest / (2 * power)) if saturated else unit
+
+    @property
+    def lost(self) -> float:
+        """Largest error of a smaller operand, relative to the largest one with the same scale (of the tensor, where it
+        has a scale): half the least subnormal number. 0 without a scale, which loses nothing of normal numbers."""
+        if self.scale is None:
+            return 0.0
+        operand = OPERANDS[self.operand]
+        half = 2.0 ** (operand.least - operand.significand)
+        if not self.scale.of_tensor:
+            return half / 2.0 ** (math.frexp(operand.greatest)[1] - 1)
+        return half / operand.greatest * (1 + (2.0**-4 if self.scale.block else 0.0))
+
     def product_variance(self, rounding: str | None = None) -> float:
         """Mean square of result - a * b for one product of normal variates, accumulation aside."""
+        if self.scale is not None:
+            from .scaling import error_moments
+
+            square, along = error_moments(self.name, rounding or self.rounding)
+            return 2 * square * (1 + 2 * along) + 2 * along**2 + square**2
         bits, unit = self.significand, 2.0 ** (1 - self.significand)
         first = _MEAN_SQUARE_BINADE * unit**2 / 12
         # The remainder after part 0 is uniform in +-2**(e - bits): 1/7 is the mean square of its own unit.
@@ -202,7 +261,7 @@ def add(row: Precision, *, before: str | None = None) -> None:
     """Add a row to `PRECISIONS`, in front of a slower precision or at the end: all kernels and flags take its name.
 
     Raises ValueError for a name that is taken, an unknown operand, parts and terms that do not fit, and split operands
-    of less than fp32's range.
+    of less than fp32's range; scales of several parts.
     """
     if row.name in PRECISIONS or row.name in ALIASES:
         raise ValueError(f"add(): the name must be new, got {row.name!r}")
@@ -210,6 +269,8 @@ def add(row: Precision, *, before: str | None = None) -> None:
         raise ValueError(f"add(): operand must be one of {', '.join(OPERANDS)}, got {row.operand!r}")
     if not 1 <= row.parts <= 3 or (row.parts > 1 and not OPERANDS[row.operand].has_range_of_fp32):
         raise ValueError(f"add(): parts must be 1, or 2 or 3 of a format with fp32's range, got {row.parts}")
+    if row.scale is not None and (row.parts > 1 or row.scale.format not in ("fp32", "e8m0", "e4m3")):
+        raise ValueError(f"add(): scale must be of one part, in fp32, e8m0 or e4m3, got {row.scale}")
     if row.terms[-1:] != _ONE or not {part for term in row.terms for part in term} <= set(range(row.parts)):
         raise ValueError(f"add(): terms must be pairs of parts below {row.parts}, (0, 0) last, got {row.terms}")
     slower = [] if before is None else list(PRECISIONS)[list(PRECISIONS).index(named(before).name) :]
@@ -221,7 +282,7 @@ def add(row: Precision, *, before: str | None = None) -> None:
 
 
 def _multiply_alike(row: Precision, other: Precision) -> bool:
-    return (row.operand, row.parts, set(row.terms)) == (other.operand, other.parts, set(other.terms))
+    return row[1:3] == other[1:3] and set(row.terms) == set(other.terms) and row.scale == other.scale
 
 
 def arithmetic(name: str) -> str:
@@ -234,12 +295,33 @@ def is_exact(name: str) -> bool:
     return name in PRECISIONS and PRECISIONS[name].is_exact
 
 
+def is_scaled(name: str) -> bool:
+    """Whether a precision scales operands before it rounds them."""
+    return name in PRECISIONS and PRECISIONS[name].scale is not None
+
+
 def acting_rounding(name: str, rounding: str | None) -> str | None:
     """The rounding that a call asks for, where operands of a precision can be rounded in several ways; else None."""
-    return rounding if arithmetic(name) == "tf32" else None
+    return rounding if arithmetic(name) == "tf32" or is_scaled(name) else None
 
+
+_BY_32 = Scale(32, "e8m0")
+_MX = "in blocks of 32 along K, with powers of two as scales"
 
 for _row in (
+    Precision("mxfp4", "e2m1", 1, _ONE, f"operands rounded to E2M1 {_MX}", scale=_BY_32),
+    Precision(
+        "nvfp4",
+        "e2m1",
+        1,
+        _ONE,
+        "operands rounded to E2M1 in blocks of 16 along K, with scales in E4M3 and one of the tensor",
+        scale=Scale(16, "e4m3"),
+    ),
+    Precision("mxfp6", "e2m3", 1, _ONE, f"operands rounded to E2M3 {_MX}", scale=_BY_32),
+    Precision("e5m2", "e5m2", 1, _ONE, "operands rounded to E5M2 with a scale of the tensor", scale=Scale()),
+    Precision("mxfp8", "e4m3", 1, _ONE, f"operands rounded to E4M3 {_MX}", scale=_BY_32),
+    Precision("e4m3", "e4m3", 1, _ONE, "operands rounded to E4M3 with a scale of the tensor", scale=Scale()),
     Precision("bf16", "bf16", 1, _ONE, "operands rounded to bfloat16", _PAIRS),
     Precision("fp16", "fp16", 1, _ONE, "operands rounded to float16: 11 bits, at most 65504, steps of 2**-24", _TILES),
     Precision("bf16x3", "bf16", 2, _THREE, "operands split in 2 bfloat16 parts, the leading 3 products", _PAIRS),
@@ -287,7 +369,7 @@ def predicted_error(
     The entries themselves have standard deviation sqrt(k), so sigma / sqrt(k) is the relative error; it does not depend
     on k but for the rounding of fp32 accumulation, which is modelled as chains of `chain` fused steps whose results
     are added in turn. The largest of `entries` errors is taken at the quantile 1 - 1 / (2 * entries) of the normal
-    distribution. `rounding` (a key of `ROUNDINGS`) matters for tf32 only.
+    distribution. `rounding` (a key of `ROUNDINGS`) matters for tf32, and one of `SCALED_ROUNDINGS` for scaled operands.
     """
     from statistics import NormalDist
 

@@ -23,7 +23,7 @@ import numpy as np
 from . import cpu, threading
 from .first_use import stopwatch
 from .locks import lock
-from .precision import ALIASES, without_alias
+from .precision import ALIASES, is_scaled, without_alias
 from .reasons import with_reason
 
 __all__ = [
@@ -77,11 +77,15 @@ class Implementation(NamedTuple):
     """For one signature a shorter way to the same bits, or None."""
     by_unit: bool = False
     """Whether its products may be summed by the rule of a device's matrix unit, which a keyword `unit` describes."""
+    scales: bool = False
+    """Whether it takes precisions that scale operands, or passes them on to products that do."""
 
     def refusal(self, specs: tuple[ArraySpec, ...], keywords: Mapping[str, Any]) -> str | None:
         """The sentence with which this implementation declines the signature, or None when it would run."""
         if "unit" in keywords and not self.by_unit:
             return "sums by a rule of its own, not by that of a device's matrix unit"
+        if not self.scales and is_scaled(keywords.get("precision", "")) and specs[0].dtype.char in "fF":
+            return "multiplies operands without scales"
         missing = cpu.refusal(self.isa)
         return missing if missing is not None or self.refuses is None else self.refuses(*specs, **keywords)
 
@@ -132,8 +136,7 @@ _hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
 
 
 observing = 0
-"""How many observers there are, in all threads. While there are none, who calls a kernel's function directly keeps
-nothing from anybody; to ask whether this thread has one takes 60 ns, to look at this 5."""
+"""How many observers there are, in all threads: to ask whether this thread has one takes 60 ns, to look at this 5."""
 
 _lock = lock()
 
@@ -172,9 +175,7 @@ def observe(observer: Observer) -> Iterator[None]:
         stop_observing()
 
 
-class _Stopped(BaseException):
-    """Ends a computation at its first kernel call; nothing but `planned` catches it."""
-
+class _Stopped(BaseException):  # which nothing but `planned` catches
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
 
@@ -254,6 +255,7 @@ class Kernel:
         refuses: Callable[..., str | None] | None = None,
         specialise: Callable[..., Callable[..., Any] | None] | None = None,
         by_unit: bool = False,
+        scales: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`).
 
@@ -266,7 +268,7 @@ class Kernel:
             raise ValueError(f"{isa!r} is not a CPU capability; expected None or one of {', '.join(cpu.LEVELS)}")
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
-            self.implementations[name] = Implementation(name, isa, refuses, run, specialise, by_unit)
+            self.implementations[name] = Implementation(name, isa, refuses, run, specialise, by_unit, scales)
             self.forget()
             return run
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .dispatch.call_errors import argument_errors
+from .kernels import scaling
 from .tensor.dtypes import COMPLEX, DType, to_dtype
 from .tensor.memory import CPU, refuse_device
 from .tensor.memory import device as Device
@@ -173,6 +174,7 @@ def _restored(state: Tensor) -> Generator:
 default_generator = Generator()
 """What functions draw from when no `generator` is given. It starts with a seed of the operating system's."""
 default_generator.seed()
+scaling.draw_seed = lambda: int(default_generator.integers(0, 1 << 32, ()))
 
 
 def rewinding(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ arithmetic on bits; the lists of terms are those of `kernels/precision.py`, whic
 import itertools
 import math
 
+import ml_dtypes
 import numpy as np
 
 from minitorch_backends.kernels.precision import PRECISIONS
@@ -23,6 +24,9 @@ FORMATS = {"bf16": (8, -133, 2.0**128), "tf32": (11, -136, 2.0**128), "fp16": (1
 
 FP32_SUBNORMAL = -149
 
+UNSCALED = [name for name, row in PRECISIONS.items() if row.scale is None]
+"""Precisions whose operands are rounded as they are."""
+
 
 @np.errstate(invalid="ignore")
 def wide(x):
@@ -37,8 +41,10 @@ def rounded(x, bits, rounding, least=FP32_SUBNORMAL):
     return np.ldexp(WHOLE[rounding](np.ldexp(x, -unit)), unit)
 
 
-def round_to(x, precision, rounding=None):
-    """float32 values as operands of a precision of one part, in float64."""
+def round_to(x, precision, rounding=None, axis=-1):
+    """float32 values as operands of a precision of one part, in float64; scales are along an axis."""
+    if PRECISIONS[precision].scale is not None:
+        return scaled(x, precision, axis)
     x = wide(x)
     if precision == "ieee":
         return x
@@ -49,11 +55,44 @@ def round_to(x, precision, rounding=None):
     return np.where(np.isfinite(x), result, x)
 
 
-def split(x, precision):
+TYPES = {
+    "e2m1": ml_dtypes.float4_e2m1fn, "e2m3": ml_dtypes.float6_e2m3fn, "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+
+
+@np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore")
+def scaled(x, precision, axis):
+    """float32 values as operands of a precision with scales along an axis, in float64, by the casts of ml_dtypes."""
+    row, largest = PRECISIONS[precision], float(ml_dtypes.finfo(TYPES[PRECISIONS[precision].operand]).max)
+    lines = np.moveaxis(np.asarray(x), axis, -1)
+    k, block, tensor = lines.shape[-1], row.scale.block or max(lines.shape[-1], 1), np.float32(1)
+    finite = np.where(np.isfinite(lines), lines, np.float32(0))
+    if row.scale.format != "e8m0" and finite.any():
+        tensor = np.abs(finite).max() / np.float32(largest * (448 if row.scale.block else 1))
+        tensor = max(tensor, np.float32(2.0**-126))
+    padded = np.pad(finite, [(0, 0)] * (lines.ndim - 1) + [(0, -k % block)])
+    blocks = padded.reshape(*padded.shape[:-1], padded.shape[-1] // block, block)
+    most, ones = np.abs(blocks).max(-1, keepdims=True, initial=0), np.float32(1)
+    if row.scale.format == "e8m0":
+        powers = np.floor(np.log2(most.astype(np.float64))) - math.floor(math.log2(largest))
+        divisor = factor = np.exp2(np.maximum(powers, -127)).astype(np.float32)
+    elif row.scale.block:
+        factor = np.minimum(most / (np.float32(largest) * tensor), 448).astype(TYPES["e4m3"]).astype(np.float32)
+        divisor = factor * tensor
+    else:
+        factor, divisor = ones, tensor * ones
+    quotient = np.where(divisor > 0, blocks / divisor, np.float32(0)).astype(np.float32)
+    rounded = np.clip(quotient, -largest, largest).astype(TYPES[row.operand]).astype(np.float64)
+    values = (rounded * factor * float(tensor)).reshape(padded.shape)[..., :k]
+    return np.moveaxis(np.where(np.isfinite(lines), values, wide(lines)), -1, axis)
+
+
+def split(x, precision, axis=-1):
     """The parts of float32 values, largest first, in float64."""
     row = PRECISIONS[precision]
     if row.parts == 1:
-        return [round_to(x, precision)]
+        return [round_to(x, precision, axis=axis)]
     x = wide(x)
     rest = np.where(np.isfinite(x), x, 0)
     truncated = np.abs(rounded(rest, row.significand, row.rounding)) >= 2.0**128
@@ -92,9 +131,22 @@ def terms(a, b, precision="ieee", rounding=None, product=matmul):
     `product` multiplies float64 arrays; `np.matmul` in place of the loops for sizes that they would take too long for.
     """
     one_part = PRECISIONS[precision].parts == 1
-    x, y = ([round_to(m, precision, rounding)] if one_part else split(m, precision) for m in (a, b))
+    x, y = (
+        [round_to(m, precision, rounding, axis)] if one_part else split(m, precision) for m, axis in ((a, -1), (b, -2))
+    )
     *smaller, leading = [product(x[i], y[j]) for i, j in PRECISIONS[precision].terms]
     return leading, sum(smaller, np.zeros_like(leading))
+
+
+def lost(product, a, b, precision):
+    """How much further than its error of one product says a multilinear kernel's result may be off, for small operands
+    that are rounded with the scale of larger ones."""
+    row = PRECISIONS[precision]
+    if not row.lost:
+        return 0.0
+    grown = [np.abs(wide(x)) * (1 + row.operand_error) for x in (a, b)]
+    with_lost = [x + row.lost * np.abs(wide(each)).max(initial=0) for x, each in zip(grown, (a, b), strict=True)]
+    return product(*with_lost) - product(*grown)
 
 
 def matmul_at(a, b, precision="ieee", rounding=None, product=matmul):

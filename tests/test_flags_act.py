@@ -171,6 +171,7 @@ FLIPS: dict[str, list[Flip]] = {
     "tf32_rounding": [
         Flip(*pair, {"fp32_precision": "tf32"}) for pair in (("rna", "rz"), ("rna", "rne"), ("rne", "rz"))
     ],
+    "scaled_rounding": [Flip("rne", "stochastic", {"fp32_precision": "mxfp8"})],
     "cuda.matmul.fp32_precision": [Flip("ieee", "tf32")],
     "cuda.matmul.allow_tf32": [Flip(False, True)],
     "cuda.matmul.allow_fp16_accumulation": [Flip(False, True, observe=half)],

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import scaling
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Call, Kernel, kernels
 from . import exact, explicit, fast, fourier, winograd
@@ -236,6 +237,19 @@ def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:
     return lambda _, weight, *__, **___: row.refusal(math.prod(weight.shape[2:]), weight.shape[1])
 
 
+def _not_scaled(kernel: Kernel) -> Callable[..., str | None]:
+    """Why operands are not scaled; what is steered are the implementations that multiply them."""
+
+    def refusal(*specs: ArraySpec, **keywords: Any) -> str | None:
+        named = {name: value for name, value in keywords.items() if name not in STEERING}
+        require(kernel.name, *specs, **named)
+        return scaling.refuses(*specs, **named)
+
+    return refusal
+
+
+for _kernel in KERNELS:
+    _kernel.impl("scaled", refuses=_not_scaled(_kernel), by_unit=True, scales=True)(scaling.implementation(_kernel))
 for _row in TABLE:
     for _kernel in KERNELS:
         if _kernel.name in _row.kernels:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import scaling
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
 from . import blas, compiled, complexes, device, integers, narrow, small, split_k, thin
@@ -59,6 +60,7 @@ matmul = Kernel("matmul", reference=exact_matmul, bound=PRODUCT_BOUND)
 addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
+matmul.impl("scaled", refuses=scaling.refuses, by_unit=True, scales=True)(scaling.implementation(matmul))
 for _isa in narrow.ISAS:
     matmul.impl(f"{_isa}_narrow", isa=_isa, refuses=narrow.refuses(_isa))(narrow.implementation(_isa))
 for _isa in small.ISAS:
@@ -74,14 +76,14 @@ for _isa in thin.ISAS:
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
-matmul.impl("complex", refuses=complexes.refuses)(complexes.matmul)
+matmul.impl("complex", refuses=complexes.refuses, scales=True)(complexes.matmul)
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
 matmul.impl("matrix_unit", refuses=device.refuses, by_unit=True)(device.matmul)
 matmul.impl("definition")(blas.matmul_by_definition)
 
 
-@addmm.impl("matmul")
+@addmm.impl("matmul", scales=True)
 def _addmm_by_matmul(
     a: np.ndarray,
     b: np.ndarray,

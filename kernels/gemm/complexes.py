@@ -4,16 +4,18 @@ The larger operand is read as it lies, as pairs (re, im), and the smaller is cop
 becomes the rows (or columns) that such pairs are to meet, twice as many of twice the length; where they run across it,
 its real parts beside its imaginary ones, and parts of the product are added up. So one real product, by whichever loops
 take it, does the four that a complex one is made of, and rounds real and imaginary parts as it rounds real numbers.
-(TF32 in cuBLAS and XLA's precisions act on complex numbers in this way too.)
+(TF32 in cuBLAS and XLA's precisions act on complex numbers in this way too.) With scales, which pairs would mix, real
+and imaginary parts are operands of their own, of four products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from ..precision import is_exact
+from ..precision import is_exact, is_scaled
 from ..registry import ArraySpec, unobserved
 from ..shapes import broadcast_shapes
 
@@ -34,7 +36,16 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
     from . import matmul as product
 
     with unobserved(), np.errstate(invalid="ignore", over="ignore"):
+        if is_scaled(precision):
+            return _by_parts(partial(product, precision=precision, rounding=rounding), a, b)
         return as_real(product, a, b, precision=precision, rounding=rounding)
+
+
+def _by_parts(product: Callable[..., np.ndarray], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    real = product(a.real, b.real) - product(a.imag, b.imag)
+    out = np.empty(real.shape, np.complex64)
+    out.real, out.imag = real, product(a.real, b.imag) + product(a.imag, b.real)
+    return out
 
 
 def as_real(product: Callable[..., np.ndarray], a: np.ndarray, b: np.ndarray, **keywords: str) -> np.ndarray:

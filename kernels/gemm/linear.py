@@ -78,7 +78,7 @@ def linear_packed(
     return result
 
 
-@linear.impl("array")
+@linear.impl("array", scales=True)
 def linear_from_array(
     a: np.ndarray,
     kept: Kept,

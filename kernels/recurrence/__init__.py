@@ -63,14 +63,14 @@ def _resident(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.ndarray, ...
     return results
 
 
-@recurrence.impl("steps", by_unit=True)
+@recurrence.impl("steps", by_unit=True, scales=True)
 def _steps(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = sequence_of(cell, *arrays)
     by_steps(sequence, **keywords)
     return results
 
 
-@recurrence.impl("blas")  # where the flags prefer it
+@recurrence.impl("blas", scales=True)  # where the flags prefer it
 def _steps_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.ndarray, ...]:
     return _steps(*arrays, **keywords, prefer="blas")
 
@@ -82,14 +82,14 @@ def _resident_gradient(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.nda
     return _finished(cell, arrays[1], results)
 
 
-@recurrence_gradient.impl("steps", by_unit=True)
+@recurrence_gradient.impl("steps", by_unit=True, scales=True)
 def _steps_gradient(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
     by_steps(sequence, **keywords)
     return _finished(cell, arrays[1], results, **keywords)
 
 
-@recurrence_gradient.impl("blas")
+@recurrence_gradient.impl("blas", scales=True)
 def _steps_gradient_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.ndarray, ...]:
     return _steps_gradient(*arrays, **keywords, prefer="blas")
 

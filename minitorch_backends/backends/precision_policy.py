@@ -16,7 +16,7 @@ import numpy as np
 
 from ..flags import NO_OPINION, State, current, per_state
 from ..kernels.gemm.device import Unit
-from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, named
+from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, is_scaled, named
 from .profiles import PROFILES
 from .table import XLA_PRECISIONS
 
@@ -146,7 +146,8 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     decided_by = choice.decided_by
     if choice.precision != "ieee":
         keywords["precision"] = choice.precision
-    rounding = acting_rounding(choice.precision, state.read("tf32_rounding"))
+    flag = "scaled_rounding" if is_scaled(choice.precision) else "tf32_rounding"
+    rounding = acting_rounding(choice.precision, state.read(flag))
     if rounding is not None:
         keywords["rounding"] = rounding
     if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
@@ -166,7 +167,8 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str) -> Unit | None:
     if profile is None or row.is_exact:
         return None
     formats = PROFILES[profile].formats
-    if row.parts > 1 or row.operand not in formats:
+    with_blocks = row.scale is not None and row.scale.block > 0
+    if row.parts > 1 or with_blocks or row.operand not in formats:
         raise RuntimeError(
             f"profile = {profile!r} has no matrix unit for products at {row.name}, whose formats are "
             f"{', '.join(formats) or 'unknown'}; allow another precision, or set backends.profile to None"

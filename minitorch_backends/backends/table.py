@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
-from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS
+from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .profiles import PROFILES
 from .strategies import STRATEGIES, checked
@@ -118,6 +118,13 @@ Flag(
     "rna",
     tuple(ROUNDINGS),
     "how operands are rounded to TF32: nearest with ties away from zero or to even, or toward zero",
+)
+Flag(
+    "scaled_rounding",
+    "rne",
+    SCALED_ROUNDINGS,
+    "how operands with scales (e4m3 to nvfp4) are rounded: to nearest with ties to even, or stochastically, "
+    "from numbers of the default generator",
 )
 Flag(
     "profile",

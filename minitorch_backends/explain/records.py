@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from ..autograd.extras.module_scope import current_module, follow_modules
 from ..autograd.modes import is_in_backward
 from ..kernels.errors import errors_of
+from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, kernels, observe
+from ..kernels.scaling import counts
 
 __all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record", "record_of", "recording"]
 
@@ -25,7 +27,8 @@ class Record(NamedTuple):
         shapes, dtypes: of the array arguments.
         precision: what the kernel was asked for. Solutions in which it had no product to act in have
             `computed_at` among the options.
-        options: its other keywords, as pairs of a name and a value.
+        options: its other keywords, as pairs of a name and a value. Of precisions that scale operands also how many
+            values of each were `saturated` at the end of the format, or became zero (`underflow`).
         implementation: which of the kernel's implementations ran.
         refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
         decided_by: the flag, argument or rule that chose the precision.
@@ -157,7 +160,7 @@ def record_of(call: Call, residuals: bool = False) -> Record:
     if residuals:
         errors = {f"{measure}_error": float(f"{error:.3g}") for measure, error in errors_of(call).items()}
         described = {**described, **errors}
-    options = {name: value for name, value in described.items() if name != "precision"}
+    options = {name: value for name, value in described.items() if name != "precision"} | _out_of_range(call)
     return Record(
         kernel=call.kernel,
         shapes=call.shapes,
@@ -172,6 +175,14 @@ def record_of(call: Call, residuals: bool = False) -> Record:
         module=current_module(),
         compiled=call.compiled,
     )
+
+
+def _out_of_range(call: Call) -> dict[str, Any]:
+    """How many values of each operand a precision with scales cuts to the end of its format, or makes zero."""
+    if not is_scaled(call.keywords.get("precision", "")):
+        return {}
+    found = counts(call.kernel, call.arrays, call.keywords)
+    return {name: tuple(getattr(each, name) for each in found) for name in ("saturated", "underflow") if found}
 
 
 class Difference(NamedTuple):

@@ -15,7 +15,7 @@ from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
 from ..explain.records import aligned
 from ..flags.rows import NO_OPINION
-from ..kernels.formats import RangeCounts, format_named
+from ..kernels.formats import FORMATS, RangeCounts, format_named
 from ..kernels.precision import PRECISIONS, named
 from ..nn.module import Module
 from .frontier import Frontier, ordered, predictions
@@ -348,12 +348,19 @@ def _rows(
             found = []
             for layer in trials.layers:
                 row = trials.row(layer, product, precision, () if layer in ranges else formats)
-                found += [row | {"operands": ranges.get(layer, row["operands"])}] if row["calls"] else []
+                found += [row | {"operands": _joined(ranges.get(layer, []), row["operands"])}] if row["calls"] else []
                 bar.advance()
             if found:
                 rows += [_all_of(found, trials.row(None, product, precision)), *found]
             bar.advance()
     return rows
+
+
+def _joined(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The counts of each operand by format, which all precisions share, and those of one precision."""
+    shared = [{name: counts for name, counts in each.items() if name in FORMATS} for each in formats]
+    nothing: dict[str, Any] = {}
+    return [{**each[0], **each[1]} for each in itertools.zip_longest(shared, own, fillvalue=nothing)]
 
 
 def _all_of(layers: Sequence[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
 from ..explain.records import record, recording
 from ..explain.sensitivity import acted_on, alone, layers_of
-from ..kernels.formats import RangeCounts, count_range
+from ..kernels.formats import FORMATS, RangeCounts, count_range
+from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, observe
+from ..kernels.scaling import counts as counts_with_scales
 from ..nn.module import Module
 from ..nn.utils import run_under
 from ..ops.creation.factories import from_numpy
@@ -61,7 +63,8 @@ class Trials:
     def row(self, layer: str | None, product: str, precision: str, formats: Sequence[str] = ()) -> dict[str, Any]:
         """What one product of a layer at a precision does (of all layers, for None): a row of an audit.
 
-        With `formats`, "operands" counts what their ranges do to the factors of the product.
+        With `formats`, "operands" counts what their ranges do to the factors of the product, and in any case what a
+        precision that scales operands does.
         """
         rules = Rule({"fp32_precision": precision}), Rule({}, precision), Rule({}, None, precision)
         rule = rules[PRODUCTS.index(product)]
@@ -130,14 +133,20 @@ class _Watch:
         self.flops += flops_of(call)
         for place, operand in enumerate(_operands(call)):
             for name in self.formats:
-                found = count_range(operand, name)
-                before = self.counts.get((place, name))
-                self.counts[place, name] = found if before is None else before + found
+                self._add(place, name, count_range(operand, name))
+        if is_scaled(self.precision) and self.layer is not None:
+            name = f"{self.precision}, scaled" if self.precision in FORMATS else self.precision
+            for place, found in enumerate(counts_with_scales(call.kernel, call.arrays, call.keywords)):
+                self._add(place, name, found)
+
+    def _add(self, place: int, name: str, found: RangeCounts) -> None:
+        before = self.counts.get((place, name))
+        self.counts[place, name] = found if before is None else before + found
 
     def as_dicts(self) -> list[dict[str, dict[str, int]]]:
-        """For each operand the counts by format."""
+        """For each operand the counts by format, and those of a precision that scales operands by its name."""
         places = sorted({place for place, _ in self.counts})
-        return [{name: self.counts[place, name]._asdict() for name in self.formats} for place in places]
+        return [{name: found._asdict() for (at, name), found in self.counts.items() if at == place} for place in places]
 
 
 def _nothing(call: Call) -> bool:

@@ -5,6 +5,7 @@ refuse a case; whatever it does not refuse, it has to get right. `THE_KERNEL` st
 implementation that does not refuse, so that each case is right for the user in any event.
 """
 
+import functools
 import math
 
 import ml_dtypes
@@ -52,6 +53,14 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+def has_tensor_scale(precision):
+    scale = PRECISIONS[precision].scale
+    return scale is not None and scale.of_tensor
+
+
+FLT_MAX = np.finfo(np.float32).max
+
+
 def float32(words):
     return np.array(words, np.uint32).view(np.float32)
 
@@ -74,7 +83,8 @@ def assert_right(result, a, b, precision, rounding=None):
     assert np.all(np.abs(result - expected) <= allowed), label
     if rounding != "rz":
         exact = exact_matmul(a, b)
-        assert np.all(np.abs(result - exact) <= allowed + matmul.bound[precision] * magnitudes), label
+        allowed = allowed + matmul.bound[precision] * magnitudes + reference.lost(np.matmul, a, b, precision)
+        assert np.all(np.abs(result - exact) <= allowed), label
 
 
 EDGES = (1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97)
@@ -179,8 +189,14 @@ def test_hostile_values_times_one(implementation, precision, columns):
         mirrored = run(implementation, b.T, a.T, precision=precision)
         if result is not None:
             expected = np.repeat(sum(reference.split(a, precision)).astype(np.float32), columns, axis=1)
-            np.testing.assert_array_equal(result, expected)
-            np.testing.assert_array_equal(mirrored, expected.T)
+            if has_tensor_scale(precision):  # which 1 has too, and the largest number may be beyond the last
+                result, mirrored, expected = (
+                    np.nan_to_num(x, posinf=FLT_MAX, neginf=-FLT_MAX) for x in (result, mirrored, expected)
+                )
+                np.testing.assert_allclose(result, expected, rtol=2.0**-22)
+            else:
+                np.testing.assert_array_equal(result, expected)
+            np.testing.assert_array_equal(mirrored, result.T)
 
 
 def assert_right_or_infinite_alike(result, a, b, precision):
@@ -189,7 +205,9 @@ def assert_right_or_infinite_alike(result, a, b, precision):
     Where finite products alone may overflow fp32, in sum or in part, the order of summation decides; not looked at."""
     leading, _ = reference.terms(a, b, precision)
     expected = reference.matmul_at(a, b, precision)
-    first_a, first_b = (np.nan_to_num(reference.split(x, precision)[0], posinf=0, neginf=0) for x in (a, b))
+    first_a, first_b = (
+        np.nan_to_num(reference.split(x, precision, axis)[0], posinf=0, neginf=0) for x, axis in ((a, -1), (b, -2))
+    )
     small = np.matmul(np.abs(first_a), np.abs(first_b)) < 2.0**127
     np.testing.assert_array_equal(np.isnan(result[small]), np.isnan(leading[small]))
     infinite = small & np.isinf(leading)
@@ -209,8 +227,9 @@ def test_inf_and_nan_are_those_of_the_leading_term(implementation, precision):
     b = np.concatenate([np.stack([special, special[::-1]]), normal(2, 10, seed=2)])
     result = run_or_skip(implementation, a, b, precision=precision)
     assert_right_or_infinite_alike(result, a, b, precision)
+    vanishes = precision == "fp16" or has_tensor_scale(precision)
     lone = run_or_skip(implementation, special[:1, None], special[None, 4:8], precision=precision)
-    np.testing.assert_array_equal(lone, [[np.inf, -np.inf, np.inf, np.nan if precision == "fp16" else np.inf]])
+    np.testing.assert_array_equal(lone, [[np.inf, -np.inf, np.inf, np.nan if vanishes else np.inf]])
 
 
 words = st.one_of(
@@ -248,6 +267,8 @@ def test_error_statistics(implementation, precision):
     if precision in figures:
         assert error == pytest.approx(figures[precision], rel=0.1)
         assert predicted_error(precision, k).sigma / math.sqrt(k) == pytest.approx(figures[precision], rel=0.02)
+    elif PRECISIONS[precision].scale is not None:
+        assert error == pytest.approx(predicted_error(precision, k).sigma / math.sqrt(k), rel=0.05)
     else:
         assert error < 1e-6
 
@@ -428,6 +449,10 @@ def test_a_second_spelling_of_a_precision_gives_the_same_bits():
 def complex_reference(a, b, precision):
     """Real and imaginary part of the complex product, each as one real product of twice the depth."""
     parts = [(b.real, -b.imag), (b.imag, b.real)]
+    if PRECISIONS[precision].scale is not None:
+        at = functools.partial(reference.matmul_at, precision=precision, product=np.matmul)
+        with np.errstate(invalid="ignore"):
+            return at(a.real, b.real) - at(a.imag, b.imag), at(a.real, b.imag) + at(a.imag, b.real)
     rows = np.concatenate([a.real, a.imag], -1)
     sums = [reference.matmul_at(rows, np.concatenate(each, -2), precision, None, np.matmul) for each in parts]
     return sums[0], sums[1]
@@ -462,7 +487,8 @@ def test_complex_products_keep_the_contract_for_hostile_values(precision):
     a, b = pairs(20, 40), pairs(40, 30, seed=1)
     a.real[3, 5], a.imag[4, 6], a.real[5, 7], b.imag[8, 2] = np.inf, np.nan, 1e37, 1e-41
     a[0, 0], b[0, 0] = 0, complex(0, np.inf)
-    for result in (matmul(a, b, precision=precision), matmul["definition"](a, b, precision=precision)):
+    names = ["complex"] if PRECISIONS[precision].scale is not None else ["complex", "definition"]
+    for result in (matmul[name](a, b, precision=precision) for name in names):
         for found, expected in zip((result.real, result.imag), complex_reference(a, b, precision), strict=True):
             np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
             np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))

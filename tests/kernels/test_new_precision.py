@@ -11,7 +11,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.kernels.gemm import matmul
-from minitorch_backends.kernels.precision import PRECISIONS, Precision, add, predicted_error
+from minitorch_backends.kernels.precision import PRECISIONS, Precision, Scale, add, predicted_error
 
 from .. import reference
 
@@ -85,7 +85,7 @@ OTHERS = {
     "bf16x4": Precision(
         "bf16x4", "bf16", 2, ((1, 1), (1, 0), (0, 1), (0, 0)), "operands split in 2 parts, all products"
     ),
-    "e5m2": Precision("e5m2", "e5m2", 1, ((0, 0),), "operands rounded to e5m2"),
+    "plain e5m2": Precision("plain e5m2", "e5m2", 1, ((0, 0),), "operands rounded to e5m2"),
 }
 """Rows of terms, and of a format, that no compiled loops have."""
 
@@ -132,6 +132,11 @@ def test_rows_that_make_no_sense_are_refused() -> None:
         (Precision("tf32", "tf32", 1, ((0, 0),), ""), "name must be new, got 'tf32'"),
         (Precision("new", "fp12", 1, ((0, 0),), ""), "operand must be one of fp32, .*, got 'fp12'"),
         (Precision("new", "fp16", 2, ((0, 0),), ""), "parts must be 1, or 2 or 3 of a format with fp32's range, got 2"),
+        (
+            Precision("new", "bf16", 2, ((0, 0),), "", scale=Scale(8)),
+            r"scale must be of one part, in fp32, e8m0 or e4m3",
+        ),
+        (Precision("new", "e4m3", 1, ((0, 0),), "", scale=Scale(8, "e5m3")), r"scale must be of one part, in fp32, .*"),
         (Precision("new", "bf16", 2, ((0, 0), (0, 2)), ""), r"terms must be pairs of parts below 2, \(0, 0\) last"),
     ):
         with pytest.raises(ValueError, match=sentence):

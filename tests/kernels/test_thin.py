@@ -185,14 +185,15 @@ def test_two_parts_of_every_size(isa):
 def test_who_multiplies_few_rows():
     usable = [isa for isa in thin.ISAS if cpu.refusal(isa) is None]
     matrix, expected = np.zeros((1000, 1000), np.float32), f"{usable[0]}_rows" if usable else "blas"
-    for precision, row in PRECISIONS.items():
+    for precision in reference.UNSCALED:
+        row = PRECISIONS[precision]
         first = matmul.decide(matrix[:1], matrix, precision=precision).candidates[0].name
         splits = row.parts > 1 and not row.is_exact
         assert first == ("portable" if splits and not usable else expected), precision
     if not usable:
         assert matmul.decide(matrix[:4], matrix).candidates[0].name == "blas"
         return
-    for precision in PRECISIONS:
+    for precision in reference.UNSCALED:
         most = thin.most_rows(usable[0], matrix.dtype, precision, 1, *matrix.shape)
         assert matmul.decide(matrix[:most], matrix, precision=precision).candidates[0].name == expected
         decision = matmul.decide(matrix[: most + 1], matrix, precision=precision)
