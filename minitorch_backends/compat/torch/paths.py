@@ -36,6 +36,7 @@ HOMES: dict[str, str] = {
     "autograd.variable": "autograd",
     "nn.parallel": f"{_HERE}.parallel",
     "utils.benchmark": f"{_HERE}.benchmark",
+    "utils.data": "utils.data",
     "utils._pytree": f"{_HERE}.pytree",
 }  # fmt: skip
 """The module behind a path."""
@@ -46,6 +47,7 @@ PATHS: dict[str, str] = {
         upsampling utils""",
     "nn": "modules parameter",
     "nn.parallel": "data_parallel distributed",
+    "utils.data": "dataloader dataset distributed sampler",
     "optim": "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
     "distributed": "distributed_c10d",
     "jit": "annotations",
@@ -81,7 +83,8 @@ class Finder(MetaPathFinder, Loader):
         root, _, below = fullname.partition(".")
         if root != self._root or not below:
             return None
-        if root == PACKAGE and "__getattr__" not in vars(sys.modules[fullname.rpartition(".")[0]]):
+        is_namespace = "__getattr__" in vars(sys.modules[fullname.rpartition(".")[0]])
+        if root == PACKAGE and not (is_namespace or below in HOMES or _is_listed(below)):
             return None
         return ModuleSpec(fullname, self, is_package=True)
 
@@ -109,7 +112,10 @@ def name_of_package() -> str:
 def _get_attribute(path: str, module: ModuleType, name: str) -> Any:
     """`__getattr__` of the namespace at a path: modules below it are imported, other names are missing for a reason."""
     if name in children(path):
-        return importlib.import_module(".".join(filter(None, (PACKAGE, path, name))))
+        below = f"{path}.{name}".lstrip(".")
+        found = importlib.import_module(f"{PACKAGE}.{below}")
+        serve(below, found)
+        return found
     if name.startswith("__"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
     known = dir(module)
