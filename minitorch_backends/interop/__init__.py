@@ -1,6 +1,7 @@
 """Bridges to other libraries, each loaded when it is first asked for.
 
 * `interop.onnx` (extra `onnx`): ONNX files as modules.
+* `interop.safetensors` (extra `safetensors`): checkpoints in that format.
 * `interop.torch` (extra `torch`): torch's own models under the flags of this package.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["onnx", "torch"]
+__all__ = ["onnx", "safetensors", "torch"]
 
 
 def __getattr__(name: str) -> Any:
