@@ -48,7 +48,7 @@ BUDGET = {
     "fft": 50,
     "linalg": 100,
     "special": 100,
-    "nn": 4_150,
+    "nn": 5_100,
     "func": 300,
     "optim": 2_350,
     "profiles": 100,
@@ -62,7 +62,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 41_950,
+    "tests": 42_100,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""

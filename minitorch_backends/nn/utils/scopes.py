@@ -1,0 +1,71 @@
+"""Parts of a model under flags, or other scopes, of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ...dispatch.call_errors import argument_errors
+from ...flags.scopes import Scope
+from ..module import Module
+
+__all__ = ["matching_names", "run_under"]
+
+
+@argument_errors
+def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
+    """Have parts of a model run under flags, or another scope, of their own from now on.
+
+    Each forward of `module`, or of the modules in it whose dotted names match one of `names` (as file names match
+    "encoder.*.attention"), runs in `scope`: `backends.flags(...)`, a snapshot, `no_grad()`. A `lab.Policy` has scopes
+    for modules by their names itself. What is returned takes that back, by `close()` or at the end of a `with` block. A
+    scope inside another goes before it. `module` may also be torch's, for calls inside `interop.torch.emulate`.
+
+    Gradients run under the flags in force in `backward()`; `backends.backward_precision = "recorded"` gives them the
+    precision of the forward pass. A module whose parameters its owner computes with, without calling it (`out_proj` of
+    `MultiheadAttention`), runs under what holds for the owner.
+
+    Raises TypeError for what is no scope, ValueError for a name that no module has.
+    """
+    if not isinstance(scope, Scope):
+        raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), got {scope!r}")
+    known = dict(module.named_modules())
+    chosen = scope.by_module(known) if not names else {}
+    for name in names:
+        chosen |= dict.fromkeys(matching_names("run_under", known, name), scope)
+    handles = ExitStack()
+    for path, each in chosen.items():
+        module = known[path]
+        own = isinstance(module, Module)
+        handles.enter_context(
+            module._add_hook("scopes", each, prepend=False) if own else _run_torch_under(module, each)
+        )
+    return handles
+
+
+def _run_torch_under(module: Any, scope: Scope) -> ExitStack:
+    """As `run_under`, for a module of torch, by its hooks."""
+
+    def enter(*_: Any) -> None:
+        scope.__enter__()
+
+    def leave(*_: Any) -> None:
+        scope.__exit__(None, None, None)
+
+    handles = ExitStack()
+    handles.enter_context(module.register_forward_pre_hook(enter))
+    handles.enter_context(module.register_forward_hook(leave, always_call=True))
+    return handles
+
+
+def matching_names(caller: str, known: Iterable[str], glob: str) -> list[str]:
+    """The names of modules that match a glob. Raises ValueError for a glob that matches none."""
+    found = [path for path in known if fnmatchcase(path, glob)]
+    if not found:
+        near = get_close_matches(glob, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "named_modules() lists them"
+        raise ValueError(f"{caller}(): no module has a name like {glob!r}; {hint}")
+    return found
