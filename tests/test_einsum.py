@@ -545,7 +545,7 @@ def test_arguments_that_are_none() -> None:
     for sublist, kind in (([0, 52], ValueError), ([-1, 0], ValueError), ([0, 1.0], TypeError), ("ij", TypeError)):
         with pytest.raises(kind):
             mt.einsum(a, sublist)
-    keywords = {"strategy", "precision", "memory_limit", "share", "out"}
+    keywords = {"strategy", "precision", "memory_limit", "slices", "share", "out"}
     assert inspect.signature(mt.einsum).parameters.keys() == {"equation", "operands", *keywords}
     with pytest.raises(TypeError, match=r"einsum\(\) got an unexpected keyword argument 'optimize'"):
         mt.einsum("ij", a, optimize=True)

@@ -221,6 +221,7 @@ FLIPS: dict[str, list[Flip]] = {
     "mkldnn.fp32_precision": [Flip("ieee", "bf16")],
     "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],
     "einsum_memory_limit": [Flip(None, 1000, observe=chain_within_limits)],
+    "opt_einsum.slices": [Flip(None, "auto", {"einsum_memory_limit": 7300}, observe=chain_within_limits)],
     "opt_einsum.enabled": [Flip(False, True, observe=chain)],
     "opt_einsum.strategy": [Flip(None, "auto", observe=chain), Flip(None, "greedy", observe=chain)],
     "xla.mat_mul_precision": [Flip("default", "high"), Flip("high", "highest")],

@@ -38,13 +38,13 @@ BUDGET = {
     "kernels": 41_400,
     "flags": 1_100,
     "compat": 950,
-    "backends": 2_150,
+    "backends": 2_200,
     "autograd": 5_050,
     "dispatch": 2_550,
     "tensor": 1_700,
     "random": 250,
     "serialization": 900,
-    "ops": 26_900,
+    "ops": 28_350,
     "fft": 50,
     "linalg": 100,
     "special": 100,
@@ -62,7 +62,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 42_250,
+    "tests": 42_500,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
@@ -159,6 +159,7 @@ def test_third_parties_are_declared():
     optional = {
         "pytest_plugin": {"pytest"},
         "lab": {"matplotlib", "cloudpickle", "rich"},
+        "ops": {"matplotlib"},  # pictures of einsum plans
         "interop": {"torch", "onnx", "google", "safetensors"},
     }  # by extras of pyproject.toml
     strays = [found.place for found in others if found.imported[0] not in optional.get(found.importer[1], set())]

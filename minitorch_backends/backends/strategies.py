@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["COTENGRA", "STRATEGIES", "Strategy", "checked"]
+__all__ = ["COTENGRA", "SLICES", "STRATEGIES", "Strategy", "checked", "checked_slices"]
 
 STRATEGIES = (
     "auto",
@@ -28,6 +28,9 @@ STRATEGIES = (
 COTENGRA = "cotengra"
 """The strategy that is the package of this name, an extra."""
 
+SLICES = ("auto", COTENGRA)
+"""What may find labels to slice: the engine's search, and that of the package cotengra."""
+
 Strategy = str | None | Callable[..., Any] | tuple[tuple[int, ...], ...]
 
 
@@ -35,18 +38,16 @@ def checked(strategy: Any) -> Strategy:
     """The strategy, a path as a tuple of tuples. Raises ValueError for what is none, TypeError for what has no hash.
 
     A path lists the operands of each contraction by their places; the result goes to the end of the list (as in
-    `numpy.einsum_path`, whose leading word may be there). A function has opt_einsum's signature
+    `numpy.einsum_path`, whose leading word may be there). It may also be given as a tree of cotengra or quimb, or as
+    the `PathInfo` of opt_einsum. A function has opt_einsum's signature
     `(inputs, output, sizes, memory_limit) -> path`, with sets of indices as inputs and output.
     """
+    strategy = _path_inside(strategy)
     if isinstance(strategy, str):
         if strategy in STRATEGIES:
             return str(strategy)
         if strategy == COTENGRA:
-            if importlib.util.find_spec(COTENGRA) is None:
-                raise ValueError(
-                    f"opt_einsum.strategy = {strategy!r} needs the package cotengra, which is not installed; run: "
-                    "pip install minitorch-backends[cotengra]"
-                )
+            _need_cotengra(f"opt_einsum.strategy = {strategy!r}")
             return COTENGRA
     elif strategy is None:
         return None
@@ -71,6 +72,33 @@ def checked(strategy: Any) -> Strategy:
         "a path like [(0, 2), (0, 1)], whose steps name different places from 0, or a function "
         "(inputs, output, sizes, memory_limit) -> path"
     )
+
+
+def checked_slices(slices: Any) -> str | None:
+    """What finds labels to slice. Raises ValueError for what is none of `SLICES`, and without its package."""
+    if slices is not None and slices not in SLICES:
+        raise ValueError(f"slices must be None or one of {', '.join(map(repr, SLICES))}, got {slices!r}")
+    if slices == COTENGRA:
+        _need_cotengra(f"slices = {slices!r}")
+    return slices
+
+
+def _need_cotengra(what: str) -> None:
+    if importlib.util.find_spec(COTENGRA) is None:
+        raise ValueError(
+            f"{what} needs the package cotengra, which is not installed; run: pip install minitorch-backends[cotengra]"
+        )
+
+
+def _path_inside(strategy: Any) -> Any:
+    """The path of a tree or of a report of a path; what is none of these stays."""
+    if isinstance(strategy, type):
+        return strategy
+    if hasattr(strategy, "get_path") and hasattr(strategy, "sliced_inds"):  # cotengra.ContractionTree
+        return strategy.get_path()
+    if hasattr(strategy, "path") and hasattr(strategy, "opt_cost"):  # opt_einsum.contract.PathInfo
+        return strategy.path
+    return strategy
 
 
 def _path(steps: Sequence[Any]) -> tuple[tuple[int, ...], ...] | None:

@@ -12,7 +12,7 @@ from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .profiles import PROFILES
-from .strategies import STRATEGIES, checked
+from .strategies import SLICES, STRATEGIES, checked, checked_slices
 
 
 class _Names(Sequence[str | None]):
@@ -367,6 +367,14 @@ Flag(
     unknown=ValueError,
     mistyped=ValueError,
     accepts=checked,
+)
+Flag(
+    "opt_einsum.slices",
+    None,
+    (None, *SLICES),
+    "what finds indices to slice where an einsum takes more memory than its limit; None: it raises",
+    unknown=ValueError,
+    accepts=checked_slices,
 )
 Flag("nnpack.enabled", True, bool, "convolutions may run by Winograd and FFT algorithms")
 Flag("mha.fastpath", True, bool, "nn.MultiheadAttention may run as one fused kernel")

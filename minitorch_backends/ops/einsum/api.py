@@ -6,32 +6,32 @@ every order are made in the same way.
 
 from __future__ import annotations
 
-import time
-import tracemalloc
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...autograd.modes import grad_mode
-from ...backends.strategies import Strategy, checked
+from ...backends.strategies import Strategy, checked, checked_slices
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite, op
 from ...dispatch.out_argument import written_out
 from ...dispatch.samples import Sample, between, sample
 from ...flags import current
+from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..views.shape import expand
 from ..views.slices import diagonal
 from ..views.transpose import permute
 from .equation import equation_of_sublists, parse, resolve
+from .objectives import OBJECTIVES
 from .paths import BY_FLAGS, order_of, strategy_in_force
-from .plan import Measured, Multiply, Plan
-from .program import contraction, plan_for, program_for, run, run_sharing, sharing_keys
+from .plan import Plan, with_limit
+from .program import contraction, plan_for, plan_within, program_for, run, run_sharing, sharing_keys
+from .slices_asked import blocks_of_parts, blocks_of_tree
 
-__all__ = ["einsum", "einsum_path", "einsum_plan"]
+__all__ = ["contract", "einsum", "einsum_path", "einsum_plan", "take_diagonals"]
 
 _mode = grad_mode.get
 
@@ -69,6 +69,7 @@ def einsum(
     strategy: Any = BY_FLAGS,
     precision: str | None = None,
     memory_limit: int | None = None,
+    slices: str | None = BY_FLAGS,
     share: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
@@ -87,6 +88,8 @@ def einsum(
         precision: of its float32 products, as `matmul` takes it.
         memory_limit: bytes that intermediates may take at once, here and in each gradient; by default
             `backends.einsum_memory_limit`, or 80 % of the free memory.
+        slices: what finds labels to slice where a contraction takes more than the limit, as the flag
+            `opt_einsum.slices` takes it: "auto" or "cotengra"; None: raise. Slices run in turn and share nothing.
         share: compute contractions that occur more than once among the same tensors only once; under `no_grad` also
             those of tensors that the last such call had as well, unless they were written to by this library since.
             The intermediates of that call are kept in memory.
@@ -95,10 +98,11 @@ def einsum(
     Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed;
     ValueError and TypeError for arguments of wrong values and types.
     """
-    if strategy is not BY_FLAGS or precision is not None or memory_limit is not None:
-        strategy = _checked(strategy, precision, memory_limit)
+    if strategy is not BY_FLAGS or precision is not None or memory_limit is not None or slices is not BY_FLAGS:
+        strategy = _checked(strategy, precision, memory_limit, slices)
     if out is not None:
-        options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "share": share}
+        options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "slices": slices}
+        options["share"] = share
         return written_out("einsum", lambda: einsum(equation, *operands, **options), out, (equation, *operands))
     if type(equation) is str and len(operands) > 1:
         tensors: Sequence[Tensor] = operands
@@ -110,11 +114,13 @@ def einsum(
         raise _not_tensors(tensors) from None
     order = None if len(shapes) < 3 else strategy_in_force() if strategy is BY_FLAGS else strategy
     plan = plan_for(equation, shapes, order)
-    return contract(plan, tensors, precision, strategy, memory_limit, share)
+    return contract(plan, tensors, precision, strategy, memory_limit, slices, share)
 
 
-def _checked(strategy: Any, precision: Any, memory_limit: Any) -> Strategy:
+def _checked(strategy: Any, precision: Any, memory_limit: Any, slices: Any) -> Strategy:
     """The strategy; raises for options of wrong types or values."""
+    if slices is not BY_FLAGS:
+        checked_slices(slices)
     if precision is not None and not isinstance(precision, str):
         raise TypeError(
             f"einsum(): argument 'precision' must be str or None, not {type(precision).__name__} {precision!r}"
@@ -161,13 +167,15 @@ def contract(
     precision: Any = None,
     strategy: Strategy = BY_FLAGS,
     memory_limit: int | None = None,
+    slices: Any = BY_FLAGS,
     share: bool = False,
+    executor: Any = None,
 ) -> Tensor:
     """The result as a tensor, recorded if operands need gradients; a view where nothing is computed."""
     operands = tensors
     if plan.repeats:
         pairs = zip(tensors, plan.diagonals, strict=True)
-        operands = [each if diagonals is None else _take_diagonals(each, *diagonals) for each, diagonals in pairs]
+        operands = [each if diagonals is None else take_diagonals(each, *diagonals) for each, diagonals in pairs]
     if plan.axes is not None:
         unchanged = plan.repeats and plan.axes == tuple(range(len(plan.axes)))
         return operands[0] if unchanged else permute(operands[0], plan.axes)
@@ -181,14 +189,15 @@ def contract(
     keys = sharing_keys(plan, tensors) if share else None
     if instrumentation.is_observed() or (followed and _mode().records):
         needs = tuple(each.requires_grad or instrumentation.duals is not None for each in operands)
-        return recorded_contraction(list(operands), plan, precision, strategy, needs, memory_limit, keys)
+        options = strategy, needs, memory_limit, keys, slices, executor
+        return recorded_contraction(list(operands), plan, precision, *options)
     program = program_for(plan, dtypes, precision)
     if keys is not None:
         return adopt(run_sharing(plan, program, keys, arrays, precision, memory_limit))
-    return adopt(run(program, arrays, memory_limit))
+    return adopt(run(program, arrays, memory_limit, None, slices, executor))
 
 
-def _take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
+def take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
     """A view in which each label has one dimension."""
     for first, second in pairs:
         tensor = diagonal(tensor, 0, first, second)
@@ -199,13 +208,20 @@ def _gradients(
     g: Tensor,
     operands: list[Tensor],
     plan: Plan,
-    precision: str | None,
+    precision: Any,
     strategy: Strategy,
     needs: tuple[bool, ...] | None,
     memory_limit: int | None,
+    slices: Any,
 ) -> list[Tensor | None]:
-    """The gradients; an explicit path holds for the forward contraction only, and the flags choose theirs."""
-    options = precision, BY_FLAGS if isinstance(strategy, tuple) else strategy, memory_limit
+    """The gradients; an explicit path holds for the forward contraction only, and the flags choose theirs, and so do
+    precisions of its steps."""
+    options = (
+        None if type(precision) is tuple else precision,
+        BY_FLAGS if isinstance(strategy, tuple) else strategy,
+        memory_limit,
+        slices,
+    )
     wanted = needs or (True,) * len(operands)
     return [_gradient(g, operands, plan, place, *options) if wanted[place] else None for place in range(len(wanted))]
 
@@ -218,13 +234,16 @@ def _gradient(
     precision: str | None,
     strategy: Strategy,
     memory_limit: int | None,
+    slices: Any,
 ) -> Tensor:
     """The gradient of one operand: g and the other operands, contracted to the labels of this one."""
     gradient, shape = plan.gradients[place], plan.term_shapes[place]
     factors = [each.conj() if each.is_complex() else each for index, each in enumerate(operands) if index != place]
     tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
     plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
-    value = contract(plan_of_g, tensors, precision, strategy, memory_limit)
+    if type(slices) is tuple:
+        plan_of_g = plan_of_g.sliced(dict(slices))
+    value = contract(plan_of_g, tensors, precision, strategy, memory_limit, slices)
     if value._array.shape != gradient.shape:
         value = value.reshape(gradient.shape)
     return value if gradient.shape == shape else expand(value, shape)
@@ -263,20 +282,57 @@ recorded_contraction = op(
 
 
 @argument_errors
-def einsum_plan(equation: Any = None, /, *operands: Any, strategy: Any = BY_FLAGS) -> Plan:
+def einsum_plan(
+    equation: Any = None,
+    /,
+    *operands: Any,
+    strategy: Any = BY_FLAGS,
+    minimize: str = "flops",
+    memory_limit: int | None = None,
+    slices: Any = BY_FLAGS,
+) -> Plan:
     """The plan of `einsum` of operands in any form of its call, where a shape may stand for an operand:
-    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing.
+    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing. Subscripts may be any
+    letters of Unicode, as those of quimb, cotengra and opt_einsum.
 
-    Its text shows each contraction, its cost and its kernel. `execute(*operands)` adds the time and memory that it
-    took, and `cotangents()` gives the plans of the gradients. Raises what `einsum` does.
+    Its text shows each contraction, its cost and its kernel. `run(*operands)` contracts tensors so, `execute` adds the
+    time and memory that it took, and `cotangents()` gives the plans of the gradients. Raises what `einsum` does.
+
+    Arguments:
+        strategy: as `einsum` takes it; also a `ContractionTree` of cotengra and quimb, whose sliced indices are taken
+            too, and a `PathInfo` of opt_einsum.
+        minimize: what the strategy minimizes: "flops", "size" of the largest intermediate, "write" (elements of all
+            intermediates) or "combo" (flops + 64 * write). None but "flops" needs "auto", "auto-hq", "dp",
+            "random-greedy", "random-greedy-128" or "cotengra".
+        memory_limit: bytes that intermediates may take at once, of operands of their dtype, or of the default dtype
+            where shapes stand for all of them.
+        slices: "auto", "cotengra" or None, as `einsum` takes it; or a mapping of subscripts to the number of parts
+            into which each is sliced, `{"j": 4}`.
     """
     text, given = _read(equation, operands)
     try:
         shapes = tuple(each if _is_shape(each) else each._array.shape for each in given)
     except AttributeError:
         raise _not_tensors(given) from None
-    inputs, output = resolve(parse(text), shapes)
-    return Plan(inputs, output, shapes, strategy_in_force() if strategy is BY_FLAGS else checked(strategy))
+    inputs, output = resolve(parse(text, any_letter=True), shapes)
+    if minimize not in OBJECTIVES:
+        names = ", ".join(map(repr, OBJECTIVES))
+        raise ValueError(f"einsum_plan(): minimize must be one of {names}, got {minimize!r}")
+    parts = slices if isinstance(slices, Mapping) else None
+    _checked(BY_FLAGS, None, memory_limit, BY_FLAGS if parts is not None else slices)
+    order = strategy_in_force() if strategy is BY_FLAGS else checked(strategy)
+    plan = Plan(inputs, output, shapes, order, minimize=minimize)
+    if parts is not None:
+        plan = plan.sliced(blocks_of_parts(plan.sizes, parts))
+    elif slices is BY_FLAGS and memory_limit is None:
+        plan = plan.sliced(blocks_of_tree(plan, strategy))
+    if memory_limit is None:
+        return plan
+    dtypes = [each._array.dtype for each in given if isinstance(each, Tensor)]
+    program = program_for(plan, (dtypes + [get_default_dtype().dtype] * len(given))[: len(given)], None)
+    finder = current().read("opt_einsum.slices") if slices is BY_FLAGS else None if parts is not None else slices
+    found = plan_within(program.costs, memory_limit, finder)
+    return with_limit(found, int(memory_limit), finder, program.costs.itemsize)
 
 
 def _is_shape(operand: Any) -> bool:
@@ -288,45 +344,3 @@ def einsum_path(equation: Any = None, /, *operands: Any, strategy: Any = BY_FLAG
     """The path and the description of `einsum_plan`, in the form of `numpy.einsum_path`."""
     plan = einsum_plan(equation, *operands, strategy=strategy)
     return ["einsum_path", *plan.path], repr(plan)
-
-
-def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> Tensor:
-    """What `Plan.execute` does. The peak is what tracemalloc counts, or that of the results alone where this is more:
-    tracemalloc does not see memory that the kernels reuse.
-    """
-    tensors = [each if isinstance(each, Tensor) else adopt(np.asarray(each)) for each in operands]
-    if tuple(each._array.shape for each in tensors) != plan.shapes:
-        raise RuntimeError(
-            f"this plan is for shapes {[list(shape) for shape in plan.shapes]}, got "
-            f"{[list(each.shape) for each in tensors]}; make a plan for these"
-        )
-    pairs = zip(tensors, plan.diagonals, strict=True)
-    arrays = [(each if taken is None else _take_diagonals(each, *taken))._array for each, taken in pairs]
-    dtypes = [array.dtype for array in arrays]
-    program, circumstances = program_for(plan, dtypes, precision), (precision, current(), *dtypes)
-    if circumstances not in plan.warm:
-        run(program, arrays)
-        plan.warm.add(circumstances)
-    seconds, results, held = [], [], [0]
-
-    def timed(multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        start = time.perf_counter()
-        out = multiply(a, b)
-        seconds.append(time.perf_counter() - start)
-        results.append(weakref.ref(out))
-        held.append(sum(array.nbytes for ref in results if (array := ref()) is not None))
-        return out
-
-    tracing = tracemalloc.is_tracing()
-    if not tracing:
-        tracemalloc.start()
-    tracemalloc.reset_peak()
-    before, start = tracemalloc.get_traced_memory()[0], time.perf_counter()
-    try:
-        out = run(program, arrays, around=timed)
-        total, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] - before
-    finally:
-        if not tracing:
-            tracemalloc.stop()
-    plan.measured.append(Measured(total, tuple(seconds), max(peak, *held)))
-    return adopt(out)

@@ -1,7 +1,8 @@
 """The language of einsum: equations into labels, labels and shapes into sizes.
 
 A label is a whole number: 0 to 51 stand for A to Z and a to z (the order of torch's sublists), and those from 52 on for
-the dimensions that an ellipsis covers, the last of which is the highest.
+the dimensions that an ellipsis covers, the last of which is the highest. Letters beyond ASCII, which plans take, have
+their code points, which are higher than these.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ ELLIPSIS = -1
 """Stands in a term for the dimensions that are covered by "...", until shapes say how many these are."""
 
 _FIRST_COVERED = len(LETTERS)
+_FIRST_BEYOND_ASCII = 128
 _GREEK = "αβγδεζηθικλμνξοπρστυφχψω"
 
 
@@ -47,6 +49,8 @@ def label_name(label: int) -> str:
     """A label as plans show it: its letter, or a Greek one for a dimension covered by an ellipsis."""
     if label < _FIRST_COVERED:
         return LETTERS[label]
+    if label >= _FIRST_BEYOND_ASCII:
+        return chr(label)
     covered = label - _FIRST_COVERED
     return _GREEK[covered] if covered < len(_GREEK) else chr(0x400 + covered)
 
@@ -57,27 +61,30 @@ def text_of(inputs: Sequence[Sequence[int]], output: Sequence[int]) -> str:
     return ",".join(terms[:-1]) + "->" + terms[-1]
 
 
-def parse(equation: str) -> Equation:
-    """Raises RuntimeError, with the 0-based index of what is wrong, for text that is no equation."""
+def parse(equation: str, any_letter: bool = False) -> Equation:
+    """Read an equation, with letters beyond ASCII if they are allowed.
+
+    Raises RuntimeError, with the 0-based index of what is wrong, for text that is no equation.
+    """
     arrow = equation.find("->")
     end = len(equation) if arrow < 0 else arrow
     terms: list[Labels] = []
     start = 0
     for index in range(end + 1):
         if index == end or equation[index] == ",":
-            terms.append(_term(equation, start, index, f"operand {len(terms)}"))
+            terms.append(_term(equation, start, index, f"operand {len(terms)}", any_letter))
             start = index + 1
     if arrow < 0:
         return Equation(equation, tuple(terms), None)
-    output = _term(equation, arrow + 2, len(equation), "the output")
+    output = _term(equation, arrow + 2, len(equation), "the output", any_letter)
     for label, count in Counter(output).items():
         if count > 1:
             raise RuntimeError(
                 f"einsum(): output subscript {label_name(label)!r} appears more than once in the output of "
-                f"{equation!r}, at index {equation.rindex(LETTERS[label])}; expected each at most once"
+                f"{equation!r}, at index {equation.rindex(label_name(label))}; expected each at most once"
             )
         if label != ELLIPSIS and not any(label in term for term in terms):
-            index = equation.index(LETTERS[label], arrow)
+            index = equation.index(label_name(label), arrow)
             raise RuntimeError(
                 f"einsum(): output subscript {label_name(label)!r} at index {index} of {equation!r} does not appear in "
                 "any operand; expected subscripts of operands"
@@ -85,7 +92,7 @@ def parse(equation: str) -> Equation:
     return Equation(equation, tuple(terms), output)
 
 
-def _term(equation: str, start: int, stop: int, where: str) -> Labels:
+def _term(equation: str, start: int, stop: int, where: str, any_letter: bool) -> Labels:
     labels: list[int] = []
     index = start
     while index < stop:
@@ -105,12 +112,12 @@ def _term(equation: str, start: int, stop: int, where: str) -> Labels:
             index += 3
             continue
         if character != " ":
-            if not (character.isascii() and character.isalpha()):
+            if not (character.isalpha() and (any_letter or character.isascii())):
                 raise RuntimeError(
                     f"einsum(): invalid subscript {character!r} at index {index} of {equation!r}, in {where}; expected "
                     "letters a-z and A-Z, spaces, '...', and between terms ',' or one '->'"
                 )
-            labels.append(LETTERS.index(character))
+            labels.append(LETTERS.index(character) if character.isascii() else ord(character))
         index += 1
     return tuple(labels)
 

@@ -16,16 +16,19 @@ from ...backends.opt_einsum import get_opt_einsum, is_available
 from ...backends.strategies import COTENGRA, Strategy
 from ...flags import State, per_state
 from .equation import Labels
+from .objectives import minimizing
 
 __all__ = [
     "BY_FLAGS",
     "Pair",
     "Path",
+    "checked_path",
     "find_path",
     "left_to_right",
     "order_of",
     "pair_of",
     "pairs_of",
+    "path_of",
     "strategy_in_force",
 ]
 
@@ -40,22 +43,27 @@ def left_to_right(count: int) -> Path:
     return ((0, 1), *((0, left) for left in range(count - 2, 0, -1))) if count > 1 else ()
 
 
-def find_path(inputs: Sequence[Labels], output: Labels, sizes: dict[int, int], strategy: Strategy) -> Path:
+def find_path(
+    inputs: Sequence[Labels], output: Labels, sizes: dict[int, int], strategy: Strategy, minimize: str = "flops"
+) -> Path:
     """The places of the operands of each contraction, whose result goes to the end of the list.
 
-    Two operands have one order only. Raises RuntimeError for a path that does not contract all operands to one.
+    Two operands have one order only. Raises RuntimeError for a path that does not contract all operands to one,
+    ValueError for a strategy that cannot minimize what is asked for.
     """
     count = len(inputs)
+    search = None if minimize == "flops" else minimizing(strategy, minimize)
     if count <= 2 or strategy is None:
         return left_to_right(count)
     if isinstance(strategy, tuple):
-        return _validated(strategy, count, f"the path {list(strategy)}")
-    search = _search(strategy) if isinstance(strategy, str) else strategy
+        return checked_path(strategy, count, f"the path {list(strategy)}")
+    if search is None:
+        search = _search(strategy) if isinstance(strategy, str) else strategy
     sets = [frozenset(map(_symbol, term)) for term in inputs]
     symbols = {_symbol(label): max(size, 1) for label, size in sizes.items()}  # costs of 0 stop some of the searches
     path = search(sets, frozenset(map(_symbol, output)), symbols, None)
     found = tuple(tuple(map(int, step)) for step in path)
-    return _validated(found, count, f"the path {list(found)} of strategy {strategy!r}")
+    return checked_path(found, count, f"the path {list(found)} of strategy {strategy!r}")
 
 
 def _symbol(label: int) -> str:
@@ -70,7 +78,8 @@ def _search(name: str) -> Any:
     return get_opt_einsum().paths.get_path_fn(name)
 
 
-def _validated(path: Path, count: int, what: str) -> Path:
+def checked_path(path: Path, count: int, what: str) -> Path:
+    """The path. Raises RuntimeError where it does not contract `count` operands to one."""
     left = count
     for step in path:
         if len(set(step)) != len(step) or any(not 0 <= place < left for place in step):
@@ -99,6 +108,15 @@ def pairs_of(path: Path, count: int) -> list[tuple[int, int]]:
             result, made = made, made + 1
         values.append(result)
     return pairs
+
+
+def path_of(pairs: Sequence[tuple[int, ...]], count: int) -> Path:
+    """Pairs of values, numbered as by `pairs_of`, as a path."""
+    values, path = list(range(count)), []
+    for number, pair in enumerate(pairs):
+        path.append(tuple(sorted(values.index(value) for value in pair)))
+        values = [value for value in values if value not in pair] + [count + number]
+    return tuple(path)
 
 
 @per_state()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 import weakref
 from collections import Counter
@@ -30,11 +31,23 @@ from ...tensor.tensor import Tensor
 from ..matmul.dispatch import prepared_product, product
 from .equation import Labels, parse, resolve
 from .paths import BY_FLAGS
-from .plan import Multiply, Plan, Preparation, Reader, Step
+from .plan import Plan
+from .steps import Multiply, Preparation, Reader, Step
 
-__all__ = ["KEPT", "contraction", "plan_for", "program_for", "run", "run_sharing", "sharing_keys"]
+__all__ = [
+    "KEPT",
+    "Around",
+    "contraction",
+    "plan_for",
+    "plan_within",
+    "program_for",
+    "run",
+    "run_sharing",
+    "sharing_keys",
+]
 
 Shape = tuple[int, ...]
+Around = Callable[[Multiply, np.ndarray, np.ndarray], np.ndarray]
 _mode = grad_mode.get
 _INT64 = np.dtype(np.int64)
 
@@ -58,6 +71,24 @@ def plan_for(equation: str | tuple[tuple[Labels, ...], Labels], shapes: tuple[Sh
     return Plan(inputs, output, shapes, strategy)
 
 
+class Costs(NamedTuple):
+    """What a program was made from, and the memory that it takes.
+
+    Attributes:
+        plan, precision: those that the program was made from; `dtype`: that of the result.
+        bytes: those of the intermediates at the worst moment; `itemsize`: of the largest of their dtypes.
+        limit: how many bytes there may be, and `slices` what finds slices where there are more, by the flags.
+    """
+
+    plan: Plan
+    precision: Any
+    dtype: np.dtype
+    bytes: int
+    itemsize: int
+    limit: int | None
+    slices: str | None
+
+
 class Program(NamedTuple):
     """A plan for operands of known dtypes, under the flags in force.
 
@@ -65,34 +96,37 @@ class Program(NamedTuple):
         preparations: places of operands that are summed or reshaped first, with the function that does it.
         steps: for each contraction its function and the numbers of the two values that it takes.
         arrangement: how the last value is read as the result, or None.
-        bytes: those of the intermediates at the worst moment; `limit`: how many these may be, by the flags.
+        is_small: whether it runs without a look at memory, if the call names no limit.
+        costs: what decides otherwise.
     """
 
     preparations: tuple[tuple[int, Callable[[np.ndarray], np.ndarray]], ...]
     steps: tuple[tuple[Multiply, int, int], ...]
     arrangement: Reader | None
-    bytes: int
-    limit: int | None
+    is_small: bool
+    costs: Costs
 
 
 def program_for(plan: Plan, dtypes: Sequence[np.dtype], precision: Any) -> Program:
-    """The program of a plan at the precision of a call or, for None, of the flags in force.
+    """The program of a plan at the precision of a call, at those of a tuple for each step or, for None, of the flags.
 
     Raises RuntimeError for a product of different dtypes, NotImplementedError for one of booleans.
     """
-    if precision is None or type(precision) is str:
+    if precision is None or type(precision) is str or type(precision) is tuple:
         return _program(plan, tuple(dtypes), precision, _mode().backward)
     product_at = functools.partial(product, precision=precision)  # which a node has recorded, with what decided it
-    return _make_program(current(), plan, dtypes, lambda *_: product_at)
+    return _make_program(current(), plan, dtypes, precision, lambda *_: product_at)
 
 
 @per_state(most=KEPT)
-def _program(state: State, plan: Plan, dtypes: tuple[np.dtype, ...], precision: str | None, _: bool) -> Program:
-    return _make_program(state, plan, dtypes, functools.partial(prepared_product, precision=precision))
+def _program(
+    state: State, plan: Plan, dtypes: tuple[np.dtype, ...], precision: str | tuple[str | None, ...] | None, _: bool
+) -> Program:
+    return _make_program(state, plan, dtypes, precision, prepared_product)
 
 
 def _make_program(
-    state: State, plan: Plan, dtypes: Sequence[np.dtype], product_of: Callable[[ArraySpec, ArraySpec], Multiply]
+    state: State, plan: Plan, dtypes: Sequence[np.dtype], precision: Any, product_of: Callable[..., Multiply]
 ) -> Program:
     values = [
         _INT64 if preparation.summed and dtype.kind in "biu" else dtype
@@ -102,33 +136,50 @@ def _make_program(
     if narrow and (plan.steps or any(preparation.summed for preparation in plan.preparations)):
         raise refusal_of_dtype("einsum", narrow[0], EVERY_CATEGORY)
     steps, mixed = [], len(set(dtypes)) > 1
-    for step in plan.steps:
+    precisions = precision if type(precision) is tuple else (precision,) * len(plan.steps)
+    for step, own in zip(plan.steps, precisions, strict=True):
         left, right = values[step.left], values[step.right]
         dtype = _common(step, left, right, mixed)
-        multiply = _multiply if step.matrices is None else product_of(*(ArraySpec(x, dtype) for x in step.matrices))
+        multiply: Multiply = _multiply
+        if step.matrices is not None:
+            multiply = product_of(*(ArraySpec(x, dtype) for x in step.matrices), own)
         multiply = step.applied(multiply)
         steps.append((multiply if left == right else _casting(multiply, dtype), step.left, step.right))
         values.append(dtype)
     preparations = [(place, functools.partial(_prepare, plan.preparations[place])) for place in plan.prepared]
-    needed = plan.peak_elements * max(dtype.itemsize for dtype in values)
+    itemsize = max(dtype.itemsize for dtype in values)
+    needed = plan.peak_elements * itemsize + (0 if plan.slicing is None else _sum_bytes(plan, values[-1]))
     limit = state.read("einsum_memory_limit")
-    return Program(tuple(preparations), tuple(steps), plan.arrangement, needed, limit)
+    costs = Costs(plan, precision, values[-1], needed, itemsize, limit, state.read("opt_einsum.slices"))
+    is_small = limit is None and needed <= NEVER_REFUSED and plan.slicing is None
+    return Program(tuple(preparations), tuple(steps), plan.arrangement, is_small, costs)
+
+
+def _sum_bytes(plan: Plan, dtype: np.dtype) -> int:
+    """Bytes that the sum of slices takes beside the result: half types are added in float32."""
+    return 4 * math.prod(plan.result_shape) if dtype.itemsize == 2 else 0
 
 
 def run(
     program: Program,
     arrays: Sequence[np.ndarray],
-    memory_limit: int | None = None,
-    around: Callable[[Multiply, np.ndarray, np.ndarray], np.ndarray] | None = None,
+    memory_limit: float | None = None,
+    around: Around | None = None,
+    slices: Any = BY_FLAGS,
+    executor: Any = None,
 ) -> np.ndarray:
     """The result for arrays that have each label once, in memory of its own. `around` is called in place of each step,
-    with its function and two arrays.
+    with its function and two arrays; `executor` runs slices, as `Plan.run` takes it.
 
-    Raises RuntimeError where the intermediates would take more memory than they may.
+    Raises RuntimeError where the intermediates would take more memory than they may, and nothing finds slices.
     """
-    preparations, steps, arrangement, needed, limit = program
-    if memory_limit is not None or limit is not None or needed > NEVER_REFUSED:
-        _refuse_too_large(needed, limit if memory_limit is None else memory_limit)
+    preparations, steps, arrangement, is_small, costs = program
+    if not is_small or memory_limit is not None:
+        plan = plan_within(costs, memory_limit, slices)
+        if plan.slicing is not None:
+            from .sliced_run import run_sliced
+
+            return run_sliced(plan.slicing, arrays, costs.dtype, costs.precision, around, executor)
     values: list[Any] = list(arrays)
     for place, prepare in preparations:
         values[place] = prepare(values[place])
@@ -200,22 +251,43 @@ def free_bytes() -> int | None:
         return None
 
 
-def _refuse_too_large(needed: int, limit: int | None) -> None:
-    """Raise RuntimeError where a contraction needs more bytes than `limit`, or than its share of the free memory."""
-    if limit is not None:
-        if needed > limit:
-            raise RuntimeError(
-                f"einsum(): the intermediates would take {needed:,} bytes at once, and memory_limit is {limit:,}; "
-                "raise it, or backends.einsum_memory_limit, or try another strategy"
-            )
-        return
+def plan_within(costs: Costs, memory_limit: float | None, slices: Any) -> Plan:
+    """The plan, sliced where it takes more bytes than `memory_limit` or, for None, than the flag has.
+
+    Without either its share of the free memory is the limit, and nothing is sliced: bits must not depend on that.
+    Raises RuntimeError where it does not fit.
+    """
+    needed, plan = costs.bytes, costs.plan
+    limit = costs.limit if memory_limit is None else memory_limit
+    if limit is None:
+        _refuse_too_large(needed)
+        return plan
+    if needed <= limit:
+        return plan
+    finder = costs.slices if slices is BY_FLAGS or type(slices) is tuple else slices
+    asked = (
+        f"einsum(): the intermediates would take {needed:,} bytes at once, and memory_limit is {limit:,}; raise it, or "
+        "backends.einsum_memory_limit, or try another strategy"
+    )
+    if finder is None:
+        raise RuntimeError(f'{asked}, or slices="auto"')
+    sums = _sum_bytes(plan, costs.dtype)
+    found = plan.within(max(int((limit - sums) // costs.itemsize), 0), finder)
+    if found is None:
+        result = math.prod(plan.result_shape) * costs.itemsize
+        raise RuntimeError(f"{asked}: {finder} found no slices that fit (the result alone takes {result:,} bytes)")
+    return found
+
+
+def _refuse_too_large(needed: int) -> None:
+    """Raise RuntimeError where a contraction needs more bytes than its share of the free memory."""
     if needed <= NEVER_REFUSED:
         return
     free = free_bytes()
     if free is not None and needed > FREE_SHARE * free:
         raise RuntimeError(
             f"einsum(): the intermediates would take {needed:,} bytes at once, and {free:,} are free, of which "
-            f"{FREE_SHARE:.0%} may be used; try another strategy, or pass memory_limit="
+            f"{FREE_SHARE:.0%} may be used; try another strategy, or pass memory_limit= and slices="
         )
 
 
@@ -270,13 +342,14 @@ def sharing_keys(plan: Plan, tensors: Sequence[Tensor]) -> tuple[tuple, ...]:
 def run_sharing(
     plan: Plan, program: Program, keys: tuple, arrays: Sequence[np.ndarray], precision: Any, memory_limit: int | None
 ) -> np.ndarray:
-    """`run` that makes once what the operands share and, under `no_grad`, keeps the intermediates for the next call."""
+    """`run` that makes once what the operands share and, under `no_grad`, keeps the intermediates for the next call.
+    It slices nothing, since what is kept is whole."""
     keep = not _mode().records and all(writes is not None for _, writes, _ in keys)
     circumstances = current(), precision, _mode().backward
     before = plan.kept[1] if keep and plan.kept[0] == circumstances else None
     sharing = Sharing(plan, keys, before, keep)
     with offered(None):  # what is kept must not lie in the caller's `out`
-        out = run(program, arrays, memory_limit, sharing)
+        out = run(program, arrays, memory_limit, sharing, None)
     if keep:
         sharing.before, sharing.known = {}, {}
         plan.kept = circumstances, sharing
@@ -284,14 +357,25 @@ def run_sharing(
 
 
 def contraction(
-    operands: Arrays, plan, precision=None, strategy=BY_FLAGS, needs=None, memory_limit=None, keys=None
+    operands: Arrays,
+    plan,
+    precision=None,
+    strategy=BY_FLAGS,
+    needs=None,
+    memory_limit=None,
+    keys=None,
+    slices=BY_FLAGS,
+    executor=None,
 ) -> np.ndarray:
     """The forward of the op: the sum of the products of operands that have each label once.
 
     Arguments:
-        strategy, memory_limit: those of the call, which act in the gradients too.
+        strategy, memory_limit, slices: those of the call, which act in the gradients too; `slices` may also be pairs of
+            labels and sizes of blocks.
         needs: the operands whose gradients may be needed; None: all.
         keys: for each operand what is equal for equal operands, to make what they share only once.
+        executor: what runs slices, in the forward pass only.
     """
     sharing = None if keys is None else Sharing(plan, keys, None, keep=False)
-    return run(program_for(plan, [array.dtype for array in operands], precision), operands, memory_limit, sharing)
+    program = program_for(plan, [array.dtype for array in operands], precision)
+    return run(program, operands, memory_limit, sharing, slices if keys is None else None, executor)

@@ -1,0 +1,114 @@
+"""Plans as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ...backends.strategies import checked, checked_slices
+from .equation import Labels, label_name, text_of
+from .objectives import OBJECTIVES
+from .paths import checked_path
+from .plan import Plan, with_limit
+
+__all__ = ["from_json", "text", "to_json"]
+
+_FORMAT = 1
+"""Raised when the meaning of a field changes."""
+
+
+def text(plan: Plan) -> str:
+    rows = [("", "contraction", "flops", "elements", "flops/element", "kernel", "seconds")]
+    last = plan.measured[-1] if plan.measured else None
+    for term, shape, preparation in zip(plan.inputs, plan.term_shapes, plan.preparations, strict=True):
+        if preparation.summed:
+            size, flops = math.prod(preparation.shape), math.prod(shape)
+            intensity = f"{flops / (flops + size):.3g}"
+            rows.append(("", text_of([term], preparation.labels), f"{flops:,}", f"{size:,}", intensity, "sum", ""))
+    for number, step in enumerate(plan.steps):
+        seconds = f"{last.step_seconds[number]:.3g}" if last else ""
+        values, counts = " ".join(map(str, step.operands)), (f"{step.flops:,}", f"{step.size:,}")
+        rows.append((values, step.equation, *counts, f"{step.intensity:.3g}", step.kernel, seconds))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    sizes = ", ".join(f"{label_name(label)}={size}" for label, size in sorted(plan.sizes.items()))
+    costs = (
+        f"{plan.flops:,} flops ({_count(plan.naive_flops)} in one loop), largest intermediate "
+        f"{plan.largest_intermediate:,}, peak {plan.peak_elements:,} elements, writes {plan.writes:,}; order found in "
+        f"{plan.search_seconds:.2g} s"
+    )
+    aim = "" if plan.minimize == "flops" else f", minimizing {plan.minimize}"
+    explicit = isinstance(plan.strategy, tuple)
+    order = f"path {list(plan.path)}" + (" as given" if explicit else f" by strategy {plan.strategy!r}{aim}")
+    head = [f"Plan of {plan.equation} with {sizes or 'no dimensions'}; {order}", costs]
+    if plan.slicing is not None:
+        head.append(str(plan.slicing))
+    if last:
+        head.append(f"measured: {last.seconds:.3g} s, peak {last.peak:,} bytes")
+    return "\n".join([*head, *lines])
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"{number:.3g}"
+
+
+def to_json(plan: Plan) -> str:
+    strategy = plan.strategy if isinstance(plan.strategy, (str, tuple)) else None
+    fields = {
+        "format": _FORMAT,
+        "inputs": plan.inputs,
+        "output": plan.output,
+        "shapes": plan.shapes,
+        "path": plan.path,
+        "strategy": strategy,
+        "minimize": plan.minimize,
+        "blocks": None if plan.slicing is None else list(plan.slicing.blocks.items()),
+        "memory_limit": plan.memory_limit,
+        "slices": plan.slices,
+        "itemsize": plan.itemsize,
+    }
+    return json.dumps(fields)
+
+
+def from_json(written: str) -> Plan:
+    try:
+        fields = json.loads(written)
+        if fields["format"] != _FORMAT:
+            raise ValueError(f"format {fields['format']!r} instead of {_FORMAT}")
+        inputs, shapes, path = (_tuples(fields[name]) for name in ("inputs", "shapes", "path"))
+        (output,) = _tuples([fields["output"]])
+        strategy, minimize, blocks = fields["strategy"], fields["minimize"], fields["blocks"]
+        strategy = None if strategy is None else checked(strategy)
+        limit, slices, itemsize = fields["memory_limit"], checked_slices(fields["slices"]), fields["itemsize"]
+        if minimize not in OBJECTIVES or not (limit is None or type(limit) is int) or type(itemsize) is not int:
+            raise ValueError(f"minimize={minimize!r}, memory_limit={limit!r}, itemsize={itemsize!r}")
+        if len(shapes) != len(inputs) or any(map(_differ, inputs, shapes)) or not {*output} <= {*sum(inputs, ())}:
+            raise ValueError("labels and shapes that do not fit")
+        checked_path(path, len(inputs), f"the path {list(path)}")
+        plan = Plan(inputs, output, shapes, strategy, path=path, minimize=minimize)
+        if blocks is not None:
+            plan = plan.sliced({label: max(block, 1) for label, block in _tuples(blocks)})
+        return plan if limit is None and slices is None else with_limit(plan, limit, slices, itemsize)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"Plan.from_json(): text must be what Plan.to_json() writes, got {_short(written)}: {error}"
+        ) from None
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}..."
+
+
+def _differ(term: Labels, shape: tuple[int, ...]) -> bool:
+    return len(term) != len(shape)
+
+
+def _tuples(lists: Any) -> tuple[tuple[int, ...], ...]:
+    """Lists of non-negative integers as tuples."""
+    found = tuple(tuple(each) for each in lists)
+    for each in found:
+        if any(type(number) is not int or number < 0 for number in each):
+            raise ValueError(f"{list(each)} with other than non-negative integers")
+    return found

@@ -1,0 +1,169 @@
+"""Which labels to slice, and how finely, so that a contraction fits into a memory limit with the least further work.
+
+`find_blocks` is a beam search. A state is the size of the blocks of each label; a move divides one label further, among
+those of the values that live at the state's worst moment. States are ordered by their FLOPs and by how far their peak
+is above the limit, which looks ahead: a label that costs nothing now may leave expensive ones for later. Costs of all
+states of a round are computed together, from one matrix of labels by values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ...backends.strategies import COTENGRA
+from .plan import Plan
+from .slicing import Slicing
+
+__all__ = ["find_slicing"]
+
+BEAM = 12
+"""States that are kept in each round, for each weight."""
+
+WEIGHTS = (0.3, 1.0)
+"""How many doublings of the FLOPs a state is expected to cost for each halving of its peak that is left to do. States
+are kept by each, so that neither cheap nor quick descents are lost."""
+
+MOST_ATTEMPTS = 12
+"""How often a lower limit is searched for, where the peak of a slicing that was found is above the limit: the search
+estimates the copies of operands, which depend on the sizes of blocks."""
+
+
+def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:
+    """The slicing of a plan with the least FLOPs found whose peak is at most `most` elements, or None."""
+    if not plan.steps:
+        return None
+    costs = _Costs(plan)
+    find: Callable[[float], dict[int, int] | None]
+    find = costs.find_blocks if finder == "auto" else lambda target: _cotengra_blocks(plan, target)
+    target = float(most)
+    for _ in range(MOST_ATTEMPTS):
+        blocks = find(target)
+        if blocks is None:
+            return None
+        slicing = Slicing(plan, blocks) if blocks else None
+        peak = plan.peak_elements if slicing is None else slicing.peak_elements
+        if peak <= most:
+            return slicing
+        target *= 0.95 * most / peak if finder == "auto" else 0.5
+    return None
+
+
+def _levels(size: int) -> list[int]:
+    """Sizes of the blocks of a label, from the whole in halves to single indices."""
+    parts = [1 << power for power in range(max(size - 1, 1).bit_length() + 1)]
+    return list(dict.fromkeys(-(-size // part) for part in parts))
+
+
+class _Costs:
+    """FLOPs and peaks of a plan for many choices of blocks at once. One row is one choice; its columns are labels.
+
+    Attributes:
+        labels, sizes: of the plan's steps.
+        members: the labels of each value. `below`: those that operands below a value have.
+        involved: the labels of each step. `live`: the intermediate values that live while a step runs.
+        copied: the values that a step copies.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        count, steps = len(plan.inputs), plan.steps
+        terms = [preparation.labels for preparation in plan.preparations] + [step.pair.result for step in steps]
+        self.labels = list(dict.fromkeys(label for term in terms for label in term))
+        self.sizes = np.array([plan.sizes[label] for label in self.labels])
+        self.levels = [_levels(int(size)) for size in self.sizes]
+        self.members = np.array([[label in term for label in self.labels] for term in map(set, terms)], bool)
+        self.below = self.members.copy()
+        self.live = np.zeros((len(steps), len(terms)))
+        self.copied = np.zeros((len(steps), len(terms)))
+        self.first, self.second = (np.array([pair[side] for pair in plan.pairs], int) for side in (0, 1))
+        self.taker = np.full(len(terms), -1)
+        summed = [value for value in range(count) if plan.preparations[value].summed]
+        alive = set(summed)
+        for number, step in enumerate(steps):
+            value = count + number
+            self.below[value] = self.below[step.operands[0]] | self.below[step.operands[1]]
+            self.taker[list(step.operands)] = number
+            alive.add(value)
+            self.live[number, list(alive)] = 1
+            alive -= set(step.operands)
+            sides = zip((step.left, step.right), step.pair.copies, strict=True)
+            self.copied[number, [side for side, copied in sides if copied]] = 1
+        self.involved = (self.members[self.first] | self.members[self.second]).astype(float)
+        self.flops = np.array([step.flops for step in steps], float)
+        self.results = np.arange(count, count + len(steps))
+        self.total = math.prod(plan.result_shape)
+        self.count = count
+
+    def __call__(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For rows of sizes of blocks: FLOPs, peaks in elements, and the step with the peak."""
+        counts = np.log2(np.ceil(self.sizes / blocks))
+        sizes = np.exp2(np.log2(blocks) @ self.members.T)
+        differs = (counts > 0).astype(float) @ self.below.T > 0
+        in_body = differs[:, self.results]
+        repeats = np.exp2(counts.sum(1, keepdims=True) - counts @ self.involved.T)
+        flops = (self.flops * np.where(in_body, repeats, 1)).sum(1)
+        ahead = ~differs & (self.taker >= 0) & differs[:, self.results[self.taker]]
+        ahead[:, : self.count] = False
+        held = (sizes * ahead).sum(1, keepdims=True)
+        copies = sizes @ self.copied.T
+        body = (sizes * differs) @ self.live.T + copies + self.total
+        before = sizes[:, self.results] + sizes[:, self.first] + sizes[:, self.second] + copies
+        peaks = held + np.where(in_body, body, before)
+        return flops, peaks.max(1), peaks.argmax(1)
+
+    def find_blocks(self, target: float) -> dict[int, int] | None:
+        """The blocks of the sliced labels, or None where no choice that was tried has a peak of at most `target`."""
+        beam = {tuple(int(size) for size in self.sizes)}
+        seen, best, least = set(beam), None, math.inf
+        while beam:
+            states = np.array(sorted(beam))
+            flops, peaks, worst = self(states)
+            for row in np.flatnonzero(peaks <= target):
+                if flops[row] < least:
+                    best, least = states[row], flops[row]
+            open_rows = np.flatnonzero((peaks > target) & (flops < least))
+            if not len(open_rows):
+                break
+            excess = np.log2(peaks[open_rows] / target)
+            kept = set[int]()
+            for weight in WEIGHTS:
+                order = np.argsort(np.log2(flops[open_rows]) + weight * excess, kind="stable")
+                kept |= set(open_rows[order[:BEAM]].tolist())
+            beam = {move for row in sorted(kept) for move in self._moves(states[row], int(worst[row]))} - seen
+            seen |= beam
+        if best is None:
+            return None
+        rows = zip(self.labels, best.tolist(), self.sizes.tolist(), strict=True)
+        return {label: block for label, block, size in rows if block < size}
+
+    def _moves(self, state: np.ndarray, step: int) -> list[tuple[int, ...]]:
+        """States with one label divided further: those of the values that live while a step runs."""
+        values = (self.live[step] + self.copied[step] > 0) | (np.arange(len(self.members)) == self.results[step])
+        values[[self.first[step], self.second[step]]] = True
+        moves = []
+        for place in np.flatnonzero(self.members[values].any(0)):
+            finer = [block for block in self.levels[place] if block < state[place]]
+            if finer:
+                moves.append((*state[:place].tolist(), finer[0], *state[place + 1 :].tolist()))
+        return moves
+
+
+def _cotengra_blocks(plan: Plan, target: float) -> dict[int, int] | None:
+    """The labels that cotengra slices, each to single indices. Its target is the largest intermediate."""
+    package = importlib.import_module(COTENGRA)
+    symbols = {chr(0x100 + label): label for label in plan.sizes}
+    names = {label: symbol for symbol, label in symbols.items()}
+    inputs = [tuple(names[label] for label in each.labels) for each in plan.preparations]
+    sizes = {names[label]: size for label, size in plan.sizes.items()}
+    output = tuple(names[label] for label in plan.core_output)
+    tree = package.ContractionTree.from_path(inputs, output, sizes, path=plan.path)
+    if target < 1:
+        return None
+    try:
+        sliced, _ = package.SliceFinder(tree, target_size=int(target), seed=0).search()
+    except (RuntimeError, ValueError):  # it ran out of indices
+        return None
+    return {symbols[symbol]: 1 for symbol in sliced}
