@@ -41,9 +41,25 @@ class _Trail(NamedTuple):
         self.names.append(name)
 
 
+class _Running:
+    """A module whose forward runs, its name, and, once one is asked for, the names of all modules that it holds."""
+
+    __slots__ = ("module", "name", "names")
+
+    def __init__(self, name: str, module: Any) -> None:
+        self.name, self.module = name, module
+        self.names: dict[Any, str] | None = None
+
+    def name_of(self, module: Any) -> str | None:
+        """The name of a module that it holds, behind its own."""
+        if self.names is None or module not in self.names:  # modules may be added while it runs
+            self.names = {held: name for name, held in self.module.named_modules(prefix=self.name)}
+        return self.names.get(module)
+
+
 _trail: ContextVar[_Trail | None] = ContextVar("trail", default=None)
-_running: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("running_modules", default=())
-"""The modules whose forwards run, with their names; the innermost is the last."""
+_running: ContextVar[tuple[_Running, ...]] = ContextVar("running_modules", default=())
+"""The modules whose forwards run; the innermost is the last."""
 _module: ContextVar[str | None] = ContextVar("computing_module", default=None)
 
 
@@ -137,7 +153,7 @@ def entered(module: Any) -> Iterator[None]:
         return
     running, before = _running.get(), _module.get()
     name = _name_of(module, running)
-    token = _running.set((*running, (name, module)))
+    token = _running.set((*running, _Running(name, module)))
     if trail is not None:
         trail.note(name)
     try:
@@ -149,14 +165,14 @@ def entered(module: Any) -> Iterator[None]:
         _running.reset(token)
 
 
-def _name_of(module: Any, running: tuple[tuple[str, Any], ...]) -> str:
+def _name_of(module: Any, running: tuple[_Running, ...]) -> str:
     """The name in the innermost of the running modules that holds it, behind that one's own; the outermost has none.
     One that nobody holds is named by its class."""
-    for prefix, holder in reversed(running):
-        for name, held in holder.named_modules(prefix=prefix):
-            if held is module:
-                return name
-    return f"{running[-1][0]}.{type(module).__name__}".lstrip(".") if running else ""
+    for holder in reversed(running):
+        name = holder.name_of(module)
+        if name is not None:
+            return name
+    return f"{running[-1].name}.{type(module).__name__}".lstrip(".") if running else ""
 
 
 def computing_for(node: Node) -> AbstractContextManager[None]:
