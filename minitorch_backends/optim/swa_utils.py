@@ -152,13 +152,13 @@ class SWALR(LRScheduler):
             raise ValueError(f"SWALR(): anneal_epochs must be an integer of at least 0, got {anneal_epochs!r}")
         for group, rate in zip(optimizer.param_groups, for_each_group(optimizer, "swa_lr", swa_lr), strict=True):
             group["swa_lr"] = rate
-        self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
+        self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
         """The part of the way that is done after `step` steps."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return (1 - math.cos(math.pi * done)) / 2 if self.anneal_strategy == "cos" else done
+        return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
 
     def get_lr(self) -> list[float]:
         step = self.last_epoch if self.anneal_epochs else max(1, self.last_epoch)

@@ -45,7 +45,8 @@ def test_optimizers(make: Any, options: dict[str, Any], first: Any, second: Any)
     after = getattr(second.optim, make.__name__)([copied])
     after.load_state_dict(carried(before.state_dict(), second))
     found, wanted = stepped(after, copied, second, gradients[2:]), stepped(before, weight, first, gradients[2:])
-    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    bound = 1e-8 if make.__name__ in ("ASGD", "NAdam") else 1e-10  # torch keeps numbers of these in float32
+    np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound / 100)
 
 
 @pytest.mark.parametrize(("first", "second"), DIRECTIONS)
@@ -74,20 +75,37 @@ def test_lbfgs(search: str | None, first: Any, second: Any) -> None:
     np.testing.assert_allclose(copied.detach().numpy(), weight.detach().numpy(), rtol=1e-7, atol=1e-9)
 
 
+def schedule(case: str, of: Any, module: Any) -> Any:
+    """A schedule by the name of its case, or one that is made of others or looks at a loss."""
+    package = {mt: lr_scheduler, torch: torch.optim.lr_scheduler}[module]
+    if case in SCHEDULES:
+        return made(case, of, package)
+    parts = [made(each, of, package) for each in ("linear", "exponential")]
+    return {
+        "plateau": lambda: package.ReduceLROnPlateau(of, patience=1, cooldown=1),
+        "chained": lambda: package.ChainedScheduler(parts),
+        "sequential": lambda: package.SequentialLR(of, parts, milestones=[4]),
+        "averaging": lambda: module.optim.swa_utils.SWALR(of, swa_lr=[0.01, 0.2], anneal_epochs=5),
+    }[case]()
+
+
 @pytest.mark.parametrize(("first", "second"), DIRECTIONS)
-@pytest.mark.parametrize("case", SCHEDULES)
-def test_schedules(case: str, first: Any, second: Any) -> None:
-    packages = {mt: lr_scheduler, torch: torch.optim.lr_scheduler}
+@pytest.mark.parametrize("case", [*SCHEDULES, "plateau", "chained", "sequential", "averaging"])
+def test_schedules(case: str, first: Any, second: Any, tmp_path: Any) -> None:
+    """By files, which hold the counters of milestones too."""
     kinds = {mt: SGD, torch: torch.optim.SGD}
     of, other = (optimizer(kinds[each], each) for each in (first, second))
-    before, after = (made(case, on, packages[each]) for each, on in ((first, of), (second, other)))
+    before, after = (schedule(case, on, each) for each, on in ((first, of), (second, other)))
+    losses = {"plateau": lambda: [1.0]}.get(case, list)
     for _ in range(3):
         of.step()
-        before.step()
-    other.load_state_dict(of.state_dict())
-    after.load_state_dict(before.state_dict())
+        before.step(*losses())
+    first.save({"optimizer": of.state_dict(), "schedule": before.state_dict()}, tmp_path / "state.pt")
+    state = second.load(tmp_path / "state.pt", weights_only=True)
+    other.load_state_dict(state["optimizer"])
+    after.load_state_dict(state["schedule"])
     for _ in range(4):
-        for on, schedule in ((of, before), (other, after)):
+        for on, each in ((of, before), (other, after)):
             on.step()
-            schedule.step()
+            each.step(*losses())
         assert [each["lr"] for each in other.param_groups] == pytest.approx([each["lr"] for each in of.param_groups])

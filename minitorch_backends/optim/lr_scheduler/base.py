@@ -16,6 +16,9 @@ __all__ = ["LRScheduler", "assign", "for_each_group", "groups_of", "number", "wh
 _Value = TypeVar("_Value")
 
 
+_STEPS = "_step_count"
+
+
 @name_bad_arguments_of_methods
 class LRScheduler:
     """The base of all schedules, which a subclass makes by defining `get_lr`.
@@ -93,8 +96,12 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all attributes but the optimizer. A function is None, a callable object what it holds."""
-        return {name: _state_of(value) for name, value in vars(self).items() if name != "optimizer"}
+        """Return all attributes but the optimizer. A function is None, a callable object what it holds.
+
+        `_step_count` is there for torch, where some schedules compute from it.
+        """
+        held = {name: _state_of(value) for name, value in vars(self).items() if name != "optimizer"}
+        return held | {_STEPS: self.last_epoch + 1}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what a scheduler of the same type remembered. The optimiser's rates are in its own state, and
@@ -104,7 +111,7 @@ class LRScheduler:
             if _is_callable(own):
                 for each, state in zip(own, value, strict=True) if isinstance(own, list) else [(own, value)]:
                     vars(each).update(state or {})
-            elif name != "optimizer":
+            elif name not in ("optimizer", _STEPS):
                 setattr(self, name, value)
 
 
