@@ -45,7 +45,7 @@ def test_optimizers(make: Any, options: dict[str, Any], first: Any, second: Any)
     after = getattr(second.optim, make.__name__)([copied])
     after.load_state_dict(carried(before.state_dict(), second))
     found, wanted = stepped(after, copied, second, gradients[2:]), stepped(before, weight, first, gradients[2:])
-    bound = 1e-8 if make.__name__ in ("ASGD", "NAdam") else 1e-10  # torch keeps numbers of these in float32
+    bound = 1e-7 if make.__name__ in ("ASGD", "NAdam") else 1e-10  # torch keeps numbers of these in float32
     np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound / 100)
 
 
