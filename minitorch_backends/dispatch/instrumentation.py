@@ -9,6 +9,7 @@ from ..kernels.locks import lock
 
 __all__ = [
     "active",
+    "autocast",
     "counted",
     "duals",
     "is_observed",
@@ -54,6 +55,10 @@ def observe_births(mark: Callable[[Any], None] | None) -> None:
 
 duals: Any = None
 """Forward mode, while some thread computes with dual tensors."""
+
+autocast: Callable[[str, Callable[..., Any], Any, dict[str, Any]], Any] | None = None
+"""While some thread is inside `amp.autocast`: calls a function of this name with its inputs cast, or returns
+NotImplemented where they stay as they are."""
 
 counted: Callable[[Any], None] | None = None
 """Called with every new node while `autograd.graph.set_growth_limit` has set one."""

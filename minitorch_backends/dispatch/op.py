@@ -23,6 +23,7 @@ from typing import Any
 
 from ..autograd.half_types import rounding_once
 from ..tensor.tensor import Tensor
+from . import instrumentation
 from .call_errors import argument_errors, call_error, name_caller, scalar
 from .codegen import call, inplace_call
 from .dispatch import Array, Arrays, Op
@@ -94,6 +95,10 @@ def composite(
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
+            if (autocast := instrumentation.autocast) is not None:
+                result = autocast(public_name, public, args, named if out is None else {**named, "out": out})
+                if result is not NotImplemented:
+                    return result
             if len(args) > most or (named and not named.keys() <= known):
                 args, named = overloads.resolve(public_name, args, named)
             try:

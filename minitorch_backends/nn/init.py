@@ -177,7 +177,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """The numbers of inputs and of outputs that each output and each input is connected to."""
     if tensor.ndim < 2:
         raise ValueError(f"fan in and fan out need a tensor of at least 2 dimensions, got shape {list(tensor.shape)}")
@@ -188,7 +188,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode {mode!r} is not supported; expected 'fan_in' or 'fan_out'")
-    return calculate_gain(nonlinearity, a) / math.sqrt(max(_fans(tensor)[mode == "fan_out"], 1))
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(_calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"], 1))
 
 
 @argument_errors
@@ -214,11 +214,11 @@ def kaiming_normal_(
 @argument_errors
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform values that keep the variances of activations and of gradients about equal (Glorot and Bengio, 2010)."""
-    bound = gain * math.sqrt(6 / max(sum(_fans(tensor)), 1))
+    bound = gain * math.sqrt(6 / max(sum(_calculate_fan_in_and_fan_out(tensor)), 1))
     return uniform_(tensor, -bound, bound, generator)
 
 
 @argument_errors
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """`xavier_uniform_` with normal values."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / max(sum(_fans(tensor)), 1)), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / max(sum(_calculate_fan_in_and_fan_out(tensor)), 1)), generator)

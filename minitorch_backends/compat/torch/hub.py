@@ -18,12 +18,15 @@ _HASH = re.compile(r"-([a-f0-9]{8,})\.")
 _dir: str | None = None
 
 
-def get_dir() -> str:
-    """The folder of downloaded files: that of `set_dir`, or $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
-    if _dir is not None:
-        return _dir
+def _get_torch_home() -> str:
+    """The folder of torch's files: $TORCH_HOME, by default ~/.cache/torch."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return str(Path(os.environ.get("TORCH_HOME", f"{cache}/torch")).expanduser() / "hub")
+    return str(Path(os.environ.get("TORCH_HOME", f"{cache}/torch")).expanduser())
+
+
+def get_dir() -> str:
+    """The folder of downloaded files: that of `set_dir`, or `hub` below the folder of torch's files."""
+    return _dir or str(Path(_get_torch_home()) / "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

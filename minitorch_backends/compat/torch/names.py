@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled  # noqa: F401
 from ...kernels.threading import get_num_threads as get_num_interop_threads  # noqa: F401
 from ...tensor.memory import CPU, device, refuse_device
 from ...tensor.tensor import Tensor
@@ -11,9 +12,9 @@ from .compiler import compile  # noqa: A004, F401
 from .legacy import TENSORS, set_default_tensor_type  # noqa: F401
 
 NAMES = [
-    "compile", "get_default_device", "get_num_interop_threads", "is_storage", "is_warn_always_enabled",
-    "set_default_device", "set_default_tensor_type", "set_flush_denormal", "set_num_interop_threads",
-    "set_warn_always", "typename", *TENSORS,
+    "autocast", "compile", "get_autocast_dtype", "get_default_device", "get_num_interop_threads",
+    "is_autocast_cache_enabled", "is_autocast_enabled", "is_storage", "is_warn_always_enabled", "set_default_device",
+    "set_default_tensor_type", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "typename", *TENSORS,
 ]  # fmt: skip
 
 globals().update(TENSORS)

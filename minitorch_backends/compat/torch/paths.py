@@ -32,8 +32,10 @@ HOMES: dict[str, str] = {
         )
     },
     "_dynamo": f"{_HERE}.compiler",
+    "amp": "amp",
     "autograd.profiler": f"{_HERE}.profiler",
     "autograd.variable": "autograd",
+    "cuda.amp": f"{_HERE}.cuda_amp",
     "nn.parallel": f"{_HERE}.parallel",
     "utils.benchmark": f"{_HERE}.benchmark",
     "utils.data": "utils.data",
@@ -42,6 +44,8 @@ HOMES: dict[str, str] = {
 """The module behind a path."""
 
 PATHS: dict[str, str] = {
+    "amp": "autocast_mode grad_scaler",
+    "cuda.amp": "autocast_mode grad_scaler",
     "nn.modules": """activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold
         instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer
         upsampling utils""",

@@ -100,10 +100,15 @@ def einsum(
     """
     if strategy is not BY_FLAGS or precision is not None or memory_limit is not None or slices is not BY_FLAGS:
         strategy = _checked(strategy, precision, memory_limit, slices)
-    if out is not None:
+    if out is not None or instrumentation.autocast is not None:
         options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "slices": slices}
         options["share"] = share
-        return written_out("einsum", lambda: einsum(equation, *operands, **options), out, (equation, *operands))
+        if out is not None:
+            return written_out("einsum", lambda: einsum(equation, *operands, **options), out, (equation, *operands))
+        multiplies = len(operands) > 1 or not isinstance(operands[0], Tensor)
+        cast = instrumentation.autocast if multiplies else None
+        if cast and (result := cast("einsum", einsum, (equation, *operands), options)) is not NotImplemented:
+            return result
     if type(equation) is str and len(operands) > 1:
         tensors: Sequence[Tensor] = operands
     else:

@@ -131,7 +131,9 @@ def to(
 
 
 def _conversion(dtype: DType) -> Any:
-    def convert(self: Tensor) -> Tensor:
+    def convert(self: Tensor, memory_format: Any = preserve_format) -> Tensor:
+        if memory_format is not preserve_format:
+            return to(self, dtype, memory_format=memory_format)
         return self if dtype_of(self._array) is dtype else to_copy(self, dtype)
 
     convert.__doc__ = f"The tensor with elements of type {dtype.name}; itself when they already are."

@@ -1,0 +1,233 @@
+"""`autocast`: a block in which ops get their inputs in the dtype that torch's lists name.
+
+While a block is active anywhere, calls take the definition of an op (`Op.apply`), or of a composite, and these ask
+`_call` once: it casts the inputs of listed ops, and switches autocast off for what such a function is made of. Casts
+are ops, so that gradients reach the parameters in their own dtype. Those of parameters are kept until the outermost
+block ends, as in torch: a weight that is used twice is cast once.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from ..dispatch import instrumentation
+from ..flags.scopes import Scope
+from ..ops.elementwise.cast import to_copy
+from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+]  # fmt: skip
+
+LOWER = """
+    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    einsum linalg_vecdot linear lstm_layer matmul mm prelu rnn_layer scaled_dot_product_attention tensordot
+"""
+"""What computes in the half type: products, by the names of the registry; einsum and tensordot are made of them."""
+
+FLOAT32 = """
+    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits
+    cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy ctc_loss fft fft2 fftn
+    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hfft hinge_embedding_loss huber_loss ifft
+    ifft2 ifftn ihfft inverse irfft irfft2 irfftn kl_div l1_loss linalg_cholesky linalg_cholesky_ex
+    linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
+    linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals
+    linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool1d max_unpool2d max_unpool3d
+    mirrored_pad mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse
+    poisson_nll_loss polar prod qr quantile rfft rfft2 rfftn smooth_l1_loss soft_margin_loss stft svd trace
+    triangular_solve triplet_margin_loss view_as_complex
+"""
+"""What computes in float32."""
+
+WIDEST = """
+    cat index_copy stack
+"""
+"""What brings its inputs to the widest of their floating types."""
+
+UNCHANGED = """
+    addmv addr dot inner mv outer pdist vdot
+"""
+"""What is made of products here, and keeps the dtype of its inputs."""
+
+_RULES = {
+    name: rule
+    for rule, names in (("lower", LOWER), ("float32", FLOAT32), ("widest", WIDEST), ("unchanged", UNCHANGED))
+    for name in names.split()
+}
+
+
+class _State(NamedTuple):
+    """What the innermost block says: the half type, or None where autocast is off, and the casts that are kept."""
+
+    dtype: DType | None
+    kept: dict[int, tuple[Any, Tensor]] | None
+    depth: int
+
+
+_OFF = _State(None, None, 0)
+_state: ContextVar[_State] = ContextVar("autocast", default=_OFF)
+_DEFAULTS = {"cpu": bfloat16, "cuda": float16, "xpu": bfloat16, "mps": float16}
+"""The half types of devices, where the block does not say."""
+
+_lock, _blocks = threading.Lock(), 0
+
+
+def _call(name: str, function: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
+    """Call an op or a composite with its inputs cast; return NotImplemented for one whose inputs stay."""
+    state = _state.get()
+    if state.dtype is None or (rule := _RULES.get(name)) is None:
+        return NotImplemented
+    wanted: DType | None = {"lower": state.dtype, "float32": float32}.get(rule)
+    if rule == "widest":
+        found = set(map(dtype_of, _arrays([*args, *named.values()])))
+        wanted = float32 if float32 in found or float64 in found else state.dtype
+    token = _state.set(_OFF)
+    try:
+        args = tuple(_cast(each, wanted, state) for each in args)
+        cast = {key: each if key == "out" else _cast(each, wanted, state) for key, each in named.items()}
+        return function(*args, **cast)
+    finally:
+        _state.reset(token)
+
+
+def _arrays(values: Any) -> list[Any]:
+    """The arrays of tensors, also of those in lists."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value._array)
+        elif isinstance(value, (list, tuple)):
+            found += _arrays(value)
+    return found
+
+
+def _cast(value: Any, wanted: DType | None, state: _State) -> Any:
+    """A tensor of floats in another type, except of float64; lists of them too."""
+    if wanted is None:
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
+        return type(value)([_cast(each, wanted, state) for each in value])
+    if not isinstance(value, Tensor):
+        return value
+    dtype = dtype_of(value._array)
+    if dtype.category != FLOATING or dtype is float64 or dtype is wanted:
+        return value
+    if state.kept is None or wanted is not state.dtype or not (value.is_leaf and value.requires_grad):
+        return to_copy(value, wanted)
+    found = state.kept.get(id(value))
+    if found is None or found[0]() is not value:
+        found = state.kept[id(value)] = weakref.ref(value), to_copy(value, wanted)
+    return found[1]
+
+
+class autocast(Scope):
+    """A block, or a decorated function, in which products compute in `dtype`: bfloat16 by default, or float16.
+
+    `device_type` is torch's. Blocks for devices that are not there warn and do nothing, as in torch without them; with
+    `enabled=False` inputs stay as they are. Raises RuntimeError for an unknown device, and warns of other dtypes, which
+    switch it off.
+    """
+
+    __slots__ = ("_cache", "_dtype", "_enabled", "_tokens", "device")
+
+    _tokens: list[Any]
+
+    def __init__(
+        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"autocast(): device_type must be a str, got {type(device_type).__name__}")
+        if device_type not in _DEFAULTS:
+            raise RuntimeError(f"autocast(): device_type must be one of {', '.join(_DEFAULTS)}, got {device_type!r}")
+        self.device, self._enabled, self._tokens = device_type, enabled, []
+        self._dtype = _DEFAULTS[device_type] if dtype is None else to_dtype(dtype)
+        self._cache = True if cache_enabled is None else cache_enabled
+        if enabled and device_type != "cpu":
+            warnings.warn(f"autocast(): there is no {device_type} device, so that it does nothing", stacklevel=2)
+            self._enabled = False
+        elif enabled and self._dtype not in (bfloat16, float16):
+            warnings.warn(
+                f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so that it does nothing",
+                stacklevel=2,
+            )
+            self._enabled = False
+
+    def __enter__(self) -> autocast:
+        if self.device != "cpu":
+            return self
+        outer = _state.get()
+        kept = (outer.kept if outer.kept is not None else {}) if self._cache else None
+        self._tokens.append(_state.set(_State(self._dtype if self._enabled else None, kept, outer.depth + 1)))
+        _count(1)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.device != "cpu":
+            return
+        state = _state.get()
+        if state.depth == 1 and state.kept:
+            state.kept.clear()
+        _state.reset(self._tokens.pop())
+        _count(-1)
+
+
+def _count(change: int) -> None:
+    """Have all calls ask `_call` while a block is active in some thread."""
+    global _blocks
+    with _lock:
+        _blocks += change
+        instrumentation.autocast = _call if _blocks else None
+    instrumentation.observe_calls(change)
+
+
+def is_autocast_enabled(device_type: str = "cpu") -> bool:
+    """Whether inputs are cast, in this thread or task."""
+    return device_type == "cpu" and _state.get().dtype is not None
+
+
+def get_autocast_dtype(device_type: str = "cpu") -> DType:
+    """The half type in force, or that of a block that does not name one."""
+    return (_state.get().dtype if device_type == "cpu" else None) or _DEFAULTS[device_type]
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost block ends."""
+    return _state.get() is _OFF or _state.get().kept is not None
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast is there for a type of device."""
+    return device_type in _DEFAULTS
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
+    """Decorate `forward` of an `autograd.Function`: with `cast_inputs` it gets tensors in this dtype and runs with
+    autocast off, as if it were listed."""
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(*args: Any, **named: Any) -> Any:
+        if cast_inputs is None or not is_autocast_enabled(device_type):
+            return fwd(*args, **named)
+        state, wanted = _state.get(), to_dtype(cast_inputs)
+        args = tuple(_cast(each, wanted, state) for each in args)
+        with autocast(device_type, enabled=False):
+            return fwd(*args, **{key: _cast(each, wanted, state) for key, each in named.items()})
+
+    return forward
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Decorate `backward` of an `autograd.Function`: it runs with autocast off."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    return autocast(device_type, enabled=False)(bwd)
