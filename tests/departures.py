@@ -204,6 +204,10 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda m: m.finfo(m.float8_e5m2fnuz).eps,
         0.25,
     ),
+    "Slices may have negative steps, which give views as in NumPy; torch refuses them.": (
+        lambda m: m.arange(3)[::-1].tolist(),
+        [2, 1, 0],
+    ),
     "`max_pool1d`, `avg_pool1d` and `local_response_norm` take every integer dtype, `kthvalue`, `searchsorted` and "
     "padding by reflection also booleans; torch has no kernels for them.": (
         lambda m: m.kthvalue(m.tensor([True, False]), 1).values.item(),

@@ -30,7 +30,7 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
     integer arrays, and slices of everything between them; it is None when there are none.
 
     Raises IndexError for what is no index, for too many dimensions, and for masks of another shape; ValueError for
-    slices with steps below 1.
+    slices with steps of 0.
     """
     if type(index) is Tensor and index._array.ndim:
         array = index._array
@@ -139,8 +139,8 @@ def _item(item: Any) -> Any:
 
 
 def _refuse_step(step: Any) -> None:
-    if step is not None and step < 1:
-        raise ValueError(f"slice step must be greater than zero, got {as_int(step)}; use flip to reverse the order")
+    if step is not None and step == 0:
+        raise ValueError("slice step must not be 0, got 0")
 
 
 def _consumed(item: Any) -> int:

@@ -45,6 +45,7 @@ def _getitem_samples() -> Any:
         (slice(2, 0), ...),
         (-1, slice(None, None, 2)),
         (0, 1, ...),
+        (slice(None, None, -1), slice(2, None, -2)),
     ):
         yield sample(a, index)
     yield sample(gapped(), (slice(1, None), ...))
