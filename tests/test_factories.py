@@ -434,6 +434,26 @@ def test_dlpack_both_ways() -> None:
             x.__dlpack__()
 
 
+def test_dlpack_options() -> None:
+    """Those of version 1.1 of the protocol, as a consumer passes them."""
+    x = mt.from_numpy(np.arange(3.0)[::-1])
+    assert np.from_dlpack(x, copy=True, device="cpu").tolist() == [2.0, 1.0, 0.0]
+    fixed = np.arange(3.0)
+    fixed.flags.writeable = False
+    readonly = mt.from_dlpack(fixed)
+    assert not np.from_dlpack(readonly).flags.writeable
+    assert np.from_dlpack(readonly, copy=True).flags.writeable
+    with pytest.raises(RuntimeError, match="read-only"):
+        readonly.add_(1)
+    for options in ({}, {"max_version": (0, 8)}, {"max_version": (1, 1), "dl_device": (2, 0)}):
+        with pytest.raises(BufferError, match=r"read-only memory|unsupported device"):
+            readonly.__dlpack__(**options)
+    assert "versioned" in repr(readonly.__dlpack__(stream=-1, max_version=(1, 1), dl_device=(1, 0), copy=False))
+    assert "versioned" not in repr(readonly.__dlpack__(copy=True))
+    with pytest.raises(RuntimeError, match="stream must be None or -1"):
+        readonly.__dlpack__(stream=2)
+
+
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_dlpack_of_bfloat16(version: tuple[int, int] | None) -> None:
     """Our own capsules, of both versions of the protocol; NumPy knows that it does not know the type."""

@@ -56,10 +56,16 @@ def _type_in(capsule: Any) -> _Type | None:
     return None if name is None else _Type.from_address(_pointer_of(capsule, name) + _CODES[name])
 
 
-def exported(array: np.ndarray, **options: Any) -> Any:
-    """A capsule for `from_dlpack` of another library."""
-    if not array.flags.writeable and options.get("max_version") is None:
+def exported(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """A capsule of the array, or of a copy of it, for `from_dlpack` of another library."""
+    if copy:
+        array = np.asarray(array, order="C")
+    elif min(array.strides, default=0) < 0:
+        strides = [stride // array.itemsize for stride in array.strides]
+        raise BufferError(f"can't export strides {strides}, since consumers expect no negative ones; use contiguous()")
+    elif not array.flags.writeable and (max_version is None or max_version[0] < 1):
         raise BufferError("can't export read-only memory to consumers of DLPack before version 1; use tensor.clone()")
+    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     if (name := dtype_of(array).name) not in _TYPES:
         return array.__dlpack__(**options)
     capsule = array.view(f"i{array.itemsize}").__dlpack__(**options)

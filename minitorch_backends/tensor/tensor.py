@@ -189,21 +189,28 @@ class Tensor(Methods):
         """Return the result of a NumPy function as a tensor. Booleans stay booleans; torch converts them to uint8."""
         return adopt(canonical(np.asarray(array)))
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """The memory, for `from_dlpack` of another library. Raises BufferError for what the protocol cannot carry
-        there.
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of the memory, or of a copy if `copy`, for `from_dlpack` of another library.
+
+        `stream` may be None or -1: the CPU has none. Raises BufferError for what a capsule of `max_version` cannot
+        hold, and for another device.
         """
+        if stream not in (None, -1):
+            raise RuntimeError(f"__dlpack__(): stream must be None or -1 on the CPU, got {stream!r}")
         if self.requires_grad:
             raise BufferError(
                 "can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()"
             )
-        if min(self._array.strides, default=0) < 0:
-            raise BufferError(
-                f"can't export strides {list(self.stride())}, since consumers expect no negative ones; use contiguous()"
-            )
         from .dlpack import exported
 
-        return exported(self._array, **options)
+        return exported(self._array, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
