@@ -1,5 +1,6 @@
 """Bridges to other libraries, each loaded when it is first asked for.
 
+* `interop.array_api`: the namespace of the array API standard over tensors.
 * `interop.onnx` (extra `onnx`): ONNX files as modules.
 * `interop.safetensors` (extra `safetensors`): checkpoints in that format.
 * `interop.torch` (extra `torch`): torch's own models under the flags of this package.
@@ -10,10 +11,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["onnx", "safetensors", "torch"]
+from ..dispatch.call_errors import install
+from ..tensor.tensor import Tensor
+
+__all__ = ["array_api", "onnx", "safetensors", "torch"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The namespace of the array API standard for tensors. Raises ValueError for a version that it does not follow."""
+    from . import array_api
+
+    if api_version not in (None, *array_api.VERSIONS):
+        expected = ", ".join(array_api.VERSIONS)
+        raise ValueError(f"__array_namespace__(): api_version must be one of {expected}, got {api_version!r}")
+    return array_api
+
+
+def _to_device(self: Tensor, device: Any, *, stream: Any = None) -> Tensor:
+    """The tensor itself, for the device "cpu". Raises RuntimeError for another one."""
+    return self.to(device=device)
+
+
+install(__array_namespace__=_array_namespace, to_device=_to_device)
