@@ -18,7 +18,15 @@ import numpy as np
 
 from .first_use import load
 
-__all__ = ["PACKED", "from_float32", "is_float8", "to_float32"]
+__all__ = ["FORMATS", "PACKED", "from_float32", "is_float8", "to_float32", "unpacked"]
+
+FORMATS = {
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "float8_e4m3fnuz": "e4m3fnuz",
+    "float8_e5m2fnuz": "e5m2fnuz",
+}
+"""The types that are multiplied, by name, and the formats of operands (`precision.OPERANDS`) that they hold."""
 
 PACKED = np.dtype([("float4_e2m1fn_x2", np.uint8)])
 """Two numbers of e2m1 in a byte, the first in the low bits: an element type that is copied and never converted."""
@@ -40,6 +48,16 @@ def from_float32(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     leading = (bits >> np.uint32(16)).astype(np.uint16)
     leading |= (bits & np.uint32(0xFFFF)) != 0
     return np.asarray(_codes(dtype).take(leading)).view(dtype)
+
+
+_E2M1 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], np.float32)
+
+
+def unpacked(array: np.ndarray, axis: int) -> np.ndarray:
+    """The values of pairs of e2m1 as a float32 array of twice the size along an axis, the low bits of a byte first."""
+    values = np.concatenate([_E2M1, -_E2M1])
+    pairs = np.stack([values.take(array.view(np.uint8) & 15), values.take(array.view(np.uint8) >> 4)], axis + 1)
+    return pairs.reshape(*array.shape[:axis], 2 * array.shape[axis], *array.shape[axis + 1 :])
 
 
 @functools.cache

@@ -66,6 +66,7 @@ from .tensor.limits import finfo, iinfo
 from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
+from .ops.matmul.scaled import _scaled_mm
 from .tensor.memory import (
     channels_last,
     channels_last_3d,

@@ -15,19 +15,13 @@ import numpy as np
 
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, named
 from .kernels.first_use import load
+from .kernels.float8 import FORMATS
 from .kernels.matrix_units import definition
 from .tensor.tensor import Tensor
 
 __all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "mma"]
 
-_TYPES = {
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "e4m3fnuz": "float8_e4m3fnuz",
-    "e5m2fnuz": "float8_e5m2fnuz",
-}
+_TYPES = {"fp16": "float16", "bf16": "bfloat16", **{operand: name for name, operand in FORMATS.items()}}
 """The types of the formats of operands. That of tf32 is float32; units ignore its last 13 bits."""
 
 _RESULTS = {"float32": np.float32, "float16": np.float16}

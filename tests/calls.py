@@ -37,6 +37,7 @@ UNDERIVABLE = {
     "linalg_ldl_factor",
     "linalg_ldl_factor_ex",
     "linalg_ldl_solve",
+    "scaled_product",
     "unique",
     "unique_consecutive",
     "zeta",

@@ -27,6 +27,10 @@ class Unit(NamedTuple):
     rule: Rule
     evidence: str
     """What bears the rule out: "hardware", "model" or "inferred"."""
+    promote: int = 0
+    """Places of K after which libraries add partial sums outside of the unit; 0 for never."""
+    scaled_blocks: tuple[int, ...] = ()
+    """Sizes of blocks along K whose scales, powers of two, the unit applies itself."""
 
     def __repr__(self) -> str:
         return f"{self.profile} {self.operand}: {self.rule!r}, by {self.evidence}"

@@ -43,34 +43,44 @@ def definition(
 
 def multiply(
     rule: Rule,
-    operand: str,
+    operand: str | tuple[str, str],
     a: np.ndarray,
     b: np.ndarray,
     c: np.ndarray | None = None,
     *,
     result: Any = np.float32,
     promote: int = 0,
+    scales: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:
-    """c (m, n) plus the product of a (m, K) and b (K, n), each entry as `definition` has it: compiled and threaded."""
+    """c (m, n) plus the product of a (m, K) and b (K, n), each entry as `definition` has it: compiled and threaded.
+
+    `operand` names the format of both, or those of a and b. `scales` are powers of two for their elements, (m, K) and
+    (K, n), whose exponents the unit adds to those of the elements.
+    """
     from . import loops
+
+    formats = (operand, operand) if isinstance(operand, str) else operand
 
     m, n = a.shape[0], b.shape[1]
     with np.errstate(over="ignore"):
         out = np.zeros((m, n)) if c is None else np.array(np.broadcast_to(c, (m, n)).astype(result), np.float64)
     a, b = a.astype(np.float64), b.astype(np.float64)
     beyond = _beyond(a, b, out)
-    kind, numbers = _arguments(rule, operand, result, loops)
+    least = [OPERANDS[each].least for each in formats]
+    kind, numbers = _arguments(rule, least, result, loops)
     order = _order(rule)
     sides = []
-    for x, axis in ((a, 1), (b, 0)):
+    for side, (x, axis) in enumerate(((a, 1), (b, 0))):
         x = _padded(np.where(np.isfinite(x), x, 0.0), axis, rule.length)
         if isinstance(rule, Tree):
-            x[np.abs(x) < 2.0 ** OPERANDS[operand].least] = 0.0
+            x[np.abs(x) < 2.0 ** least[side]] = 0.0
+        factor = None if scales is None else _padded(scales[side].astype(np.float64), axis, rule.length)
         if order is not None:
             blocks = np.arange(x.shape[axis]).reshape(-1, rule.length)
             x = np.take(x, blocks[:, order].ravel(), axis)
+            factor = None if factor is None else np.take(factor, blocks[:, order].ravel(), axis)
         x = np.ascontiguousarray(x)
-        sides += [x, powers(x, OPERANDS[operand].least)]
+        sides += [x, powers(x, least[side])] if factor is None else [x * factor, powers(x, least[side]) * factor]
     out[~np.isfinite(out)] = 0.0
     depth = sides[0].shape[1]
     if out.size and depth:
@@ -81,7 +91,7 @@ def multiply(
     return _rounded(out, result)
 
 
-def _arguments(rule: Rule, operand: str, result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:
+def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:
     """What the loops take of a rule: (kind, length, kept), and (least power, unit of products, unit of sums)."""
     half, nearest = result is np.float16, "rne16" if result is np.float16 else "rne32"
     if isinstance(rule, Aligned | Halves):
@@ -90,8 +100,8 @@ def _arguments(rule: Rule, operand: str, result: Any, loops: Any) -> tuple[tuple
         kept = "rne16" if half else by.kept
         return (kind, rule.length, loops.KEPT[kept]), (2.0 ** by.least[half], 2.0**by.fraction, 0.0)
     if isinstance(rule, TwoStage):
-        kind, least = loops.TWO_STAGE_APART if rule.apart else loops.TWO_STAGE, 2.0 ** (2 * OPERANDS[operand].least)
-        return (kind, rule.length, loops.KEPT[nearest]), (least, 2.0**rule.fraction, 2.0**rule.joint)
+        kind = loops.TWO_STAGE_APART if rule.apart else loops.TWO_STAGE
+        return (kind, rule.length, loops.KEPT[nearest]), (2.0 ** sum(least), 2.0**rule.fraction, 2.0**rule.joint)
     kind = loops.TREE if isinstance(rule, Tree) else loops.EXACT
     return (kind, rule.length, loops.KEPT[nearest]), (0.0, 0.0, 0.0)
 

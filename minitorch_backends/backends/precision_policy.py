@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..flags import NO_OPINION, State, current, per_state
+from ..kernels.float8 import FORMATS, PACKED, is_float8
 from ..kernels.gemm.device import Unit
 from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, is_scaled, named
 from .profiles import PROFILES
@@ -163,18 +164,24 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str) -> Unit | None:
 
     Raises RuntimeError for operands that the device has no unit for.
     """
-    row = PRECISIONS[OF_HALF.get(dtype.name, precision)]
-    if profile is None or row.is_exact:
+    if profile is None:
         return None
+    if is_float8(dtype) or dtype == PACKED:
+        name = operand = "e2m1" if dtype == PACKED else FORMATS.get(dtype.name, dtype.name)
+    else:
+        row = PRECISIONS[OF_HALF.get(dtype.name, precision)]
+        if row.is_exact:
+            return None
+        in_blocks = row.scale is not None and row.scale.block > 0
+        name, operand = row.name, "" if row.parts > 1 or in_blocks else row.operand
     formats = PROFILES[profile].formats
-    with_blocks = row.scale is not None and row.scale.block > 0
-    if row.parts > 1 or with_blocks or row.operand not in formats:
+    if operand not in formats:
         raise RuntimeError(
-            f"profile = {profile!r} has no matrix unit for products at {row.name}, whose formats are "
+            f"profile = {profile!r} has no matrix unit for products at {name}, whose formats are "
             f"{', '.join(formats) or 'unknown'}; allow another precision, or set backends.profile to None"
         )
-    way = formats[row.operand][0]
-    return Unit(profile, row.operand, way.rule, way.evidence)
+    way = formats[operand][0]
+    return Unit(profile, operand, way.rule, way.evidence, way.promote_every, way.scaled_blocks)
 
 
 def _product(kind: str) -> _Product:

@@ -23,11 +23,16 @@ class Format(NamedTuple):
         evidence: "hardware" where published outputs of the device agree in every bit, "model" where only simulators or
             papers say so, "inferred" where it is a reading of these.
         instruction: the instruction that computes so, where a device has several for the format.
+        promote_every: places of K after which libraries take partial sums out of the unit and add them in fp32, unless
+            they are asked for fast accumulation; 0 for never.
+        scaled_blocks: sizes of blocks along K whose scales, powers of two, the unit applies itself.
     """
 
     rule: Rule
     evidence: str = "hardware"
     instruction: str = ""
+    promote_every: int = 0
+    scaled_blocks: tuple[int, ...] = ()
 
 
 class Profile(NamedTuple):
@@ -66,8 +71,9 @@ _ADA_FP8 = _rows(Aligned(13, 16, _AMPERE, "rz22"), "e4m3 e5m2")
 _BY_FP16 = Format(Halves(Aligned(25, 16, _HOPPER)), instruction="mma.sync")
 _A100 = {**_rows(Aligned(24, 8, _AMPERE), "fp16 bf16"), **_rows(Aligned(24, 4, _AMPERE), "tf32")}
 _H100 = {**_rows(Aligned(25, 16, _HOPPER), "fp16 bf16"), **_rows(Aligned(25, 8, _HOPPER), "tf32", "model")}
-_WGMMA = Format(Aligned(13, 32, _HOPPER, "rz22"), instruction="wgmma")
-_TCGEN05 = Format(Aligned(25, 32, _HOPPER), "model", "tcgen05")
+_WGMMA = Format(Aligned(13, 32, _HOPPER, "rz22"), instruction="wgmma", promote_every=128)
+_TCGEN05 = Format(Aligned(25, 32, _HOPPER), "model", "tcgen05", scaled_blocks=(32,))
+_MXF8 = Format(Aligned(25, 32, _HOPPER), "model", scaled_blocks=(32,))
 
 PROFILES: dict[str, Profile] = {
     row.name: row
@@ -82,7 +88,8 @@ PROFILES: dict[str, Profile] = {
             "rtx_blackwell",
             {
                 **{operand: (ways[0]._replace(evidence="model"),) for operand, ways in _H100.items()},
-                **_rows(Aligned(25, 32, _HOPPER), "e4m3 e5m2", "model"),
+                "e4m3": (_MXF8,),
+                "e5m2": (_MXF8,),
             },
         ),
         Profile("mi100", {**_rows(Exact(4), "fp16", "model"), **_rows(Exact(2), "bf16", "model")}),

@@ -12,7 +12,7 @@ __all__ = ["flops_of"]
 def flops_of(call: Call) -> int:
     """Count two operations for each multiplication that a call adds up; 0 for kernels other than products."""
     shapes, of_result = call.shapes, getattr(call.result, "shape", ())
-    if call.kernel in ("matmul", "addmm", "linear", "half_matmul"):
+    if call.kernel in ("matmul", "addmm", "linear", "half_matmul", "scaled_matmul"):
         return 2 * int(np.prod(of_result, dtype=np.int64)) * (shapes[0][-1] if shapes[0] else 1)
     if call.kernel == "conv":
         return 2 * int(np.prod(of_result, dtype=np.int64) * np.prod(shapes[1][1:], dtype=np.int64))

@@ -53,6 +53,7 @@ from .views.transpose import *
 from .matmul import bilinear, linear
 from .matmul.addmm import *
 from .matmul.matmul import *
+from .matmul.scaled import *
 from .matmul.tensor_products import *
 from .einsum import *
 from .conv import convolution, fold

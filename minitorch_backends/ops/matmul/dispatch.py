@@ -13,15 +13,17 @@ from ...autograd.modes import grad_mode
 from ...backends.precision_policy import Call, resolve
 from ...flags import State, per_state
 from ...kernels.elementwise import cast
+from ...kernels.float8 import from_float32, is_float8
 from ...kernels.gemm import addmm as kernel_addmm
 from ...kernels.gemm import gains_by_packing
 from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
+from ...kernels.gemm.scaled import scaled_matmul
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import converted
 from .shapes import check_factors, with_vectors
 
-__all__ = ["fused_sum", "plain_call", "prepared_product", "product"]
+__all__ = ["fused_sum", "plain_call", "prepared_product", "product", "wide_product"]
 
 _mode = grad_mode.get
 
@@ -32,7 +34,7 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
 
     Raises RuntimeError for shapes that do not multiply and for factors of different dtypes.
     """
-    if precision is None or type(precision) is str:
+    if precision is None or type(precision) is str or is_float8(a.dtype):
         return _prepared(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
     call = resolve(kind, a.dtype, precision)  # recorded: names also who decided
     multiply = functools.partial(_kernel(call), decided_by=call.decided_by, **call.keywords)
@@ -41,6 +43,38 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
 
 def _kernel(call: Call) -> Any:
     return half_matmul if "sums" in call.keywords else kernel
+
+
+def wide_product(
+    a: np.ndarray,
+    b: np.ndarray,
+    *scales: np.ndarray,
+    kinds: tuple[np.dtype, ...] = (),
+    block: int = 0,
+    inside: bool = False,
+    fast: bool = False,
+) -> np.ndarray:
+    """The product of matrices or batches of half or 8-bit types in float32, under the flags in force.
+
+    `scales`, `block`, `inside` and `fast` are those of `kernels.gemm.scaled`; `kinds` are the types of the values where
+    the arrays have others. Raises RuntimeError for products that the device of `backends.profile` does not
+    have.
+    """
+    call, other = (resolve("matmul", dtype) for dtype in kinds or (a.dtype, b.dtype))
+    unit = call.keywords.get("unit")
+    options: dict[str, Any] = {"block": block, "inside": inside} if block else {}
+    if unit is None:
+        return scaled_matmul(a, b, *scales, decided_by=call.decided_by, **options)
+    if inside and not {block} <= {*unit.scaled_blocks} & {*other.keywords["unit"].scaled_blocks}:
+        raise RuntimeError(
+            f"profile = {unit.profile!r} has no matrix unit for scales of blocks of {block} of {unit.operand}; set "
+            "backends.profile to None, or to a device that has, such as 'b200'"
+        )
+    return scaled_matmul(a, b, *scales, decided_by=call.decided_by, **options, unit=unit, fast=fast)
+
+
+def _narrow_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return from_float32(wide_product(a, b), a.dtype)
 
 
 @per_state()
@@ -71,6 +105,8 @@ def prepared_product(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The function that `product` calls with two matrices or batches of these shapes and of one dtype, under the flags
     in force."""
+    if is_float8(a.dtype):
+        return _narrow_product
     call = resolve(kind, a.dtype, precision)
     return _kernel(call).prepared(a, b, call.decided_by, **call.keywords)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,12 @@ from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
-from ...tensor.dtypes import promote_types
+from ...kernels.registry import ArraySpec
+from ...tensor.casting import converted
+from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
-from .dispatch import product
+from .dispatch import product, wide_product
+from .shapes import check_factors
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
@@ -105,6 +109,12 @@ def _products() -> Iterator[Sample]:
     yield sample(between(-1, 1, 3, 0), between(-1, 1, 0, 2, seed=1))
 
 
+def _batches() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 2, 4, 5, seed=1))
+    yield sample(between(-1, 1, 2, 4, 3).transpose(0, 2, 1), between(-1, 1, 2, 4, 5, seed=1)[::-1])
+    yield sample(between(-1, 1, 0, 3, 4), between(-1, 1, 0, 4, 5, seed=1))
+
+
 def _vectors() -> Iterator[Sample]:
     yield sample(between(-1, 1, 4), between(-1, 1, 4, seed=1))
     yield sample(between(-1, 1, 8)[::-2], between(-1, 1, 4, seed=1))
@@ -116,7 +126,7 @@ def _vectors() -> Iterator[Sample]:
 
 @op(
     operators=("__matmul__", "__rmatmul__"),
-    takes="ifc",
+    takes="ifcn",
     widen=False,
     warns=False,
     product="matmul",
@@ -136,6 +146,42 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     return product(input, other, precision)
 
 
+def _wide_samples() -> Iterator[Sample]:
+    for call in (*_matrices(), *_batches()):
+        yield sample(*call.args, None)
+    yield sample(*next(_matrices()).args, float32)
+
+
+@op(
+    method=False,
+    takes="f",
+    widen=False,
+    warns=False,
+    product="matmul",
+    input=lambda g, other: times(g.to(widened(other).dtype), adjoint(widened(other)), None),
+    other=lambda g, input: times(adjoint(widened(input)), g.to(widened(input).dtype), None),
+    reference=lambda input, other, out_dtype: np.matmul(input, other),
+    samples=_wide_samples,
+)
+def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
+    """The product of matrices or batches with elements of `out_dtype`, of the operands' for None: of half types in
+    float32 the sums, which are not rounded. Raises RuntimeError for shapes that do not multiply."""
+    wanted = to_dtype(input.dtype if out_dtype is None else out_dtype)
+    check_factors(ArraySpec(input.shape, input.dtype), ArraySpec(other.shape, other.dtype))
+    wide = is_half(input.dtype) and wanted is float32
+    return wide_product(input, other) if wide else converted(product(input, other), wanted.dtype)
+
+
+def _to(name: str, a: Tensor, b: Tensor, out_dtype: Any) -> Tensor:
+    """`product_to` of the dtypes that torch has: the operands' own, and float32 for half types."""
+    wanted = to_dtype(out_dtype)
+    if wanted is not a.dtype and not (wanted is float32 and is_half(a._array.dtype)):
+        raise RuntimeError(
+            f"{name}(): out_dtype must be {a.dtype!r}, the operands', or mt.float32 for half types, got {wanted!r}"
+        )
+    return product_to(a, b, wanted)
+
+
 def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
     for argument, tensor, dims in expected:
         if not isinstance(tensor, Tensor):
@@ -146,26 +192,22 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
             )
 
 
-@composite(takes="ifc", product="matmul", reference=np.matmul, samples=_matrices)
-def mm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
-    """The product of two matrices; see `matmul`."""
+@composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_matrices)
+def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
+    """The product of two matrices; see `matmul`. `out_dtype` may be float32 for half types, whose sums are then not
+    rounded."""
     of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
-    return times(input, mat2, precision)
+    return times(input, mat2, precision) if out_dtype is None else _to("mm", input, mat2, out_dtype)
 
 
-def _batches() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 2, 4, 5, seed=1))
-    yield sample(between(-1, 1, 2, 4, 3).transpose(0, 2, 1), between(-1, 1, 2, 4, 5, seed=1)[::-1])
-    yield sample(between(-1, 1, 0, 3, 4), between(-1, 1, 0, 4, 5, seed=1))
-
-
-@composite(takes="ifc", product="matmul", reference=np.matmul, samples=_batches)
-def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
-    """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast."""
+@composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_batches)
+def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
+    """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast. `out_dtype` as in
+    `mm`."""
     of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm(): expected batches of equal size, got {input.shape[0]} and {mat2.shape[0]}")
-    return times(input, mat2, precision)
+    return times(input, mat2, precision) if out_dtype is None else _to("bmm", input, mat2, out_dtype)
 
 
 @composite(

@@ -1,0 +1,282 @@
+"""Products of 8-bit and 4-bit floats with scales: `_scaled_mm`, and `nn.functional.scaled_mm`, which names recipes.
+
+`scales` brings the scales of both operands to one form, (rows or 1, parts of K) and (parts of K, columns or 1) in
+float32, for one kernel. Scales of Hopper's recipes (a tensor, rows, 1 x 128 and 128 x 128) multiply sums; those of the
+OCP's and NVIDIA's blocks of 32 and 16, in 8-bit floats, multiply operands, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...kernels.float8 import FORMATS, PACKED, from_float32, unpacked
+from ...tensor.casting import converted
+from ...tensor.dtypes import DType, bfloat16, dtype_of, float8_e4m3fn, float32, to_dtype
+from ...tensor.tensor import Tensor
+from ..functional import functional
+from ..gradients import no_derivative
+from .dispatch import wide_product
+from .scales import BLOCKS, PAIRS, ScalingType, SwizzleType, explicit, inferred
+
+__all__ = ["_scaled_mm"]
+
+
+def _checked_factors(called: str, a: np.ndarray, b: np.ndarray) -> None:
+    """Raise ValueError for operands of other dtypes, RuntimeError for shapes that do not multiply."""
+    for name, each in (("a", a), ("b", b)):
+        if each.dtype != PACKED and each.dtype.name not in FORMATS:
+            raise ValueError(
+                f"{called}(): mat_{name} must be of an 8-bit floating dtype or mt.float4_e2m1fn_x2, got "
+                f"{dtype_of(each)!r}; scale it and use .to(mt.float8_e4m3fn)"
+            )
+        if each.ndim != 2:
+            raise RuntimeError(f"{called}(): mat_{name} must be a matrix, got shape {list(each.shape)}")
+    if a.shape[1] != b.shape[0]:
+        shapes = " and ".join("x".join(map(str, each.shape)) for each in (a, b))
+        raise RuntimeError(f"{called}(): mat_a and mat_b shapes cannot be multiplied ({shapes})")
+    if (a.dtype == PACKED) != (b.dtype == PACKED):
+        raise ValueError(
+            f"{called}(): both operands must have 4 bits or neither, got {dtype_of(a)!r} and {dtype_of(b)!r}"
+        )
+
+
+def _reference(
+    a: np.ndarray, b: np.ndarray, scale_a: np.ndarray, scale_b: np.ndarray, bias: Any = None, *_: Any, **__: Any
+) -> Any:
+    """Of scales that broadcast."""
+    product = (a.astype(np.float64) * scale_a) @ (b.astype(np.float64) * scale_b)
+    return product if bias is None else product + bias
+
+
+def _operands(*shape: int, seed: int) -> np.ndarray:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return from_float32(values, float8_e4m3fn.dtype)
+
+
+def _samples() -> Iterator[Sample]:
+    a, b = _operands(3, 40, seed=0), _operands(40, 5, seed=1)
+    rows, columns = np.linspace(0.5, 2, 3, dtype=np.float32)[:, None], np.linspace(1, 3, 5, dtype=np.float32)[None]
+    yield sample(a, b, np.full((), 0.5, np.float32), np.full((), 3, np.float32), out_dtype=float32)
+    yield sample(a, b, rows, columns, out_dtype=float32)
+    yield sample(a[::2, ::-1], b[:, :0], rows[::2], columns[:, :0], out_dtype=float32)
+
+
+def _samples_of_op() -> Iterator[Sample]:
+    for call in _samples():
+        yield sample(*call.args, out_dtype=float32)
+    yield sample(*next(_samples()).args, between(-1, 1, 5), out_dtype=float32)
+
+
+_NO_GRADIENT = dict.fromkeys(
+    ("mat_a", "mat_b", "scale_a", "scale_b", "bias", "tensor_a", "tensor_b", "scale_result"), no_derivative("scaled_mm")
+)
+
+
+@op(
+    method=False,
+    takes="fnp",
+    widen=False,
+    product="matmul",
+    **_NO_GRADIENT,
+    reference=_reference,
+    samples=_samples_of_op,
+)
+def scaled_product(
+    mat_a: Array,
+    mat_b: Array,
+    scale_a: Array,
+    scale_b: Array,
+    bias: Array | None = None,
+    tensor_a: Array | None = None,
+    tensor_b: Array | None = None,
+    scale_result: Array | None = None,
+    *,
+    recipes: Any = None,
+    tiled: Any = (False, False),
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+    called: str = "scaled_mm",
+) -> np.ndarray:
+    """The product of scaled operands, plus a bias; divided by `scale_result` where `out_dtype` is an 8-bit float.
+
+    `recipes` names those of both operands; None stands for the first pair of recipes whose scales have these shapes.
+    """
+    _checked_factors(called, mat_a, mat_b)
+    wanted = dtype_of(mat_a) if out_dtype is None else to_dtype(out_dtype)
+    if wanted.letter not in "fn":
+        raise ValueError(f"{called}(): out_dtype must be a floating dtype, got {wanted!r}")
+    k = mat_a.shape[1] * (2 if mat_a.dtype == PACKED else 1)
+    sides = ("a", scale_a, mat_a.shape[0], k, dtype_of(mat_a)), ("b", scale_b, mat_b.shape[1], k, dtype_of(mat_b))
+    if use_fast_accum and mat_a.dtype == PACKED:
+        raise ValueError(f"{called}(): use_fast_accum must be False for {dtype_of(mat_a)!r}, got True")
+    if recipes is None:
+        recipes, scales = inferred(called, sides)
+    else:
+        scales = explicit(called, sides, recipes, tiled)
+    result = _product(
+        mat_a,
+        mat_b,
+        scales[0],
+        scales[1].T,
+        BLOCKS[recipes[0]],
+        recipes[0] in (ScalingType.BlockWise1x16, ScalingType.BlockWise1x32),
+        use_fast_accum,
+    )
+    for each in (tensor_a, tensor_b):
+        if each is not None:
+            result = result * _one_number(called, "scale of the tensor", each)
+    if bias is not None:
+        if bias.size != mat_b.shape[1]:
+            raise RuntimeError(f"{called}(): bias must have {mat_b.shape[1]} elements, got {bias.size}")
+        result = result + converted(bias, np.dtype(np.float32)).reshape(-1)
+    if scale_result is not None:
+        divisor = _one_number(called, "scale_result", scale_result)
+        result = result / divisor if wanted.letter == "n" and out_dtype is not None else result
+    return converted(result, wanted.dtype)
+
+
+def _one_number(called: str, name: str, array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.float32 or array.size != 1:
+        raise ValueError(
+            f"{called}(): {name} must be one mt.float32 number, got {dtype_of(array)!r} of shape {list(array.shape)}"
+        )
+    return array.reshape(())
+
+
+def _product(
+    a: np.ndarray,
+    b: np.ndarray,
+    scale_a: np.ndarray,
+    scale_b: np.ndarray,
+    block: int,
+    inside: bool,
+    fast: bool,
+) -> np.ndarray:
+    """The product in float32 of operands and scales of the kernel's form."""
+    kinds = (a.dtype, b.dtype)
+    if a.dtype == PACKED:
+        a, b = unpacked(a, 1), unpacked(b, 0)
+    scales = (np.ascontiguousarray(scale_a), np.ascontiguousarray(scale_b))
+    return wide_product(a, b, *scales, kinds=kinds, block=block, inside=inside, fast=fast)
+
+
+@composite(method=False, product="matmul", reference=_reference, samples=_samples)
+def _scaled_mm(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """The product of matrices of 8-bit floats (M, K) and (K, N), or of packed 4-bit ones, with the scales by which they
+    are to be multiplied, in `out_dtype` (that of `input` by default).
+
+    The scales' shapes say what they belong to: one float32 number each (operands), (M, 1) and (1, N) (rows), (M, K/128)
+    or (M/128, K/128) beside (K/128, N) or (K/128, N/128) (blocks); scales in float8_e8m0fnu belong to blocks of 32
+    along K, and those in float8_e4m3fn to blocks of 16 of 4-bit numbers, in tiles of 128 x 4 as NVIDIA's units read
+    them. The bias (N) is added in float32, and an 8-bit result is divided by `scale_result`. `use_fast_accum` leaves
+    out the sums outside of the unit that `backends.profile` may ask for. Raises ValueError for other dtypes and
+    shapes of scales.
+    """
+    return scaled_product(
+        input, mat2, scale_a, scale_b, bias, None, None, scale_result,
+        out_dtype=out_dtype, use_fast_accum=use_fast_accum, called="_scaled_mm",
+    )  # fmt: skip
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _recipe(name: str, scale: Any, recipe: Any) -> tuple[Any, ScalingType, Any]:
+    """The scale and recipe of blocks, rows or the tensor, and the scale of the tensor beside that of blocks of 16."""
+    scales, recipes = _listed(scale), _listed(recipe)
+    for each in recipes:
+        if not isinstance(each, ScalingType):
+            raise TypeError(f"scaled_mm(): scale_recipe_{name} must be a ScalingType, got {each!r}")
+    if len(scales) == len(recipes) == 1:
+        return scales[0], recipes[0], None
+    if len(scales) == len(recipes) == 2 and recipes == [ScalingType.BlockWise1x16, ScalingType.TensorWise]:
+        return scales[0], recipes[0], scales[1]
+    kinds = ", ".join(each.name for each in recipes)
+    raise ValueError(
+        f"scaled_mm(): scale_{name} must be one tensor for one recipe, or two for BlockWise1x16 and TensorWise, got "
+        f"{len(scales)} for {kinds}"
+    )
+
+
+def _is_tiled(name: str, swizzle: Any) -> bool:
+    for each in _listed(swizzle):
+        if each is not None and not isinstance(each, SwizzleType):
+            raise TypeError(f"scaled_mm(): swizzle_{name} must be a SwizzleType or None, got {each!r}")
+    return SwizzleType.SWIZZLE_32_4_4 in _listed(swizzle)
+
+
+@functional
+@composite(
+    method=False,
+    product="matmul",
+    reference=lambda a, b, scale_a, recipe_a, scale_b, recipe_b, **_: _reference(a, b, scale_a, scale_b),
+    samples=lambda: (
+        sample(a, b, of_a, recipe, of_b, recipe, output_dtype=float32)
+        for (a, b, of_a, of_b), recipe in zip(
+            (call.args for call in _samples()),
+            (ScalingType.TensorWise, ScalingType.RowWise, ScalingType.RowWise),
+            strict=True,
+        )
+    ),
+)
+def scaled_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: ScalingType | list[ScalingType],
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: ScalingType | list[ScalingType],
+    swizzle_a: SwizzleType | list[SwizzleType] | None = None,
+    swizzle_b: SwizzleType | list[SwizzleType] | None = None,
+    bias: Tensor | None = None,
+    output_dtype: DType | None = bfloat16,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """The product of matrices of 8-bit floats (M, K) and (K, N), or of packed 4-bit ones, with the scales by which they
+    are to be multiplied and the recipes that say what these belong to.
+
+    Scales are float32: one number (TensorWise), (M, 1) and (1, N) (RowWise), (M, K/128) and (N, K/128)
+    (BlockWise1x128), (K/128, M/128) and (K/128, N/128), where the first size may be rounded up to a multiple of four
+    (BlockWise128x128). Those of blocks of 32 are float8_e8m0fnu, of blocks of 16 of 4-bit numbers float8_e4m3fn, beside
+    a second float32 number in a list (TensorWise), in rows or, with SWIZZLE_32_4_4, in tiles. `contraction_dim` names
+    the dimensions of K. The rest is as in `_scaled_mm`.
+    """
+    first, recipe_a, tensor_a = _recipe("a", scale_a, scale_recipe_a)
+    second, recipe_b, tensor_b = _recipe("b", scale_b, scale_recipe_b)
+    if (recipe_a, recipe_b) not in [
+        *PAIRS,
+        (ScalingType.BlockWise1x32, ScalingType.BlockWise1x32),
+        (ScalingType.BlockWise1x16, ScalingType.BlockWise1x16),
+    ]:
+        raise ValueError(
+            "scaled_mm(): recipes must be equal, or BlockWise1x128 beside BlockWise128x128, got "
+            f"{recipe_a.name} and {recipe_b.name}"
+        )
+    if (tensor_a is None) != (tensor_b is None):
+        raise ValueError("scaled_mm(): both operands must have a scale of the tensor or neither, got one")
+    if len(contraction_dim) not in (0, 2):
+        raise ValueError(f"scaled_mm(): contraction_dim must have two elements, got {tuple(contraction_dim)}")
+    if contraction_dim:
+        mat_a = mat_a if contraction_dim[0] in (1, -1) else mat_a.t()
+        mat_b = mat_b if contraction_dim[1] in (0, -2) else mat_b.t()
+    return scaled_product(
+        mat_a, mat_b, first, second, bias, tensor_a, tensor_b, None,
+        recipes=(recipe_a, recipe_b), tiled=(_is_tiled("a", swizzle_a), _is_tiled("b", swizzle_b)),
+        out_dtype=output_dtype, use_fast_accum=use_fast_accum,
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""Recipes of scales: which elements of an operand have one in common, and how the scales lie in memory.
+
+Sources: torch's documentation; the OCP Microscaling Formats (MX) specification 1.0; NVIDIA's cuBLAS documentation for
+the layout in tiles of 128 x 4 (`SWIZZLE_32_4_4`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels.float8 import to_float32
+from ...tensor.dtypes import DType, dtype_of, float8_e4m3fn, float8_e8m0fnu
+from ..functional import functions
+
+__all__ = ["BLOCKS", "PAIRS", "ScalingType", "SwizzleType", "explicit", "inferred"]
+
+
+class ScalingType(Enum):
+    """Which elements of an operand have a scale in common: all, a row, or blocks along K (of a row, or of 128 rows)."""
+
+    TensorWise = 0
+    RowWise = 1
+    BlockWise1x16 = 2
+    BlockWise1x32 = 3
+    BlockWise1x128 = 4
+    BlockWise128x128 = 5
+
+
+class SwizzleType(Enum):
+    """How the scales of blocks lie in memory: in rows, or in tiles of 128 x 4 as NVIDIA's units read them."""
+
+    NO_SWIZZLE = 0
+    SWIZZLE_32_4_4 = 1
+
+
+functions.update(ScalingType=ScalingType, SwizzleType=SwizzleType)
+
+_TENSOR, _ROW, _BY_16, _BY_32, _BY_128, _BY_SQUARE = ScalingType
+
+BLOCKS = {_TENSOR: 0, _ROW: 0, _BY_16: 16, _BY_32: 32, _BY_128: 128, _BY_SQUARE: 128}
+"""How many places of K have a scale in common; 0 for all."""
+
+
+class _Side(NamedTuple):
+    """One operand of a product, seen as (rows, K), and its scale.
+
+    Attributes:
+        called: the function that users called.
+        name: "a" or "b".
+        array: of the scale.
+        rows: the rows of a, the columns of b.
+        k: the length of the sums.
+        dtype: of the elements.
+        recipe: which of them have a scale in common.
+        tiled: whether the scales of blocks lie in tiles of 128 x 4.
+        layouts: the forms that scales of rows and squares may have, the usual one first.
+    """
+
+    called: str
+    name: str
+    array: np.ndarray
+    rows: int
+    k: int
+    dtype: DType
+    recipe: ScalingType
+    tiled: bool
+    layouts: tuple[str, ...]
+
+    @property
+    def parts(self) -> int:
+        """How many scales an element's row has."""
+        return -(-self.k // BLOCKS[self.recipe]) if BLOCKS[self.recipe] else 1
+
+    def invalid(self, expected: str) -> ValueError:
+        return ValueError(
+            f"{self.called}(): scale_{self.name} must be {expected} for {self.recipe.name} scales of {self.dtype!r}, "
+            f"got {dtype_of(self.array)!r} of shape {list(self.array.shape)}"
+        )
+
+    def scales(self) -> np.ndarray:
+        """The scales in float32, (rows or 1, parts). Raises ValueError for those of another dtype or shape."""
+        if self.recipe in (_BY_16, _BY_32):
+            return self._of_blocks()
+        if self.recipe is _TENSOR:
+            if self.array.dtype != np.float32 or self.array.size != 1:
+                raise self.invalid("one mt.float32 number")
+            return self.array.reshape(1, 1)
+        rows, parts = -(-self.rows // 128) if self.recipe is _BY_SQUARE else self.rows, self.parts
+        shapes = {"rows": (rows, parts), "turned": (parts, rows), "padded": (-(-parts // 4) * 4, rows)}
+        layout = next((each for each in self.layouts if self.array.shape == shapes[each]), None)
+        if self.array.dtype != np.float32 or layout is None:
+            expected = " or ".join(str(list(shapes[each])) for each in self.layouts)
+            raise self.invalid(f"mt.float32 of shape {expected}")
+        found = self.array if layout == "rows" else self.array.T[:, :parts]
+        return np.repeat(found, 128, 0)[: self.rows] if self.recipe is _BY_SQUARE else found
+
+    def _of_blocks(self) -> np.ndarray:
+        """The scales of blocks of 32 (in e8m0) or 16 (in e4m3)."""
+        wanted = float8_e8m0fnu if self.recipe is _BY_32 else float8_e4m3fn
+        rows, parts = self.rows, self.parts
+        if self.tiled:
+            rows, parts = -(-rows // 128) * 128, -(-parts // 4) * 4
+        if dtype_of(self.array) is not wanted or self.array.size != rows * parts or not self.array.flags.c_contiguous:
+            where = "in tiles of 128 x 4" if self.tiled else "in rows"
+            raise self.invalid(f"{rows} x {parts} contiguous {wanted!r} numbers {where}")
+        values = to_float32(self.array)
+        if not self.tiled:
+            return values.reshape(rows, parts)
+        tiles = values.reshape(rows // 128, parts // 4, 32, 4, 4)  # tile, tile, row % 32, row // 32, column
+        return tiles.transpose(0, 3, 2, 1, 4).reshape(rows, parts)[: self.rows, : self.parts]
+
+
+PAIRS = [(_TENSOR, _TENSOR), (_ROW, _ROW), (_BY_SQUARE, _BY_128), (_BY_128, _BY_SQUARE), (_BY_128, _BY_128)]
+"""Recipes of both operands that multiply sums, those with fewer scales first."""
+
+
+def explicit(called: str, sides: Any, recipes: Any, tiled: Any) -> list[np.ndarray]:
+    """The scales of both operands by recipes that are named, in torch's newer layouts or else in its older ones."""
+    layouts = {_ROW: (("rows",), ("turned",)), _BY_128: (("rows",), ("rows", "turned"))}
+    squares = (("padded", "turned", "rows"),) * 2
+    return [
+        _Side(called, *side, recipe, tiled[place], layouts.get(recipe, squares)[place]).scales()
+        for place, (side, recipe) in enumerate(zip(sides, recipes, strict=True))
+    ]
+
+
+def inferred(called: str, sides: Any) -> tuple[tuple[ScalingType, ScalingType], list[np.ndarray]]:
+    """The recipes whose scales have the shapes and dtypes that are given, and these. Raises ValueError for others."""
+    packed = sides[0][4].letter == "p"
+    pairs = [*([] if packed else PAIRS), (_BY_32, _BY_32), *([(_BY_16, _BY_16)] if packed else [])]
+    for pair in pairs:
+        try:
+            return pair, [
+                _Side(called, *side, recipe, True, layouts).scales()
+                for side, recipe, layouts in zip(sides, pair, (("rows",), ("turned",)), strict=True)
+            ]
+        except ValueError:
+            continue
+    (_, scale_a, m, k, dtype), (_, scale_b, n, _, _) = sides
+    blocks, squares = -(-k // 128), (-(-m // 128), -(-n // 128))
+    got = " and ".join(f"{dtype_of(each)!r} of shape {list(each.shape)}" for each in (scale_a, scale_b))
+    floats = (
+        f"one mt.float32 number each, [{m}, 1] and [1, {n}], [{m}, {blocks}] or [{squares[0]}, {blocks}] and "
+        f"[{blocks}, {n}] or [{blocks}, {squares[1]}], or "
+    )
+    raise ValueError(
+        f"{called}(): scale_a and scale_b must be {'' if packed else floats}8-bit scales of blocks in tiles of 128 x 4 "
+        f"for {dtype!r}, got {got}"
+    )
