@@ -61,5 +61,5 @@ def matmul(a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee",
     left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
     out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.float32)
     for place in np.ndindex(*batch):
-        out[place] = multiply(unit.rule, unit.operand, left[place], right[place])
+        out[place] = multiply(unit.rule, unit.operand, left[place], right[place], promote=unit.promote)
     return out.astype(a.dtype, copy=False)
