@@ -21,7 +21,7 @@ from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import no_derivative
 from .dispatch import wide_product
-from .scales import BLOCKS, PAIRS, ScalingType, SwizzleType, explicit, inferred
+from .scales import BLOCKS, PAIRS, Operand, ScalingType, SwizzleType, explicit, inferred
 
 __all__ = ["_scaled_mm"]
 
@@ -72,7 +72,7 @@ def _samples_of_op() -> Iterator[Sample]:
     yield sample(*next(_samples()).args, between(-1, 1, 5), out_dtype=float32)
 
 
-_NO_GRADIENT = dict.fromkeys(
+_NO_GRADIENT: dict[str, Any] = dict.fromkeys(
     ("mat_a", "mat_b", "scale_a", "scale_b", "bias", "tensor_a", "tensor_b", "scale_result"), no_derivative("scaled_mm")
 )
 
@@ -111,7 +111,10 @@ def scaled_product(
     if wanted.letter not in "fn":
         raise ValueError(f"{called}(): out_dtype must be a floating dtype, got {wanted!r}")
     k = mat_a.shape[1] * (2 if mat_a.dtype == PACKED else 1)
-    sides = ("a", scale_a, mat_a.shape[0], k, dtype_of(mat_a)), ("b", scale_b, mat_b.shape[1], k, dtype_of(mat_b))
+    sides = (
+        Operand("a", scale_a, mat_a.shape[0], k, dtype_of(mat_a)),
+        Operand("b", scale_b, mat_b.shape[1], k, dtype_of(mat_b)),
+    )
     if use_fast_accum and mat_a.dtype == PACKED:
         raise ValueError(f"{called}(): use_fast_accum must be False for {dtype_of(mat_a)!r}, got True")
     if recipes is None:

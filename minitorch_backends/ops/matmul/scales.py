@@ -6,6 +6,7 @@ the layout in tiles of 128 x 4 (`SWIZZLE_32_4_4`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ...kernels.float8 import to_float32
 from ...tensor.dtypes import DType, dtype_of, float8_e4m3fn, float8_e8m0fnu
 from ..functional import functions
 
-__all__ = ["BLOCKS", "PAIRS", "ScalingType", "SwizzleType", "explicit", "inferred"]
+__all__ = ["BLOCKS", "PAIRS", "Operand", "ScalingType", "SwizzleType", "explicit", "inferred"]
 
 
 class ScalingType(Enum):
@@ -44,27 +45,35 @@ BLOCKS = {_TENSOR: 0, _ROW: 0, _BY_16: 16, _BY_32: 32, _BY_128: 128, _BY_SQUARE:
 """How many places of K have a scale in common; 0 for all."""
 
 
-class _Side(NamedTuple):
+class Operand(NamedTuple):
     """One operand of a product, seen as (rows, K), and its scale.
 
     Attributes:
-        called: the function that users called.
         name: "a" or "b".
-        array: of the scale.
+        scale: the array of the scale.
         rows: the rows of a, the columns of b.
         k: the length of the sums.
         dtype: of the elements.
-        recipe: which of them have a scale in common.
+    """
+
+    name: str
+    scale: np.ndarray
+    rows: int
+    k: int
+    dtype: DType
+
+
+class _Side(NamedTuple):
+    """An operand by a recipe.
+
+    Attributes:
+        called: the function that users called.
         tiled: whether the scales of blocks lie in tiles of 128 x 4.
         layouts: the forms that scales of rows and squares may have, the usual one first.
     """
 
     called: str
-    name: str
-    array: np.ndarray
-    rows: int
-    k: int
-    dtype: DType
+    operand: Operand
     recipe: ScalingType
     tiled: bool
     layouts: tuple[str, ...]
@@ -72,12 +81,13 @@ class _Side(NamedTuple):
     @property
     def parts(self) -> int:
         """How many scales an element's row has."""
-        return -(-self.k // BLOCKS[self.recipe]) if BLOCKS[self.recipe] else 1
+        return -(-self.operand.k // BLOCKS[self.recipe]) if BLOCKS[self.recipe] else 1
 
     def invalid(self, expected: str) -> ValueError:
+        name, scale, dtype = self.operand.name, self.operand.scale, self.operand.dtype
         return ValueError(
-            f"{self.called}(): scale_{self.name} must be {expected} for {self.recipe.name} scales of {self.dtype!r}, "
-            f"got {dtype_of(self.array)!r} of shape {list(self.array.shape)}"
+            f"{self.called}(): scale_{name} must be {expected} for {self.recipe.name} scales of {dtype!r}, "
+            f"got {dtype_of(scale)!r} of shape {list(scale.shape)}"
         )
 
     def scales(self) -> np.ndarray:
@@ -85,56 +95,60 @@ class _Side(NamedTuple):
         if self.recipe in (_BY_16, _BY_32):
             return self._of_blocks()
         if self.recipe is _TENSOR:
-            if self.array.dtype != np.float32 or self.array.size != 1:
+            if self.operand.scale.dtype != np.float32 or self.operand.scale.size != 1:
                 raise self.invalid("one mt.float32 number")
-            return self.array.reshape(1, 1)
-        rows, parts = -(-self.rows // 128) if self.recipe is _BY_SQUARE else self.rows, self.parts
+            return self.operand.scale.reshape(1, 1)
+        rows, parts = -(-self.operand.rows // 128) if self.recipe is _BY_SQUARE else self.operand.rows, self.parts
         shapes = {"rows": (rows, parts), "turned": (parts, rows), "padded": (-(-parts // 4) * 4, rows)}
-        layout = next((each for each in self.layouts if self.array.shape == shapes[each]), None)
-        if self.array.dtype != np.float32 or layout is None:
+        layout = next((each for each in self.layouts if self.operand.scale.shape == shapes[each]), None)
+        if self.operand.scale.dtype != np.float32 or layout is None:
             expected = " or ".join(str(list(shapes[each])) for each in self.layouts)
             raise self.invalid(f"mt.float32 of shape {expected}")
-        found = self.array if layout == "rows" else self.array.T[:, :parts]
-        return np.repeat(found, 128, 0)[: self.rows] if self.recipe is _BY_SQUARE else found
+        found = self.operand.scale if layout == "rows" else self.operand.scale.T[:, :parts]
+        return np.repeat(found, 128, 0)[: self.operand.rows] if self.recipe is _BY_SQUARE else found
 
     def _of_blocks(self) -> np.ndarray:
         """The scales of blocks of 32 (in e8m0) or 16 (in e4m3)."""
         wanted = float8_e8m0fnu if self.recipe is _BY_32 else float8_e4m3fn
-        rows, parts = self.rows, self.parts
+        rows, parts = self.operand.rows, self.parts
         if self.tiled:
             rows, parts = -(-rows // 128) * 128, -(-parts // 4) * 4
-        if dtype_of(self.array) is not wanted or self.array.size != rows * parts or not self.array.flags.c_contiguous:
+        if (
+            dtype_of(self.operand.scale) is not wanted
+            or self.operand.scale.size != rows * parts
+            or not self.operand.scale.flags.c_contiguous
+        ):
             where = "in tiles of 128 x 4" if self.tiled else "in rows"
             raise self.invalid(f"{rows} x {parts} contiguous {wanted!r} numbers {where}")
-        values = to_float32(self.array)
+        values = to_float32(self.operand.scale)
         if not self.tiled:
             return values.reshape(rows, parts)
         tiles = values.reshape(rows // 128, parts // 4, 32, 4, 4)  # tile, tile, row % 32, row // 32, column
-        return tiles.transpose(0, 3, 2, 1, 4).reshape(rows, parts)[: self.rows, : self.parts]
+        return tiles.transpose(0, 3, 2, 1, 4).reshape(rows, parts)[: self.operand.rows, : self.parts]
 
 
 PAIRS = [(_TENSOR, _TENSOR), (_ROW, _ROW), (_BY_SQUARE, _BY_128), (_BY_128, _BY_SQUARE), (_BY_128, _BY_128)]
 """Recipes of both operands that multiply sums, those with fewer scales first."""
 
 
-def explicit(called: str, sides: Any, recipes: Any, tiled: Any) -> list[np.ndarray]:
+def explicit(called: str, sides: Sequence[Operand], recipes: Any, tiled: Any) -> list[np.ndarray]:
     """The scales of both operands by recipes that are named, in torch's newer layouts or else in its older ones."""
     layouts = {_ROW: (("rows",), ("turned",)), _BY_128: (("rows",), ("rows", "turned"))}
     squares = (("padded", "turned", "rows"),) * 2
     return [
-        _Side(called, *side, recipe, tiled[place], layouts.get(recipe, squares)[place]).scales()
+        _Side(called, side, recipe, tiled[place], layouts.get(recipe, squares)[place]).scales()
         for place, (side, recipe) in enumerate(zip(sides, recipes, strict=True))
     ]
 
 
-def inferred(called: str, sides: Any) -> tuple[tuple[ScalingType, ScalingType], list[np.ndarray]]:
+def inferred(called: str, sides: Sequence[Operand]) -> tuple[tuple[ScalingType, ScalingType], list[np.ndarray]]:
     """The recipes whose scales have the shapes and dtypes that are given, and these. Raises ValueError for others."""
-    packed = sides[0][4].letter == "p"
+    packed = sides[0].dtype.letter == "p"
     pairs = [*([] if packed else PAIRS), (_BY_32, _BY_32), *([(_BY_16, _BY_16)] if packed else [])]
     for pair in pairs:
         try:
             return pair, [
-                _Side(called, *side, recipe, True, layouts).scales()
+                _Side(called, side, recipe, True, layouts).scales()
                 for side, recipe, layouts in zip(sides, pair, (("rows",), ("turned",)), strict=True)
             ]
         except ValueError:
