@@ -1154,6 +1154,10 @@ def test_states_from_before_batches_were_counted() -> None:
     layer = nn.BatchNorm1d(2)
     state = {name: value for name, value in layer.state_dict().items() if name != "num_batches_tracked"}
     assert layer.load_state_dict(state).missing_keys == []
+    versioned = layer.state_dict()
+    del versioned["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match=r"Missing key.*'num_batches_tracked'"):
+        layer.load_state_dict(versioned)
 
 
 def test_second_derivatives_where_the_first_is_zero() -> None:

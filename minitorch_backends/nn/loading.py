@@ -32,8 +32,7 @@ def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign:
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"load_state_dict(): state_dict must be a dict of names and tensors, got {state_dict!r}")
     state = module._state()
-    # State dicts from torch before 0.4 lack `num_batches_tracked`; do not report it as missing.
-    missing = [name for name in state if name not in state_dict and not name.endswith("num_batches_tracked")]
+    missing = [name for name in state if name not in state_dict and not _is_newer(name, state_dict)]
     unexpected = [name for name in state_dict if name not in state]
     errors = []
     if strict and unexpected:
@@ -55,6 +54,14 @@ def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign:
         for name, value in found.items():
             state[name].copy_(as_tensor(value))
     return IncompatibleKeys(missing, unexpected)
+
+
+def _is_newer(name: str, state_dict: Mapping[str, Any]) -> bool:
+    """Whether a buffer came into modules after the version that a state dict is of: those from torch before 0.4.1, or
+    without versions, need not have `num_batches_tracked`."""
+    owner, _, buffer = name.rpartition(".")
+    versions = getattr(state_dict, "_metadata", None) or {}
+    return buffer == "num_batches_tracked" and (versions.get(owner, {}).get("version") or 1) < 2
 
 
 def _assign(module: Any, values: dict[str, Tensor]) -> None:
