@@ -53,10 +53,17 @@ class Scaled(NamedTuple):
     fits_bf16: bool
 
 
-def scaled(x: np.ndarray, precision: str, axis: int = -1, groups: int = 1, rounding: str | None = None) -> Scaled:
+def scaled(
+    x: np.ndarray,
+    precision: str,
+    axis: int = -1,
+    groups: int = 1,
+    rounding: str | None = None,
+    seed: int | None = None,
+) -> Scaled:
     """A float32 array as an operand of a precision, with blocks along an axis, which has so many groups.
 
-    `rounding` is "stochastic", or any other for to nearest even.
+    `rounding` is "stochastic", with a seed below 2**32 or one of `draw_seed`'s, or any other for to nearest even.
     """
     from . import scaling_loops as loops
 
@@ -69,11 +76,12 @@ def scaled(x: np.ndarray, precision: str, axis: int = -1, groups: int = 1, round
     kind = {"fp32": loops.TENSOR, "e8m0": loops.E8M0, "e4m3": loops.E4M3}[scale.format]
     tensor = tensor_scale(x, scale, form.greatest)
     stochastic = rounding == "stochastic"
+    seed = draw_seed() if stochastic and seed is None else seed or 0
     emax = np.int32(np.frexp(form.greatest)[1] - 1)
     k = max(lines.shape[-1], 1)
     saturated, vanished, subnormal, lowest = loops.round_rows(
         lines.reshape(-1, k), out.reshape(-1, k), scale.block or k, kind, tensor, np.int32(form.significand),
-        np.int32(form.least), np.float32(form.greatest), emax, stochastic, np.uint32(draw_seed() if stochastic else 0),
+        np.int32(form.least), np.float32(form.greatest), emax, stochastic, np.uint32(seed),
     )  # fmt: skip
     values = np.empty_like(x)
     np.moveaxis(_grouped(values, axis, groups), axis + 1, -1)[...] = out

@@ -82,12 +82,26 @@ def test_gradients(gradient, expected):
     assert x.grad.tolist() == [expected] * 2
 
 
+def test_blocks_along_a_dimension_are_those_of_products():
+    x = mt.from_numpy(np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32))
+    with mt.backends.flags(fp32_precision="mxfp8"):
+        assert mt.equal(x @ mt.eye(40), mt.round_to(x, "mxfp8"))
+        assert mt.equal(mt.eye(3) @ x, mt.round_to(x, "mxfp8", dim=0))
+    drawn = [mt.round_to(x, "nvfp4", "stochastic", generator=mt.Generator().manual_seed(3)) for _ in range(2)]
+    assert mt.equal(*drawn)
+    assert not mt.equal(drawn[0], mt.round_to(x, "nvfp4"))
+    with pytest.raises(ValueError, match=r"round_to\(\): rounding of blocks must be one of rne, stochastic, got 'rz'"):
+        mt.round_to(x, "mxfp4", "rz")
+    with pytest.raises(IndexError, match=r"round_to\(\): dim must be a dimension of a tensor of 2, got 2"):
+        mt.round_to(x, "mxfp4", dim=2)
+
+
 def test_types_stay_and_mistakes_are_named():
     for dtype in (mt.float16, mt.bfloat16, mt.float32, mt.float64):
         rounded = mt.round_to(mt.tensor([1.0, 1.2], dtype=dtype), "e2m1")
         assert rounded.dtype is dtype
         assert rounded.tolist() == [1.0, 1.0]
-    with pytest.raises(ValueError, match=r"format must be one of fp32, tf32, .*, got 'fp12'"):
+    with pytest.raises(ValueError, match=r"round_to\(\): format must be one of fp32, tf32, .*, nvfp4, .*, got 'fp12'"):
         mt.round_to(mt.ones(2), "fp12")
     with pytest.raises(ValueError, match="rounding must be one of rne, rna, rz, stochastic, got 'up'"):
         mt.round_to(mt.ones(2), "bf16", "up")

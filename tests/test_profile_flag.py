@@ -46,6 +46,49 @@ def test_half_tensors_are_rounded_once_at_the_end() -> None:
     np.testing.assert_array_equal(found.numpy(), wanted)
 
 
+def test_the_profile_wins_over_rounded_sums_of_halves() -> None:
+    a, b = normal(4, 3000).half(), normal(3000, 3, seed=1).half()
+    with backends.flags(emulate="cuda"):
+        reduced = a @ b
+        with backends.flags(profile="h100"), explain.record() as log:
+            found = a @ b
+    with backends.flags(profile="h100"):
+        assert (found == a @ b).all()
+    assert not (found == reduced).all()
+    assert log[0].implementation == "matrix_unit"
+    assert "profile = 'h100', which overrides emulate = 'cuda', whose default it is" in (log[0].decided_by or "")
+
+
+SOLVERS: dict[str, Any] = {
+    "solve": lambda a, b: mt.linalg.solve(a, b, refine=False),
+    "inv": lambda a, b: mt.linalg.inv(a, refine=False),
+    "cholesky_solve": lambda a, b: mt.cholesky_solve(b, mt.linalg.cholesky(a @ a.mT), refine=False),
+    "lstsq": lambda a, b: mt.linalg.lstsq(a, b, refine=False, driver="gels").solution,
+}
+
+
+@pytest.mark.parametrize("precision", ["tf32", "e4m3"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_products_of_linear_algebra(name: str, precision: str) -> None:
+    """By the unit, with other bits than without it; refined, the solution is that of float32."""
+    a, b = normal(150, 150) + 30 * mt.eye(150), normal(150, 20, seed=1)
+    exact = SOLVERS[name](a, b).numpy()
+    found = {}
+    for profile in (None, "h100"):
+        with backends.flags(profile=profile, fp32_precision=precision), explain.record() as log:
+            found[profile] = SOLVERS[name](a, b).numpy()
+        (entry,) = [each for each in log if each.kernel == name]
+        assert entry.implementation == "magma"
+        assert ("unit" in dict(entry.options)) == (profile is not None)
+    error = {profile: np.abs(each - exact).max() / np.abs(exact).max() for profile, each in found.items()}
+    assert not np.array_equal(found[None], found["h100"])
+    assert 1e-6 < error["h100"] < (2e-2 if precision == "tf32" else 0.5)
+    assert error["h100"] < 3 * error[None]
+    with backends.flags(profile="h100", fp32_precision=precision):
+        refined = mt.linalg.solve(a, b).numpy()
+    np.testing.assert_allclose(refined, mt.linalg.solve(a, b).numpy(), atol=1e-6)
+
+
 CALLS: dict[str, Any] = {
     "conv": lambda: F.conv2d(normal(2, 4, 5, 5), normal(3, 4, 3, 3, seed=1)),
     "attention": lambda: F.scaled_dot_product_attention(*(normal(1, 2, 6, 8, seed=seed) for seed in range(3))),
@@ -77,11 +120,12 @@ def test_explain_names_profile_rule_and_evidence() -> None:
 
 
 def test_what_a_device_has_no_unit_for() -> None:
-    """Exact products and linear algebra are no business of the unit; other precisions are refused in words."""
+    """Exact products are no business of the unit; other precisions are refused in words."""
     a, b = normal(4, 4), normal(4, 4, seed=1)
     with backends.flags(profile="v100"):
         np.testing.assert_array_equal((a @ b).numpy(), mt.matmul(a, b, precision="ieee").numpy())
-        assert mt.linalg.solve(a, b, precision="tf32").shape == (4, 4)
+        with pytest.raises(RuntimeError, match="no matrix unit for products at tf32"):
+            mt.linalg.solve(a, b, precision="tf32")
         for precision in ("tf32", "bf16x3"):
             with pytest.raises(RuntimeError, match=f"profile = 'v100' has no matrix unit for products at {precision}"):
                 mt.matmul(a, b, precision=precision)

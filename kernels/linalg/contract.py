@@ -24,7 +24,8 @@ of itself (the routine, sweeps, iterations), for `explain`.
     ldl_solve(LD, pivots, b, hermitian=False)           -> array
 
 Keywords are left out where they have their defaults. `precision` (and `rounding`) name the precision of the float32
-products inside, and `refine=False` leaves out the refinement that brings a solution back to float32's accuracy.
+products inside, `unit` the matrix unit of a device that sums them, and `refine=False` leaves out the refinement that
+brings a solution back to float32's accuracy.
 
 Implementations are named by family: "magma" (blocked, on the project's own products), "batched" (compiled for many
 small matrices) and "jacobi" (rotations), which together are the family "cusolver", and "lapack", which refuses
@@ -187,10 +188,12 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _without_products(call: Call) -> bool:
+    from .by_matmul import applies
     from .few_sides import FEW
     from .updates import BLOCK
 
-    if call.implementation == "lapack" or (call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW):
+    few = call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW and not applies(call.keywords)
+    if call.implementation == "lapack" or few:
         return True
     return call.kernel in ("solve", "inv", "cholesky_solve") and call.shapes[0][-1] <= BLOCK
 
@@ -205,7 +208,8 @@ class _Task(Kernel):
                 with unobserved():
                     return run(*arrays, **keywords)
 
-            super(_Task, self).impl(name, **options)(alone)
+            exact = {"by_unit": True, "scales": True} if name == "lapack" else {}  # and has no products to change
+            super(_Task, self).impl(name, **exact, **options)(alone)
             return run
 
         return declare

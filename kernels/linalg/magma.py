@@ -15,7 +15,7 @@ from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..precision import is_exact
 from ..registry import ArraySpec, unobserved
 from ..threading import pool
-from . import contract
+from . import by_matmul, contract
 from .contract import LU, Cholesky, Inverse, Solution
 from .refine import Refined, in_each, refined, row_norm
 
@@ -33,7 +33,7 @@ def declined(*specs: ArraySpec, **_: Any) -> str | None:
 
 def options(keywords: dict[str, Any]) -> dict[str, Any]:
     """Those of the products."""
-    return {name: keywords[name] for name in ("precision", "rounding", "to_be_refined") if name in keywords}
+    return {name: keywords[name] for name in ("precision", "rounding", "to_be_refined", "unit") if name in keywords}
 
 
 def _each(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
@@ -59,11 +59,13 @@ def _copied(p: Any, a: np.ndarray, out: np.ndarray, part: int = _WHOLE) -> None:
     copy_rows(p.tag, p.pool, p.threads, *a.shape, *places, part)
 
 
-@contract.cholesky.impl("magma", refuses=declined)
+@contract.cholesky.impl("magma", refuses=declined, by_unit=True, scales=True)
 def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     from . import blocked_cholesky
     from .updates import Session
 
+    if by_matmul.applies(keywords):
+        return Cholesky(*by_matmul.cholesky(a, **keywords), {"routine": "potrf, by products"})
     n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     with Session(a.dtype, n, n, **options(keywords), of=a) as p:
         for index, (matrix, out) in enumerate(_each(a, L)):
@@ -131,11 +133,13 @@ class _Factors(NamedTuple):
             return_workspace(blocks)
 
 
-@contract.lu_factor.impl("magma", refuses=declined)
+@contract.lu_factor.impl("magma", refuses=declined, by_unit=True, scales=True)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     from .blocked_lu import lu
     from .updates import Session
 
+    if by_matmul.applies(keywords):
+        return LU(*by_matmul.lu_factor(a, **keywords), {"routine": "getrf, by products"})
     named, (m, n) = options(keywords), a.shape[-2:]
     factors = _Factors.of(a, **named)
     with Session(a.dtype, m, n, **named, alone=(factors.alone(),), of=a) as p:
@@ -144,7 +148,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     return LU(*factors[:3], {"routine": "getrf, blocked"})
 
 
-@contract.triangular_solve.impl("magma", refuses=declined)
+@contract.triangular_solve.impl("magma", refuses=declined, by_unit=True, scales=True)
 def triangular_solve(
     a: np.ndarray,
     b: np.ndarray,
@@ -159,6 +163,9 @@ def triangular_solve(
     from .triangular import solve_triangular
     from .updates import Session
 
+    if by_matmul.applies(keywords):
+        which = {"upper": upper, "left": left, "unitriangular": unitriangular, "transpose": transpose}
+        return by_matmul.triangular_solve(a, b, **which, **keywords)
     n, x = a.shape[-1], empty(b.shape, b.dtype)
     if left and b.shape[-1] <= FEW:
         for matrix, right, out in _each(a, b, x):
@@ -196,7 +203,7 @@ def _threads_for(matrix: np.ndarray) -> tuple[int, int]:
     return state, threads if matrix.size > 1 << 14 else 1
 
 
-@contract.lu_solve.impl("magma", refuses=declined)
+@contract.lu_solve.impl("magma", refuses=declined, by_unit=True, scales=True)
 def lu_solve(
     packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **keywords: Any
 ) -> np.ndarray:
@@ -232,14 +239,14 @@ def _of_blocks(n: int) -> bool:
     return n > BLOCK
 
 
-@contract.solve.impl("magma", refuses=declined)
+@contract.solve.impl("magma", refuses=declined, by_unit=True, scales=True)
 def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
     """Refined where the precision of the factors is below float32's."""
     from .few_sides import FEW
 
     low = lowered(precision, refine) and _of_blocks(a.shape[-1])
     keywords |= {"precision": precision, "to_be_refined": low}
-    if b.shape[-1] <= FEW:
+    if b.shape[-1] <= FEW and not by_matmul.applies(keywords):
         x, packed, pivots, info = _few_solutions(a, b, **options(keywords))
     else:
         packed, pivots, info, _ = lu_factor(a, **keywords)
@@ -291,7 +298,7 @@ def _refined_solutions(
         return in_each(map(problem, range(len(systems))), again, precision)
 
 
-@contract.inv.impl("magma", refuses=declined)
+@contract.inv.impl("magma", refuses=declined, by_unit=True, scales=True)
 def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Inverse:
     """Refined where the precision of the factors is below float32's, by products with the inverse itself."""
     low = lowered(precision, refine) and _of_blocks(a.shape[-1])
@@ -314,6 +321,10 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     from .prepared import places
     from .updates import Session
 
+    if by_matmul.applies(keywords):
+        packed, pivots, info = by_matmul.lu_factor(a, **keywords)
+        identity = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+        return np.where(info[..., None, None] > 0, np.triu(packed), lu_solve(packed, pivots, identity)), info
     named, n, strip = options(keywords), a.shape[-1], _INVERSE_STRIP
     factors, inverse, x_row = _Factors.of(a, **named), empty(a.shape, a.dtype), _row_bytes(n, a.dtype)
     swaps, info = factors.pivots.reshape(-1, n), factors.info.reshape(-1)
@@ -335,7 +346,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     return inverse, factors.info
 
 
-@contract.cholesky_solve.impl("magma", refuses=declined)
+@contract.cholesky_solve.impl("magma", refuses=declined, by_unit=True, scales=True)
 def cholesky_solve(
     L: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any
 ) -> np.ndarray:

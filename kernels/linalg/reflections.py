@@ -13,7 +13,7 @@ from ..first_use import load
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty
 from ..registry import ArraySpec, Refused, unobserved
-from . import contract
+from . import by_matmul, contract
 from .contract import QR, Lstsq, Reflectors
 from .magma import declined, lowered, options, triangular_solve
 from .refine import Refined, in_each, refined, row_norm
@@ -53,8 +53,14 @@ class Reflections(NamedTuple):
 
 
 @contextmanager
-def reflections(dtype: np.dtype, m: int, count: int, **keywords: Any) -> Iterator[Reflections]:
+def reflections(
+    dtype: np.dtype, m: int, count: int, **keywords: Any
+) -> Iterator[Reflections | by_matmul.MatmulReflections]:
     """For at most `count` reflections of m rows; `keywords` are the session's."""
+    if by_matmul.applies(keywords):
+        with unobserved():
+            yield by_matmul.MatmulReflections(**keywords)
+        return
     from .blocked_qr import PANEL, WIDE, Memory
     from .updates import Session, left_bytes
 
@@ -90,13 +96,13 @@ def _factored(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray,
     return packed, taus, q
 
 
-@contract.geqrf.impl("magma", refuses=declined)
+@contract.geqrf.impl("magma", refuses=declined, by_unit=True, scales=True)
 def geqrf(a: np.ndarray, **keywords: Any) -> Reflectors:
     packed, taus, _ = _factored(a, 0, **keywords)
     return Reflectors(packed, taus, {"routine": "geqrf, blocked"})
 
 
-@contract.qr.impl("magma", refuses=declined)
+@contract.qr.impl("magma", refuses=declined, by_unit=True, scales=True)
 def qr(a: np.ndarray, *, mode: str = "reduced", **keywords: Any) -> QR:
     m, n = a.shape[-2:]
     columns = m if mode == "complete" else min(m, n)
@@ -104,7 +110,7 @@ def qr(a: np.ndarray, *, mode: str = "reduced", **keywords: Any) -> QR:
     return QR(q, np.triu(packed[..., :columns, :]), {"routine": "geqrf, orgqr, blocked"})
 
 
-@contract.householder_product.impl("magma", refuses=declined)
+@contract.householder_product.impl("magma", refuses=declined, by_unit=True, scales=True)
 def householder_product(a: np.ndarray, tau: np.ndarray, **keywords: Any) -> np.ndarray:
     m, count = a.shape[-2], tau.shape[-1]
     q, packed = np.zeros(a.shape, a.dtype), np.ascontiguousarray(a)
@@ -127,7 +133,7 @@ def _not_by_reflections(a: ArraySpec, b: ArraySpec, *, driver: str, precision: s
     return f"driver={driver!r} finds ranks by pivoting or singular values, which this does not"
 
 
-@contract.lstsq.impl("magma", refuses=_not_by_reflections)
+@contract.lstsq.impl("magma", refuses=_not_by_reflections, by_unit=True, scales=True)
 def lstsq(
     a: np.ndarray,
     b: np.ndarray,
@@ -166,7 +172,7 @@ def lstsq(
 class _LeastSquares:
     """One problem, factored. Scaled to a norm near 1, so that residuals and solutions weigh alike."""
 
-    def __init__(self, by: Reflections, a: np.ndarray, b: np.ndarray) -> None:
+    def __init__(self, by: Reflections | by_matmul.MatmulReflections, a: np.ndarray, b: np.ndarray) -> None:
         self.by, self.n = by, a.shape[1]
         largest = max(row_norm(a), np.finfo(a.dtype).tiny)
         scale = a.dtype.type(2.0 ** -np.frexp(largest)[1]) if largest < np.inf else a.dtype.type(1)

@@ -56,14 +56,12 @@ class _Product(NamedTuple):
         dtypes: types whose values are rounded.
         asks_blas: whether `cuda.blas_library` may have BLAS asked first.
         rounds_sums: whether flags may have sums of half types rounded on the way.
-        by_unit: whether `profile` acts: products are summed as a device's matrix unit does.
     """
 
     governed_by: str
     dtypes: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.complex64))
     asks_blas: bool = False
     rounds_sums: bool = False
-    by_unit: bool = True
 
 
 _REAL = (np.dtype(np.float32),)
@@ -74,7 +72,7 @@ _PRODUCTS = {
     "rnn": _Product("rnn", asks_blas=True, rounds_sums=True),
     "recurrence": _Product("rnn", asks_blas=True),
     "attention": _Product("matmul", _REAL),
-    "linalg": _Product("matmul", _REAL, by_unit=False),
+    "linalg": _Product("matmul", _REAL),
 }
 """Kinds of products: matrix products, convolutions, the products of recurrences and whole recurrences, attention, and
 the products inside of linear algebra."""
@@ -139,8 +137,8 @@ def _of_forward(call: Call, recorded: Recorded) -> Call:
 def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, backward: bool) -> Call:
     product = _product(kind)
     choice = _choose(product.governed_by, precision, backward)
-    sums = _half_sums(state, dtype.name) if product.rounds_sums else None
-    if sums is not None:
+    sums, profile = _half_sums(state, dtype.name) if product.rounds_sums else None, state.read("profile")
+    if sums is not None and profile is None:
         return Call(sums, {"sums": sums.precision}, sums.decided_by)
     choice = choice if dtype in product.dtypes else _EXACT
     keywords: dict[str, Any] = {}
@@ -153,9 +151,10 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
         keywords["rounding"] = rounding
     if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
         keywords["prefer"], decided_by = "blas", decided_by + "; cuda.blas_library = 'cublaslt'"
-    unit = _unit(state.read("profile"), dtype, choice.precision) if product.by_unit else None
+    unit = _unit(profile, dtype, choice.precision)
     if unit is not None:
-        keywords["unit"], decided_by = unit, f"{decided_by}; profile = {unit.profile!r}"
+        over = "" if sums is None else f", which overrides {sums.decided_by}"
+        keywords["unit"], decided_by = unit, f"{decided_by}; profile = {unit.profile!r}{over}"
     return Call(choice, keywords, decided_by)
 
 

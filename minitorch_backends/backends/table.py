@@ -130,8 +130,8 @@ Flag(
     "profile",
     None,
     Names(_Profiles()),
-    "the device whose matrix unit sums products of tf32, bf16 and fp16 operands, bit for bit (`mt.profiles`); linear "
-    "algebra and exact products are not its",
+    "the device whose matrix unit sums products of tf32, bf16 and fp16 operands, bit for bit (`mt.profiles`); exact "
+    "products are not its",
 )
 Flag(
     "cross_check",

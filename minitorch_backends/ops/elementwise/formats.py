@@ -9,7 +9,9 @@ import numpy as np
 
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, arrays_like, between, sample
-from ...kernels.formats import ROUNDINGS, format_named, round_to_format
+from ...kernels.formats import FORMATS, ROUNDINGS, format_named, round_to_format
+from ...kernels.precision import PRECISIONS, SCALED_ROUNDINGS, is_scaled
+from ...kernels.scaling import scaled
 from ...random import Generator
 from ..creation.sampling import chosen
 from ..gradients import zero
@@ -49,6 +51,7 @@ def round_to(
     format: str,
     rounding: str = "rne",
     *,
+    dim: int = -1,
     gradient: str = "straight_through",
     generator: Generator | None = None,
 ) -> np.ndarray:
@@ -57,19 +60,43 @@ def round_to(
     Arguments:
         format: "fp32", "tf32", "bf16", "fp16", "e5m2", "e4m3", "e3m2", "e2m3" or "e2m1". Greater magnitudes than the
             format's largest become Inf, or that number in the last four, which have no Inf.
+            "mxfp8", "mxfp6", "mxfp4" and "nvfp4" round to the formats of these precisions (`kernels.precision`) in
+            blocks along `dim`, each with its scale, which multiplies the rounded values: what a product at that
+            precision multiplies.
         rounding: "rne", to nearest with ties to even; "rna", with ties away from zero; "rz", toward zero, which gives
-            no Inf; "stochastic", to either neighbour with a probability that makes the expected value `input`.
+            no Inf; "stochastic", to either neighbour with a probability that makes the expected value `input`. Blocks
+            round by "rne" or "stochastic".
         gradient: "straight_through" passes gradients on as if nothing were rounded (Bengio et al., arXiv 1308.3432);
             "zero" is the derivative almost everywhere.
         generator: of stochastic rounding; None draws from the default one.
 
-    Raises ValueError for names that do not exist.
+    Raises ValueError for names that do not exist, IndexError for a dimension that does not.
     """
+    if format not in FORMATS and not is_scaled(format):
+        blocks = [name for name in PRECISIONS if name not in FORMATS and is_scaled(name)]
+        raise ValueError(f"round_to(): format must be one of {', '.join([*FORMATS, *blocks])}, got {format!r}")
     if rounding not in ROUNDINGS:
         raise ValueError(f"round_to(): rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
     if gradient not in _GRADIENTS:
         raise ValueError(f"round_to(): gradient must be one of {', '.join(_GRADIENTS)}, got {gradient!r}")
+    if format not in FORMATS:
+        return _in_blocks(input, format, rounding, dim, generator)
     uniform = None
     if rounding == "stochastic":
         uniform = chosen(generator).uniform(input.shape, input.dtype)
     return round_to_format(input, format, rounding, uniform)
+
+
+def _in_blocks(input: np.ndarray, precision: str, rounding: str, dim: int, generator: Generator | None) -> np.ndarray:
+    """The values of a precision that scales blocks along a dimension."""
+    if rounding not in SCALED_ROUNDINGS:
+        raise ValueError(
+            f"round_to(): rounding of blocks must be one of {', '.join(SCALED_ROUNDINGS)}, got {rounding!r}"
+        )
+    if not -max(input.ndim, 1) <= dim < max(input.ndim, 1):
+        raise IndexError(f"round_to(): dim must be a dimension of a tensor of {input.ndim}, got {dim}")
+    lines = np.atleast_1d(input.astype(np.float32, copy=False))
+    seed = int(chosen(generator).integers(0, 1 << 32, ())) if rounding == "stochastic" else None
+    found = scaled(lines, precision, dim, 1, rounding, seed)
+    with np.errstate(over="ignore", under="ignore"):
+        return (found.values * np.float64(found.factor)).astype(input.dtype).reshape(input.shape)
