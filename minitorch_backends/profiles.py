@@ -51,6 +51,8 @@ def mma(
     RuntimeError for shapes that do not fit.
     """
     way = named(profile).format(format, instruction)
+    if way.rule is None:
+        raise ValueError(f"mma(): profile must be a device whose order of sums is known, got {named(profile).name!r}")
     kind = _RESULTS.get(result)
     if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
         has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from minitorch_backends import flags
+from minitorch_backends.backends.stacks import STACKS
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 
 from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES
@@ -50,7 +51,17 @@ def precision_table() -> str:
     return "\n".join(lines)
 
 
-PARTS = {"flags": flag_table, "precisions": precision_table, "departures": departures}
+def stack_table() -> str:
+    """The table of stacks, from their rows."""
+    lines = ["| `emulate` | flags of | defaults | profile | source |", "|" + "---|" * 5]
+    for name, row in STACKS.items():
+        defaults = ", ".join(f"`{path} = {value!r}`" for path, value in row.defaults.items()) or "torch's"
+        profile = f"`{row.profile}`" if row.profile else ""
+        lines.append(f"| `{name}` | {row.family} | {defaults} | {profile} | {row.source} |")
+    return "\n".join(lines)
+
+
+PARTS = {"flags": flag_table, "stacks": stack_table, "precisions": precision_table, "departures": departures}
 
 
 def generated(text: str) -> str:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends.precision_policy import FAMILIES
+from minitorch_backends.backends.stacks import STACKS
 from minitorch_backends.backends.table import XLA_PRECISIONS
 from minitorch_backends.flags import Flag, Snapshot, current, rows
 from minitorch_backends.flags.state import _STATES_KEPT, _state_of
@@ -645,12 +646,28 @@ def test_unknown_product_is_refused() -> None:
         explain.precision_of("matmull")
 
 
-@pytest.mark.parametrize(("emulated", "precision"), [("cuda", "ieee"), ("mkldnn", "ieee"), ("xla", "bf16")])
+OF_STACKS = {
+    "cuda": "ieee", "mkldnn": "ieee", "xla": "bf16",
+    "ort-cuda": "tf32", "mlx": "tf32", "rocm": "ieee", "jax-tpu": "bf16",
+}  # fmt: skip
+"""The precision of products by default."""
+
+
+@pytest.mark.parametrize(("emulated", "precision"), OF_STACKS.items())
 def test_emulation_brings_the_defaults_of_a_family(emulated: str, precision: str) -> None:
     backends.emulate = emulated
     choice = explain.precision_of("matmul")
     assert choice.precision == precision
     assert emulated in choice.decided_by
+
+
+def test_flags_that_are_set_hold_in_place_of_a_stack_s_defaults() -> None:
+    assert OF_STACKS.keys() == STACKS.keys()
+    backends.emulate, backends.cuda.matmul.fp32_precision = "ort-cuda", "ieee"
+    assert explain.precision_of("matmul").precision == "ieee"
+    assert explain.precision_of("conv").precision == "tf32"
+    backends.emulate = "rocm"
+    assert explain.precision_of("conv").precision == "ieee"
 
 
 def test_emulation_ignores_the_other_families() -> None:

@@ -158,6 +158,8 @@ FLIPS: dict[str, list[Flip]] = {
         Flip(None, "xla"),
         Flip("cuda", "mkldnn", {"cuda.matmul.fp32_precision": "tf32"}),
         Flip(None, "cuda", {"mkldnn.matmul.fp32_precision": "bf16"}),
+        *(Flip("cuda", stack) for stack in ("ort-cuda", "mlx", "jax-tpu")),
+        Flip("cuda", "rocm", {"cuda.matmul.fp32_precision": "tf32"}),
     ],
     "backward_precision": [
         Flip("live", "recorded", observe=gradient),

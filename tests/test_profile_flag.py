@@ -59,6 +59,45 @@ def test_the_profile_wins_over_rounded_sums_of_halves() -> None:
     assert "profile = 'h100', which overrides emulate = 'cuda', whose default it is" in (log[0].decided_by or "")
 
 
+def test_stacks_bring_their_device() -> None:
+    """Its rounding of operands and its exact path for vectors; a flag that is set wins."""
+    a, b = normal(5, 40), normal(40, 6, seed=1)
+    truncated = [round_to(x.numpy(), "tf32", "rz") for x in (a, b)]
+    with backends.flags(emulate="mlx"), explain.record() as log:
+        found, column = a @ b, a @ b[:, :1]
+        with backends.flags(tf32_rounding="rne"):
+            nearest = a @ b
+        with backends.flags(profile="a100"):
+            on_a100 = a @ b
+    np.testing.assert_allclose(found.numpy(), truncated[0] @ truncated[1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(column.numpy(), (a @ b[:, :1]).numpy())
+    expected = [round_to(x.numpy(), "tf32", "rne") for x in (a, b)]
+    np.testing.assert_allclose(nearest.numpy(), expected[0] @ expected[1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(on_a100.numpy(), by_unit(a.numpy(), b.numpy(), "a100", "tf32"))
+    assert "emulate = 'mlx', whose profile is 'apple_m5'" in (log[0].decided_by or "")
+    with backends.flags(emulate="rocm", **{"cuda.matmul.fp32_precision": "tf32"}):
+        xf32 = (a @ b).numpy()
+        assert mt.matmul(a, b, precision="bf16x3").isfinite().all(), (
+            "what a stack's device lacks is left to float32 sums"
+        )
+    rows, columns = np.repeat(truncated[0], 6, 0), np.tile(truncated[1].T, (5, 1))
+    wanted = mt.profiles.mma(rows, columns, np.zeros(30), profile="mi300", format="tf32")
+    np.testing.assert_array_equal(xf32, wanted.numpy().reshape(5, 6))
+
+
+def test_a_tpu_flushes_subnormal_numbers() -> None:
+    tiny, one = mt.full((1, 2), 1e-39), mt.eye(2)
+    with backends.flags(emulate="jax-tpu"):
+        assert (tiny @ one).tolist() == [[0.0, 0.0]]
+        assert (mt.full((1, 2), 2.0**-100) @ (one * 2.0**-40)).tolist() == [[0.0, 0.0]]
+        with backends.flags(**{"xla.mat_mul_precision": "high"}):
+            assert (tiny @ one).tolist() == [[0.0, 0.0]]
+    with backends.flags(profile="tpu", fp32_precision="bf16"):
+        assert (tiny @ one).tolist() == [[0.0, 0.0]]
+    with pytest.raises(ValueError, match=r"mma\(\): profile must be a device whose order of sums is known, got 'tpu'"):
+        mt.profiles.mma([[1.0]], [[1.0]], [0.0], profile="tpu", format="bf16")
+
+
 SOLVERS: dict[str, Any] = {
     "solve": lambda a, b: mt.linalg.solve(a, b, refine=False),
     "inv": lambda a, b: mt.linalg.inv(a, refine=False),

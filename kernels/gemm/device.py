@@ -12,7 +12,7 @@ import numpy as np
 
 from ..matrix_units import Rule
 from ..precision import OF_HALF
-from ..registry import ArraySpec
+from ..registry import ArraySpec, unobserved
 from ..shapes import broadcast_shapes
 
 __all__ = ["Unit", "matmul", "refuses"]
@@ -24,16 +24,21 @@ class Unit(NamedTuple):
     profile: str
     operand: str
     """The format that it multiplies, a key of `precision.OPERANDS`."""
-    rule: Rule
+    rule: Rule | None
+    """How it sums; None for float32 sums."""
     evidence: str
     """What bears the rule out: "hardware", "model" or "inferred"."""
     promote: int = 0
     """Places of K after which libraries add partial sums outside of the unit; 0 for never."""
     scaled_blocks: tuple[int, ...] = ()
     """Sizes of blocks along K whose scales, powers of two, the unit applies itself."""
+    exact_gemv: bool = False
+    """Whether products with one row or column are float32's."""
+    flushes: bool = False
+    """Whether subnormal operands and results count as zero."""
 
     def __repr__(self) -> str:
-        return f"{self.profile} {self.operand}: {self.rule!r}, by {self.evidence}"
+        return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}, by {self.evidence}"
 
 
 def refuses(
@@ -51,6 +56,8 @@ def matmul(a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee",
     """The product, one matrix of the batch after the other."""
     from ..matrix_units import multiply
 
+    if unit.rule is None:
+        return _in_float32(a, b, unit, OF_HALF.get(a.dtype.name, precision), rounding).astype(a.dtype, copy=False)
     if a.dtype == np.float32:
         from ..rounding import round_to
 
@@ -63,3 +70,18 @@ def matmul(a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee",
     for place in np.ndindex(*batch):
         out[place] = multiply(unit.rule, unit.operand, left[place], right[place], promote=unit.promote)
     return out.astype(a.dtype, copy=False)
+
+
+def _in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, rounding: str) -> np.ndarray:
+    """The product of a unit whose order of sums is not known."""
+    from . import matmul as product
+
+    left, right = (_flushed(x.astype(np.float32, copy=False), unit) for x in (a, b))
+    if unit.exact_gemv and 1 in (a.shape[-2], b.shape[-1]):
+        precision = "ieee"
+    with unobserved():
+        return _flushed(product(left, right, precision=precision, rounding=rounding), unit)
+
+
+def _flushed(x: np.ndarray, unit: Unit) -> np.ndarray:
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x) if unit.flushes else x

@@ -19,6 +19,7 @@ from ..kernels.float8 import FORMATS, PACKED, is_float8
 from ..kernels.gemm.device import Unit
 from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, is_scaled, named
 from .profiles import PROFILES
+from .stacks import STACKS, Stack
 from .table import XLA_PRECISIONS
 
 __all__ = [
@@ -137,7 +138,7 @@ def _of_forward(call: Call, recorded: Recorded) -> Call:
 def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, backward: bool) -> Call:
     product = _product(kind)
     choice = _choose(product.governed_by, precision, backward)
-    sums, profile = _half_sums(state, dtype.name) if product.rounds_sums else None, state.read("profile")
+    sums, (profile, set_by) = _half_sums(state, dtype.name) if product.rounds_sums else None, _profile(state)
     if sums is not None and profile is None:
         return Call(sums, {"sums": sums.precision}, sums.decided_by)
     choice = choice if dtype in product.dtypes else _EXACT
@@ -145,26 +146,44 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     decided_by = choice.decided_by
     if choice.precision != "ieee":
         keywords["precision"] = choice.precision
-    flag = "scaled_rounding" if is_scaled(choice.precision) else "tf32_rounding"
-    rounding = acting_rounding(choice.precision, state.read(flag))
+    rounding = acting_rounding(choice.precision, _rounding(state, choice.precision, profile))
     if rounding is not None:
         keywords["rounding"] = rounding
     if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
         keywords["prefer"], decided_by = "blas", decided_by + "; cuda.blas_library = 'cublaslt'"
-    unit = _unit(profile, dtype, choice.precision)
+    unit = _unit(profile, dtype, choice.precision, set_by.startswith("profile"))
     if unit is not None:
         over = "" if sums is None else f", which overrides {sums.decided_by}"
-        keywords["unit"], decided_by = unit, f"{decided_by}; profile = {unit.profile!r}{over}"
+        keywords["unit"], decided_by = unit, f"{decided_by}; {set_by}{over}"
     return Call(choice, keywords, decided_by)
 
 
-def _unit(profile: str | None, dtype: np.dtype, precision: str) -> Unit | None:
+def _profile(state: State) -> tuple[str | None, str]:
+    """The profile in force, and the flag that decided: `profile`, or `emulate` with its stack's."""
+    value, decided_by = state.resolve("profile")
+    stack = STACKS.get(state.read("emulate"))
+    if decided_by is not None or stack is None:
+        return value, f"profile = {value!r}"
+    return stack.profile, f"emulate = {stack.name!r}, whose profile is {stack.profile!r}"
+
+
+def _rounding(state: State, precision: str, profile: str | None) -> str:
+    """How operands of a precision are rounded, where there are several ways: of TF32 also by the device's libraries."""
+    if is_scaled(precision):
+        return state.read("scaled_rounding")
+    value, decided_by = state.resolve("tf32_rounding")
+    of_device = None if profile is None else PROFILES[profile].tf32_rounding
+    return value if decided_by is not None or of_device is None else of_device
+
+
+def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool) -> Unit | None:
     """The matrix unit of a profile for the operands of a product; None for float32 products at ieee, and other types.
 
-    Raises RuntimeError for operands that the device has no unit for.
+    Raises RuntimeError for operands that the device has no unit for, if it is `required`.
     """
     if profile is None:
         return None
+    parts, operand = 1, ""
     if is_float8(dtype) or dtype == PACKED:
         name = operand = "e2m1" if dtype == PACKED else FORMATS.get(dtype.name, dtype.name)
     else:
@@ -172,15 +191,19 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str) -> Unit | None:
         if row.is_exact:
             return None
         in_blocks = row.scale is not None and row.scale.block > 0
-        name, operand = row.name, "" if row.parts > 1 or in_blocks else row.operand
-    formats = PROFILES[profile].formats
-    if operand not in formats:
+        name, parts, operand = row.name, row.parts, "" if in_blocks else row.operand
+    device = PROFILES[profile]
+    formats = device.formats
+    way = formats[operand][0] if operand in formats else None
+    if way is None or (parts > 1 and way.rule is not None):
+        if not required:
+            return None
         raise RuntimeError(
             f"profile = {profile!r} has no matrix unit for products at {name}, whose formats are "
             f"{', '.join(formats) or 'unknown'}; allow another precision, or set backends.profile to None"
         )
-    way = formats[operand][0]
-    return Unit(profile, operand, way.rule, way.evidence, way.promote_every, way.scaled_blocks)
+    promote, scaled = way.promote_every, way.scaled_blocks
+    return Unit(profile, operand, way.rule, way.evidence, promote, scaled, device.exact_gemv, device.flushes)
 
 
 def _product(kind: str) -> _Product:
@@ -220,12 +243,13 @@ _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul
 
 def _half_sums(state: State, dtype: str) -> Choice | None:
     """Where the flags let the sums of half products be rounded on the way, and who decided; None for nowhere."""
-    if dtype not in _REDUCTIONS or state.read("emulate") not in (None, "cuda"):
+    stack = STACKS.get(state.read("emulate"))
+    if dtype not in _REDUCTIONS or (stack is not None and stack.family != "cuda"):
         return None
     if dtype == "float16" and state.read("cuda.matmul.allow_fp16_accumulation"):
         return Choice("half", "cuda.matmul.allow_fp16_accumulation = True")
     value, decided_by = state.resolve(_REDUCTIONS[dtype])
-    if value != "reduced" or (decided_by is None and state.read("emulate") is None):
+    if value != "reduced" or (decided_by is None and (stack is None or stack.name != "cuda")):
         return None
     return Choice("parts", f"{decided_by} = 'reduced'" if decided_by else "emulate = 'cuda', whose default it is")
 
@@ -234,12 +258,12 @@ def _half_sums(state: State, dtype: str) -> Choice | None:
 
 
 def _permitted(state: State, kind: str) -> Choice:
-    emulated = state.read("emulate")
-    families = [emulated] if emulated else list(FAMILIES)
+    stack = STACKS.get(state.read("emulate"))
+    families = [stack.family] if stack else list(FAMILIES)
     opinions, vetoes = [], []
     for family in families:
         flags = FAMILIES[family]
-        opinion = _opinion(state, flags[kind], emulated)
+        opinion = _opinion(state, flags[kind], stack)
         if opinion is None:
             continue
         veto = _veto(state, family, opinion.precision)
@@ -248,7 +272,10 @@ def _permitted(state: State, kind: str) -> Choice:
         else:
             vetoes.append(f"{veto} vetoes {opinion.decided_by}; ")
     if not opinions:
-        allows = f"no {emulated + ' ' if emulated else ''}{'other ' if vetoes else ''}flag allows less than ieee"
+        named = f"emulate = {stack.name!r}: " if stack and stack.name != stack.family else ""
+        allows = (
+            f"{named}no {stack.family + ' ' if stack else ''}{'other ' if vetoes else ''}flag allows less than ieee"
+        )
         return Choice("ieee", "".join(vetoes) + allows + _of_worker())
     fastest_first = list(PRECISIONS)
     return min(opinions, key=lambda opinion: fastest_first.index(opinion.precision))
@@ -262,14 +289,16 @@ def _of_worker() -> str:
     return " in this worker process; assignments and scopes of its parent do not travel, a snapshot() does"
 
 
-def _opinion(state: State, path: str, emulated: str | None) -> Choice | None:
+def _opinion(state: State, path: str, stack: Stack | None) -> Choice | None:
     """What one family allows, or None when nobody has set its flags."""
     value, decided_by = state.resolve(path)
+    if decided_by is None and stack is not None and state.stored.get(path) != NO_OPINION:
+        value = stack.defaults.get(path, value)
     precision = XLA_PRECISIONS.get(value, value)
-    if precision == NO_OPINION or (decided_by is None and not emulated):
+    if precision == NO_OPINION or (decided_by is None and stack is None):
         return None
-    if decided_by is None:
-        return Choice(precision, f"emulate = {emulated!r}, whose default of {path} is {value!r}")
+    if decided_by is None and stack is not None:
+        return Choice(precision, f"emulate = {stack.name!r}, whose default of {path} is {value!r}")
     inherited = "" if decided_by == path else f", inherited by {path}"
     return Choice(precision, f"{decided_by} = {value!r}{inherited}")
 

@@ -19,7 +19,7 @@ class Format(NamedTuple):
     """How a device adds up products of one format.
 
     Attributes:
-        rule: the arithmetic of the unit.
+        rule: the arithmetic of the unit; None where the order of its sums is not known, which are float32 sums here.
         evidence: "hardware" where published outputs of the device agree in every bit, "model" where only simulators or
             papers say so, "inferred" where it is a reading of these.
         instruction: the instruction that computes so, where a device has several for the format.
@@ -28,7 +28,7 @@ class Format(NamedTuple):
         scaled_blocks: sizes of blocks along K whose scales, powers of two, the unit applies itself.
     """
 
-    rule: Rule
+    rule: Rule | None
     evidence: str = "hardware"
     instruction: str = ""
     promote_every: int = 0
@@ -42,11 +42,17 @@ class Profile(NamedTuple):
         name: what users type.
         formats: for each format of operands (a key of `OPERANDS`) the ways of the device, the usual one first.
         note: what else a user should know, for `explain` and the documentation.
+        tf32_rounding: of operands to TF32 by its libraries, unless the flag of this name is set; None: the flag's.
+        exact_gemv: whether products with a vector are float32's.
+        flushes: whether subnormal operands and results count as zero.
     """
 
     name: str
     formats: dict[str, tuple[Format, ...]]
     note: str = ""
+    tf32_rounding: str | None = None
+    exact_gemv: bool = False
+    flushes: bool = False
 
     def format(self, operand: str, instruction: str | None = None) -> Format:
         """How products of a format are added up, by an instruction where it is named. Raises ValueError where the
@@ -62,7 +68,7 @@ class Profile(NamedTuple):
         raise ValueError(f"profile {self.name!r} has no {instruction!r} for {operand!r}; it has {known}")
 
 
-def _rows(rule: Rule, operands: str, evidence: str = "hardware") -> dict[str, tuple[Format, ...]]:
+def _rows(rule: Rule | None, operands: str, evidence: str = "hardware") -> dict[str, tuple[Format, ...]]:
     return {operand: (Format(rule, evidence),) for operand in operands.split()}
 
 
@@ -109,7 +115,16 @@ PROFILES: dict[str, Profile] = {
                 **_rows(TwoStage(16, apart=True), "e4m3fnuz e5m2fnuz", "model"),
             },
             "tf32 is xf32, whose operands are truncated",
+            tf32_rounding="rz",
         ),
+        Profile(
+            "apple_m5",
+            _rows(None, "tf32 fp16 bf16", "inferred"),
+            "TF32 operands are truncated, as errors that users have measured say",
+            tf32_rounding="rz",
+            exact_gemv=True,
+        ),
+        Profile("tpu", _rows(None, "bf16", "model"), "sums in an order that is not known", flushes=True),
     )
 }
 """Every profile by name."""

@@ -12,6 +12,7 @@ from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .profiles import PROFILES
+from .stacks import STACKS
 from .strategies import SLICES, STRATEGIES, checked, checked_slices
 
 
@@ -84,8 +85,9 @@ _precision(
 Flag(
     "emulate",
     None,
-    (None, "cuda", "mkldnn", "xla"),
-    "obey one family of flags only, with that family's own defaults; None obeys the fastest that any family allows",
+    (None, *STACKS),
+    "obey one family of flags only, with the defaults of a stack that uses it; None obeys the fastest that any family "
+    "allows",
 )
 Flag(
     "backward_precision",

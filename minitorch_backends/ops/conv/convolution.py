@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends.precision_policy import resolve
+from ...backends.stacks import STACKS
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
 from ...flags import State, per_state
@@ -89,7 +90,8 @@ def _is_depthwise(kernel: Kernel, arrays: tuple[np.ndarray, ...], groups: int) -
 @per_state()
 def _steering(state: State) -> Steering:
     """What the flags say about algorithms."""
-    read, family = state.read, state.read("emulate")
+    read, stack = state.read, STACKS.get(state.read("emulate"))
+    family = None if stack is None else stack.family
     without: dict[str, str] = {}
     if read("cudnn.depthwise_kernel") == "cudnn":
         without["depthwise"] = "cudnn.depthwise_kernel = 'cudnn'"

@@ -1,0 +1,75 @@
+"""Stacks that `backends.emulate` names: which family of flags they obey, what those are by default, and their device.
+
+    backends.emulate = "mlx"  # float32 products in TF32, truncated, but for those with a vector
+
+A flag that is set, `profile` included, holds in place of the stack's default. A default profile acts on the formats of
+the device, and leaves others to float32 sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = ["STACKS", "Stack"]
+
+
+class Stack(NamedTuple):
+    """A row of `STACKS`.
+
+    Attributes:
+        name: what users type.
+        family: of flags, the only one that has a say.
+        source: what the defaults are read from.
+        defaults: values of flags of the family that nobody has set, where they differ from torch's.
+        profile: the device that sums products, and rounds operands to TF32, unless `profile` is set.
+    """
+
+    name: str
+    family: str
+    source: str
+    defaults: Mapping[str, str] = MappingProxyType({})
+    profile: str | None = None
+
+
+_PRODUCTS = ("cuda.matmul.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision")
+
+STACKS: dict[str, Stack] = {
+    row.name: row
+    for row in (
+        Stack("cuda", "cuda", "torch on NVIDIA GPUs: the defaults of torch.backends.cuda and cudnn"),
+        Stack("mkldnn", "mkldnn", "torch on CPUs with oneDNN: the defaults of torch.backends.mkldnn"),
+        Stack("xla", "xla", "torch_xla on TPUs: one bf16 pass by default"),
+        Stack(
+            "ort-cuda",
+            "cuda",
+            "ONNX Runtime: the CUDA execution provider's option use_tf32 is 1 by default",
+            dict.fromkeys(_PRODUCTS, "tf32"),
+        ),
+        Stack(
+            "mlx",
+            "cuda",
+            "MLX on Apple's M5: MLX_ENABLE_TF32 is 1 by default, for products, convolutions and attention "
+            "(ml-explore/mlx, issues 3860 and 4411, pull request 3894)",
+            dict.fromkeys(_PRODUCTS, "tf32"),
+            "apple_m5",
+        ),
+        Stack(
+            "rocm",
+            "cuda",
+            "torch on AMD GPUs: TF32 needs HIPBLASLT_ALLOW_TF32=1, in products alone, and truncates "
+            "(ROCm/rocm-libraries issue 9176)",
+            {"cudnn.conv.fp32_precision": "ieee", "cudnn.rnn.fp32_precision": "ieee"},
+            "mi300",
+        ),
+        Stack(
+            "jax-tpu",
+            "xla",
+            "JAX on TPUs: products are one bf16 pass by default, of operands rounded to nearest even (docs.jax.dev, "
+            "Matmul precision; cloud.google.com/tpu, bfloat16)",
+            profile="tpu",
+        ),
+    )
+}
+"""Every stack by name; those of torch itself first."""
