@@ -162,6 +162,10 @@ class Generator:
         """Numbers of trials up to the first success, of int64."""
         return self._numpy.geometric(p, shape)
 
+    def von_mises(self, loc: np.ndarray, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Angles of a von Mises distribution, in float64."""
+        return self._numpy.vonmises(loc, concentration, shape)
+
     def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
         """Exponentially distributed numbers of mean 1, of float64."""
         return self._numpy.standard_exponential(shape)

@@ -36,6 +36,7 @@ HOMES: dict[str, str] = {
     "autograd.profiler": f"{_HERE}.profiler",
     "autograd.variable": "autograd",
     "cuda.amp": f"{_HERE}.cuda_amp",
+    "distributions": "distributions",
     "nn.parallel": f"{_HERE}.parallel",
     "utils.benchmark": f"{_HERE}.benchmark",
     "utils.data": "utils.data",
@@ -53,6 +54,11 @@ PATHS: dict[str, str] = {
     "nn.parallel": "data_parallel distributed",
     "utils.data": "dataloader dataset distributed sampler",
     "optim": "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
+    "distributions": """bernoulli beta binomial cauchy chi2 continuous_bernoulli dirichlet exp_family exponential
+        fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma
+        kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family
+        multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto poisson
+        relaxed_bernoulli relaxed_categorical studentT transformed_distribution uniform von_mises weibull wishart""",
     "distributed": "distributed_c10d",
     "jit": "annotations",
     "fx": "graph graph_module node proxy",

@@ -1,0 +1,21 @@
+"""Probability distributions, under the names of torch.distributions: samples, densities, moments, divergences.
+
+They are made of the operations of this package, so that gradients reach parameters, through samples too where
+`has_rsample` says so.
+"""
+
+# ruff: noqa: F401, F403
+
+from . import constraints, transforms
+from .categorical import *
+from .combined import *
+from .constraint_registry import biject_to, transform_to
+from .counts import *
+from .distribution import Distribution, ExponentialFamily
+from .kl import kl_divergence, register_kl
+from .multivariate import *
+from .positive import *
+from .real_line import *
+from .relaxed import *
+from .transformed import *
+from .transforms import *
