@@ -45,7 +45,7 @@ class _Dispatch(TorchDispatchMode):
         kwargs, why = kwargs or {}, None
         if entry.function is not None:
             tensors = list(tensors_in((*args, *kwargs.values())))
-            why = why_not(tensors, entry.mixed)
+            why = why_not(tensors, entry.mixed, entry.narrow)
             if why is None:
                 self.ran[str(func)] += 1
                 with self._as_in_forward(tensors):
@@ -56,7 +56,10 @@ class _Dispatch(TorchDispatchMode):
             if found is not NotImplemented:
                 return found
         elif entry.product:
-            why = why_not(tensors_in((*args, *kwargs.values()))) or "there is no implementation of this operator here"
+            why = (
+                why_not(tensors_in((*args, *kwargs.values())), narrow=True)
+                or "there is no implementation of this operator here"
+            )
         found = func(*args, **kwargs)
         if why is not None:
             self.left[str(func), why] += 1
@@ -87,7 +90,7 @@ def _backward(module: str | None, flags: Any) -> Iterator[None]:
 def _entry(func: Any) -> Entry:
     if isinstance(func, torch._ops.OpOverload):
         return entry_of(func)
-    return Entry(None, False, False, (), False, False, False)  # a higher-order operator
+    return Entry(None, False, False, False, (), False, False, False)  # a higher-order operator
 
 
 def _ours(value: Any) -> Any:
@@ -165,8 +168,9 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
     them, or those in force.
 
     Taken are matrix products, convolutions, attention, recurrent layers, einsum and linear algebra of CPU tensors of
-    float32, complex64, bfloat16 and float16, forward and backward. The block acts on its own thread alone. `explain`
-    sees the calls, with the names of torch's modules. What `torch.compile` made runs uncompiled inside.
+    float32, complex64, bfloat16 and float16, forward and backward, and matrix products of 8-bit floats. The block acts
+    on its own thread alone. `explain` sees the calls, with the names of torch's modules. What `torch.compile` made runs
+    uncompiled inside.
 
     At the end of the block one `LeftProductWarning` names the products on which flags act, and which torch computed
     itself.

@@ -12,6 +12,18 @@ __all__ = ["NO_FLAG", "tensors_in", "why_not"]
 _ACTED_ON = frozenset({torch.float32, torch.complex64, torch.bfloat16, torch.float16})
 """Types whose products have a precision, or an accumulation, that flags choose."""
 
+_NARROW = frozenset(
+    {
+        torch.float8_e4m3fn,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2,
+        torch.float8_e5m2fnuz,
+        torch.float8_e8m0fnu,
+        torch.float4_e2m1fn_x2,
+    }
+)
+"""Types of 8 and 4 bits, whose products the unit of a profile sums."""
+
 _PLAIN_TYPES = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 """Types whose memory is all that there is to a tensor; subclasses may mean something else by it."""
 
@@ -27,9 +39,9 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from tensors_in(each)
 
 
-def why_not(tensors: Iterable[torch.Tensor], mixed: bool = False) -> str | None:
+def why_not(tensors: Iterable[torch.Tensor], mixed: bool = False, narrow: bool = False) -> str | None:
     """Why our kernels do not take these tensors as operands of one product; None where they do. `mixed` ones may have
-    several types."""
+    several types, and `narrow` ones 8 bits."""
     dtypes = set()
     for each in tensors:
         if type(each) not in _PLAIN_TYPES:
@@ -42,6 +54,6 @@ def why_not(tensors: Iterable[torch.Tensor], mixed: bool = False) -> str | None:
             dtypes.add(each.dtype)
     if len(dtypes) > 1 and not mixed:
         return f"operands have several types, {', '.join(sorted(map(str, dtypes)))}"
-    if not dtypes <= _ACTED_ON or not dtypes:
+    if not dtypes <= (_ACTED_ON | _NARROW if narrow else _ACTED_ON) or not dtypes:
         return f"{NO_FLAG}{', '.join(map(str, dtypes)) or 'integers'}"
     return None

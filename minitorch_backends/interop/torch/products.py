@@ -6,14 +6,19 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ...autograd.half_types import product_precision, rounding_once
 from ...nn import functional as F
 from ...ops import addbmm, addmm, addmv, baddbmm, bmm, dot, einsum, matmul, mm, mv, vdot
+from ...ops.matmul.scaled import _scaled_mm
+from ...tensor.dtypes import DType, to_dtype
 from ...tensor.tensor import Tensor
 from .table import runs
 
-for _function in (mm, bmm, mv, dot, vdot, matmul, addmm, addmv, addbmm, baddbmm):
+for _function in (bmm, mv, dot, vdot, matmul, addmm, addmv, addbmm, baddbmm):
     runs(_function.__name__)(_function)
+runs("mm", narrow=True)(mm)
 runs("linear")(F.linear)
 
 
@@ -23,6 +28,57 @@ def _addmm_activation(
 ) -> Tensor:
     out = addmm(input, first, second, beta=beta, alpha=alpha)
     return F.gelu(out) if use_gelu else F.relu(out)
+
+
+def _dtype_of(dtype: torch.dtype | None) -> DType | None:
+    return None if dtype is None else to_dtype(str(dtype).removeprefix("torch."))
+
+
+@runs("mm.dtype")
+def _mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return mm(input, mat2, _dtype_of(out_dtype))
+
+
+@runs("bmm.dtype")
+def _bmm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return bmm(input, mat2, _dtype_of(out_dtype))
+
+
+@runs("_scaled_mm", mixed=True, narrow=True)
+def _scaled(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
+    return _scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, _dtype_of(out_dtype), use_fast_accum)
+
+
+@runs("_scaled_mm_v2", mixed=True, narrow=True)
+def _scaled_by_recipes(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: list[Tensor],
+    recipe_a: list[int],
+    swizzle_a: list[int],
+    scale_b: list[Tensor],
+    recipe_b: list[int],
+    swizzle_b: list[int],
+    bias: Tensor | None,
+    out_dtype: torch.dtype | None,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
+    recipes = [[F.ScalingType(each) for each in recipe] for recipe in (recipe_a, recipe_b)]
+    swizzles = [[F.SwizzleType(each) for each in swizzle] or None for swizzle in (swizzle_a, swizzle_b)]
+    return F.scaled_mm(
+        input, mat2, scale_a, recipes[0], scale_b, recipes[1], *swizzles,
+        bias, _dtype_of(out_dtype), contraction_dim, use_fast_accum,
+    )  # fmt: skip
 
 
 @runs("_trilinear")

@@ -14,11 +14,12 @@ __all__ = ["Entry", "entry_of", "runs"]
 
 class _Handler(NamedTuple):
     """What computes an operator; whether it takes tensors of ours, or else torch's; and whether they may have several
-    types."""
+    types, and 8-bit ones."""
 
     function: Callable[..., Any]
     converted: bool
     mixed: bool
+    narrow: bool
 
 
 _HANDLERS: dict[str, _Handler] = {}
@@ -26,15 +27,15 @@ _HANDLERS: dict[str, _Handler] = {}
 
 
 def runs(
-    *names: str, converted: bool = True, mixed: bool = False
+    *names: str, converted: bool = True, mixed: bool = False, narrow: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare what computes the operators of these names: a function that takes tensors of ours in the places of
     torch's, unless not `converted`, and returns tensors of ours in a tuple where torch has several. Operands of
-    several types are torch's to refuse, unless `mixed`."""
+    several types are torch's to refuse, unless `mixed`, and those of 8-bit floats are torch's, unless `narrow`."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            _HANDLERS[name] = _Handler(function, converted, mixed)
+            _HANDLERS[name] = _Handler(function, converted, mixed, narrow)
         return function
 
     return declare
@@ -47,6 +48,7 @@ class Entry(NamedTuple):
         function: computes it; None where torch does.
         converted: whether the function takes tensors of ours.
         mixed: whether these may have several types.
+        narrow: whether they may be 8-bit floats.
         outputs: the names of the `out=` arguments.
         in_place: whether the first argument takes the result.
         composite: whether torch makes it of other operators, which can be taken one by one.
@@ -56,6 +58,7 @@ class Entry(NamedTuple):
     function: Callable[..., Any] | None
     converted: bool
     mixed: bool
+    narrow: bool
     outputs: tuple[str, ...]
     in_place: bool
     composite: bool
@@ -75,8 +78,8 @@ def entry_of(operator: torch._ops.OpOverload) -> Entry:
     if found is None and base in _HANDLERS and _read(operator) == _read(getattr(torch.ops.aten, base).default):
         found = _HANDLERS[base]
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
-    function, converted, mixed = found or (None, False, False)
-    return Entry(function, converted, mixed, outputs, in_place, composite, is_product(name.split("::")[-1]))
+    function, converted, mixed, narrow = found or (None, False, False, False)
+    return Entry(function, converted, mixed, narrow, outputs, in_place, composite, is_product(name.split("::")[-1]))
 
 
 def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:
