@@ -58,13 +58,13 @@ BUDGET = {
     "utils": 1_300,
     "explain": 600,
     "compat.torch": 1_650,
-    "interop": 4_950,
+    "interop": 5_000,
     "lab": 3_200,
     "__init__": 100,
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 43_650,
+    "tests": 43_800,
     "bench": 5_250,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
