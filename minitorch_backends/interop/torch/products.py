@@ -73,10 +73,10 @@ def _scaled_by_recipes(
     contraction_dim: Sequence[int] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    recipes = [[F.ScalingType(each) for each in recipe] for recipe in (recipe_a, recipe_b)]
-    swizzles = [[F.SwizzleType(each) for each in swizzle] or None for swizzle in (swizzle_a, swizzle_b)]
+    recipes_a, recipes_b = ([F.ScalingType(each) for each in recipe] for recipe in (recipe_a, recipe_b))
+    swizzles_a, swizzles_b = ([F.SwizzleType(each) for each in swizzle] or None for swizzle in (swizzle_a, swizzle_b))
     return F.scaled_mm(
-        input, mat2, scale_a, recipes[0], scale_b, recipes[1], *swizzles,
+        input, mat2, scale_a, recipes_a, scale_b, recipes_b, swizzles_a, swizzles_b,
         bias, _dtype_of(out_dtype), contraction_dim, use_fast_accum,
     )  # fmt: skip
 
