@@ -119,6 +119,8 @@ def einsum(
         raise _not_tensors(tensors) from None
     order = None if len(shapes) < 3 else strategy_in_force() if strategy is BY_FLAGS else strategy
     plan = plan_for(equation, shapes, order)
+    if slices is BY_FLAGS and not share:
+        return contract(plan, tensors, precision, strategy, memory_limit)
     return contract(plan, tensors, precision, strategy, memory_limit, slices, share)
 
 
@@ -197,6 +199,8 @@ def contract(
         options = strategy, needs, memory_limit, keys, slices, executor
         return recorded_contraction(list(operands), plan, precision, *options)
     program = program_for(plan, dtypes, precision)
+    if slices is BY_FLAGS and keys is None:
+        return adopt(run(program, arrays, memory_limit))  # a short call takes less time
     if keys is not None:
         return adopt(run_sharing(plan, program, keys, arrays, precision, memory_limit))
     return adopt(run(program, arrays, memory_limit, None, slices, executor))
@@ -298,7 +302,7 @@ def einsum_plan(
 ) -> Plan:
     """The plan of `einsum` of operands in any form of its call, where a shape may stand for an operand:
     `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing. Subscripts may be any
-    letters of Unicode, as those of quimb, cotengra and opt_einsum.
+    characters beyond ASCII, too, as those of quimb, cotengra and opt_einsum are.
 
     Its text shows each contraction, its cost and its kernel. `run(*operands)` contracts tensors so, `execute` adds the
     time and memory that it took, and `cotangents()` gives the plans of the gradients. Raises what `einsum` does.

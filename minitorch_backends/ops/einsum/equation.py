@@ -1,8 +1,8 @@
 """The language of einsum: equations into labels, labels and shapes into sizes.
 
 A label is a whole number: 0 to 51 stand for A to Z and a to z (the order of torch's sublists), and those from 52 on for
-the dimensions that an ellipsis covers, the last of which is the highest. Letters beyond ASCII, which plans take, have
-their code points, which are higher than these.
+the dimensions that an ellipsis covers, the last of which is the highest. Characters beyond ASCII, which plans take,
+have their code points, which are higher than these.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def text_of(inputs: Sequence[Sequence[int]], output: Sequence[int]) -> str:
 
 
 def parse(equation: str, any_letter: bool = False) -> Equation:
-    """Read an equation, with letters beyond ASCII if they are allowed.
+    """Read an equation, with characters beyond ASCII as subscripts if `any_letter`, as opt_einsum names them.
 
     Raises RuntimeError, with the 0-based index of what is wrong, for text that is no equation.
     """
@@ -112,7 +112,7 @@ def _term(equation: str, start: int, stop: int, where: str, any_letter: bool) ->
             index += 3
             continue
         if character != " ":
-            if not (character.isalpha() and (any_letter or character.isascii())):
+            if not (character.isalpha() if character.isascii() else any_letter and not character.isspace()):
                 raise RuntimeError(
                     f"einsum(): invalid subscript {character!r} at index {index} of {equation!r}, in {where}; expected "
                     "letters a-z and A-Z, spaces, '...', and between terms ',' or one '->'"

@@ -1,0 +1,226 @@
+"""What plans do beside contracting: precisions of steps, their errors, objectives, other packages' paths, files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opt_einsum
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends
+from minitorch_backends.kernels.precision import PRECISIONS
+
+CHAIN = "ab,bc,cd,de->ae"
+SHAPES = ((60, 50), (50, 80), (80, 40), (40, 70))
+LATTICE = "ab,bcd,ce,afg,dghi,ehj,fk,ikl,jl->"
+
+
+@pytest.fixture(autouse=True)
+def flags_as_before() -> Iterator[None]:
+    saved = backends.snapshot()
+    yield
+    backends.restore(saved)
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def chain() -> list[mt.Tensor]:
+    return [mt.tensor(normal(*shape, seed=index)) for index, shape in enumerate(SHAPES)]
+
+
+def error(plan: Any, tensors: list[mt.Tensor], precision: Any) -> float:
+    exact = plan.run(*(tensor.double() for tensor in tensors)).numpy()
+    found = plan.run(*tensors, precision=precision).numpy()
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+# Precisions
+
+
+def test_each_step_runs_at_its_precision() -> None:
+    tensors, plan = chain(), mt.einsum_plan(CHAIN, *SHAPES, strategy=[(0, 1)] * 3)
+    with mt.explain.record() as log:
+        found = plan.run(*tensors, precision=["bf16", None, "tf32"])
+    assert [entry.precision for entry in log] == ["bf16", "ieee", "tf32"]
+    first = mt.einsum("ab,bc->ac", *tensors[:2], precision="bf16")
+    second = mt.einsum("cd,de->ce", *tensors[2:])
+    np.testing.assert_array_equal(found.numpy(), mt.einsum("ac,ce->ae", first, second, precision="tf32").numpy())
+    with mt.explain.record() as log, backends.flags(fp32_precision="bf16x3"):
+        plan.run(*tensors, precision=["ieee", None, "tf32"])
+    assert [entry.precision for entry in log] == ["ieee", "bf16x3", "tf32"]
+    sliced = plan.sliced({26: 30, 28: 80, 30: 40})  # a in 2; c stays; e in 2
+    with mt.explain.record() as log:
+        again = sliced.run(*tensors, precision=["bf16", None, "tf32"])
+    assert [entry.precision for entry in log] == ["bf16", "ieee", "tf32"] * sliced.slicing.count
+    np.testing.assert_allclose(again.numpy(), found.numpy(), rtol=1e-3, atol=1e-2)
+    assert plan.execute(*tensors, precision=["bf16", None, "tf32"]).numpy().tobytes() == found.numpy().tobytes()
+    for wrong, message in ((["tf32"], "one entry for each of the 3 steps, got 1"), ("fp8", "'fp8' is not a precision")):
+        with pytest.raises(ValueError, match=message):
+            plan.run(*tensors, precision=wrong)
+
+
+def test_gradients_after_a_precision_per_step_follow_the_flags() -> None:
+    tensors, plan = chain(), mt.einsum_plan(CHAIN, *SHAPES)
+    tensors[0].requires_grad_()
+    loss = plan.run(*tensors, precision=["bf16"] * 3).sum()
+    with mt.explain.record() as log, backends.flags(fp32_precision="tf32"):
+        loss.backward()
+    assert {entry.precision for entry in log} == {"tf32"}
+
+
+@pytest.mark.parametrize("slices", [None, {"a": 3, "c": 4}])
+def test_estimates_are_near_measured_errors(slices: Any) -> None:
+    tensors, plan = chain(), mt.einsum_plan(CHAIN, *SHAPES, slices=slices)
+    names = ["bf16", "tf32", "bf16x3"]
+    mixed = itertools.product(names, repeat=3)
+    for precision in (*names, *mixed):
+        assert error(plan, tensors, precision) == pytest.approx(plan.error_estimate(precision), rel=0.08)
+    for precision in ("ieee", "bf16x9"):  # which depend on how kernels add
+        assert 0.3 < error(plan, tensors, precision) / plan.error_estimate(precision) < 1.5
+    with backends.flags(fp32_precision="tf32"):
+        assert plan.error_estimate() == plan.error_estimate([None] * 3) == plan.error_estimate("tf32")
+        tf32 = plan.error_estimate()
+        backends.tf32_rounding = "rz"
+        assert plan.error_estimate() > 1.5 * tf32
+
+
+def test_lower_within_is_the_cheapest_choice() -> None:
+    from minitorch_backends.ops.einsum.precision_plan import step_error, unit_cost
+
+    tensors, plan = chain(), mt.einsum_plan(CHAIN, *SHAPES)
+    names = ["bf16", "tf32", "bf16x3", "ieee"]
+    costs = {"bf16": 1.0, "tf32": 2.5, "bf16x3": 3.5, "ieee": 4.0}
+    for weights, budget in itertools.product((None, costs), (5e-3, 2.5e-3, 5e-4, 1e-5, 1e-6)):
+        weight = unit_cost if weights is None else weights.__getitem__
+        choices = {}
+        for choice in itertools.product(names, repeat=3):
+            pairs = list(zip(plan.steps, choice, strict=True))
+            if math.hypot(*(step_error(step, name) for step, name in pairs)) <= budget:
+                choices[choice] = sum(step.flops * weight(name) for step, name in pairs)
+        found = plan.lower_within(budget, names, weights)
+        assert choices[found] == min(choices.values())
+        assert error(plan, tensors, found) <= 1.08 * budget
+    assert set(plan.lower_within(1.0)) == {"bf16"}
+    assert set(plan.lower_within(1.0, [*PRECISIONS])) != {"bf16"}  # narrower ones, whose range is smaller
+    with pytest.raises(ValueError, match=r"budget must be at least 0.00407, the least error .*, got 0.001"):
+        plan.lower_within(1e-3, ["bf16"])
+
+
+def test_lower_within_of_many_steps() -> None:
+    sizes = [20 + 3 * (index % 7) for index in range(27)]
+    equation = ",".join(f"{chr(97 + i)}{chr(98 + i)}" for i in range(25)) + "->az"
+    plan = mt.einsum_plan(equation, *itertools.pairwise(sizes[:26]), strategy="greedy")
+    found = plan.lower_within(6e-3)
+    assert plan.error_estimate(found) <= 6e-3
+    assert len(set(found)) > 1
+
+
+# Objectives
+
+
+def test_objectives() -> None:
+    shapes = [(6,) * len(term) for term in LATTICE.removesuffix("->").split(",")]
+    aims = "flops", "size", "write", "combo"
+    plans = {aim: mt.einsum_plan(LATTICE, *shapes, strategy="dp", minimize=aim) for aim in aims}
+    costs = {
+        "flops": lambda plan: plan.flops,
+        "size": lambda plan: plan.largest_intermediate,
+        "write": lambda plan: plan.writes,
+        "combo": lambda plan: plan.flops + 64 * plan.writes,
+    }
+    for aim, cost in costs.items():
+        least = min(map(cost, plans.values()))
+        assert least <= cost(plans[aim]) <= (1.1 if aim in ("flops", "combo") else 1) * least  # dp counts products once
+        assert "minimizing" in repr(plans[aim]) or aim == "flops"
+    for strategy in ("dp", "random-greedy", "auto-hq"):
+        assert costs["write"](mt.einsum_plan(LATTICE, *shapes, strategy=strategy, minimize="write")) > 0
+    step = mt.einsum_plan("ij,jk->ik", (8, 9), (9, 10)).steps[0]
+    assert step.intensity == 2 * 8 * 9 * 10 / (8 * 9 + 9 * 10 + 8 * 10)
+    assert mt.einsum_plan("ij,jk,k->i", (8, 9), (9, 10), (10,), strategy=[(0, 1), (0, 1)]).writes == 80 + 8
+    with pytest.raises(ValueError, match="minimize must be one of 'flops', 'size', 'write', 'combo', got 'time'"):
+        mt.einsum_plan(LATTICE, *shapes, minimize="time")
+    for strategy in ("greedy", None, [(0, 1)]):
+        with pytest.raises(ValueError, match="minimize='size' must go with a strategy that can minimize it"):
+            mt.einsum_plan(LATTICE, *shapes, strategy=strategy, minimize="size")
+
+
+# Paths of others
+
+
+def test_paths_of_opt_einsum_and_cotengra_are_taken() -> None:
+    tensors = [tensor.double() for tensor in chain()]
+    path, info = opt_einsum.contract_path(CHAIN, *SHAPES, shapes=True)
+    expected = mt.einsum(CHAIN, *tensors)
+    assert mt.einsum_plan(CHAIN, *SHAPES, strategy=info).path == tuple(path)
+    np.testing.assert_allclose(mt.einsum(CHAIN, *tensors, strategy=info).numpy(), expected.numpy())
+    cotengra = pytest.importorskip("cotengra", reason="the package cotengra is an extra")
+    tree = cotengra.array_contract_tree(CHAIN[:11].split(","), "ae", shapes=SHAPES)
+    backends.opt_einsum.strategy = tree
+    assert mt.einsum_plan(CHAIN, *SHAPES).path == tuple(tree.get_path())
+    np.testing.assert_allclose(mt.einsum(CHAIN, *tensors).numpy(), expected.numpy())
+
+
+def test_plans_take_letters_beyond_ascii() -> None:
+    a, b = mt.tensor(normal(3, 4)), mt.tensor(normal(4, 5))
+    plan = mt.einsum_plan("éλ,λŋ->ŋé", a, b, slices={"λ": 2})
+    np.testing.assert_allclose(plan.run(a, b).numpy(), (a.numpy() @ b.numpy()).T, rtol=1e-5, atol=1e-6)
+    assert "éλ,λŋ->ŋé" in repr(plan)
+    count = 200  # more labels than letters of ASCII
+    equation = ",".join(chr(192 + i) + chr(193 + i) for i in range(count)) + "->" + chr(192) + chr(192 + count)
+    matrices = [mt.tensor(normal(2, 2, seed=i, dtype=np.float64)) for i in range(count)]
+    found = mt.einsum_plan(equation, *matrices, strategy="greedy").run(*matrices)
+    np.testing.assert_allclose(found.numpy(), np.linalg.multi_dot([each.numpy() for each in matrices]), rtol=1e-8)
+    with pytest.raises(RuntimeError, match="'1' at index 1"):
+        mt.einsum_plan("é1", a)
+
+
+# Files
+
+
+@pytest.mark.parametrize("options", [{}, {"slices": {"a": 3}}, {"memory_limit": 30_000, "slices": "auto"}])
+def test_plans_are_kept_as_json_and_pickled(options: dict[str, Any], tmp_path: Path) -> None:
+    tensors = chain()
+    plan = mt.einsum_plan(CHAIN, *SHAPES, strategy="dp", **options)
+    expected = plan.run(*tensors).numpy()
+    for again in (type(plan).from_json(plan.to_json()), pickle.loads(pickle.dumps(plan))):
+        assert again.run(*tensors).numpy().tobytes() == expected.tobytes()
+        names = ("path", "strategy", "flops", "writes", "peak_elements", "memory_limit", "slices")
+        assert all(getattr(again, name) == getattr(plan, name) for name in names)
+        assert again.to_json() == plan.to_json()
+
+
+def test_json_of_others_is_refused() -> None:
+    written = json.loads(mt.einsum_plan(CHAIN, *SHAPES, slices={"a": 3}).to_json())
+    changes = [
+        {"format": 2}, {"path": [[0, 1]]}, {"path": [[0, "1"]]}, {"shapes": [[2]]}, {"output": [7]}, {"minimize": "x"},
+        {"memory_limit": "1"}, {"slices": "x"}, {"blocks": [[1]]}, {"inputs": None}, {"strategy": "x"},
+        {"inputs": [[-1, 2], [2, 3], [3, 4], [4, 5]]},
+    ]  # fmt: skip
+    texts = [json.dumps({**written, **change}) for change in changes]
+    for text in (*texts, "", "[]", "{}", "null", written):
+        with pytest.raises(ValueError, match=r"Plan.from_json\(\): text must be what Plan.to_json\(\) writes, got "):
+            type(mt.einsum_plan(CHAIN, *SHAPES)).from_json(text)
+
+
+def test_plot(tmp_path: Path) -> None:
+    image = pytest.importorskip("matplotlib.image", reason="pictures need matplotlib, an extra")
+    for equation, shapes, slices in (
+        (CHAIN, SHAPES, None),
+        (CHAIN, SHAPES, {"a": 3}),
+        ("ij,jk->ik", SHAPES[:2], None),
+        ("ij->j", SHAPES[:1], None),
+    ):
+        mt.einsum_plan(equation, *shapes, slices=slices).plot(tmp_path / "plan.png")
+        picture = image.imread(tmp_path / "plan.png")
+        assert picture.shape[0] > 300
+        assert picture[..., :3].std() > 0.02
