@@ -1,6 +1,7 @@
-"""Bridges to other libraries, each loaded when it is first asked for.
+"""Bridges to other libraries, each loaded when it is first asked for, or with the library.
 
 * `interop.array_api`: the namespace of the array API standard over tensors.
+* `interop.autoray`, `einops`, `opt_einsum`, `tensorly` (extra `neighbours`): tensors in these, quimb and cotengra.
 * `interop.onnx` (extra `onnx`): ONNX files as modules.
 * `interop.safetensors` (extra `safetensors`): checkpoints in that format.
 * `interop.torch` (extra `torch`): torch's own models under the flags of this package.
@@ -13,8 +14,9 @@ from typing import Any
 
 from ..dispatch.call_errors import install
 from ..tensor.tensor import Tensor
+from .neighbours import register
 
-__all__ = ["array_api", "onnx", "safetensors", "torch"]
+__all__ = ["array_api", "autoray", "einops", "onnx", "opt_einsum", "safetensors", "tensorly", "torch"]
 
 
 def __getattr__(name: str) -> Any:
@@ -38,4 +40,5 @@ def _to_device(self: Tensor, device: Any, *, stream: Any = None) -> Tensor:
     return self.to(device=device)
 
 
+register()
 install(__array_namespace__=_array_namespace, to_device=_to_device)

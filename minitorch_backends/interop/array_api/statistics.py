@@ -49,14 +49,14 @@ def prod(x: Tensor, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool =
 
 
 def cumulative_sum(
-    x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Tensor, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
     """The sums of the first elements along an axis, beginning with that of none if `include_initial`."""
     return _cumulative(ops.cumsum, x, axis, dtype, include_initial, 0)
 
 
 def cumulative_prod(
-    x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Tensor, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
     """The products of the first elements along an axis, beginning with that of none if `include_initial`."""
     return _cumulative(ops.cumprod, x, axis, dtype, include_initial, 1)
