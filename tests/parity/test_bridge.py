@@ -1,7 +1,9 @@
 """Products of torch's tensors inside `interop.torch.emulate` are those of ours over the same arrays, to the bit."""
 
+import importlib
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -248,6 +250,44 @@ def test_gradients_keep_the_precision_of_the_forward_pass_where_flags_ask_for_it
         assert [each.precision for each in log] == ["tf32", wanted, wanted]
 
 
+class _Parts(torch.nn.Module):
+    """A convolution, a recurrence and a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.rnn, self.head = torch.nn.Conv1d(3, 8, 3), torch.nn.LSTM(8, 8), torch.nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.rnn(self.conv(x).permute(2, 0, 1))[0])
+
+
+class _OurParts(mt.nn.Module):
+    def __init__(self) -> None:
+        self.conv, self.rnn, self.head = mt.nn.Conv1d(3, 8, 3), mt.nn.LSTM(8, 8), mt.nn.Linear(8, 4)
+
+    forward = _Parts.forward
+
+
+@pytest.mark.parametrize(("input", "weight"), [("bf16", "tf32"), ("tf32", None), (None, "bf16")])
+def test_rules_of_gradients_hold_as_for_our_own_modules(input: str | None, weight: str | None) -> None:
+    theirs, ours = _Parts(), _OurParts()
+    ours.load_state_dict(theirs.state_dict())
+    x = _array(3, (2, 3, 9), torch.float32)
+    policy = lab.Policy({"*": lab.Rule({}, input, weight), "head": "ieee"})
+    found = []
+    for model, given, scope in ((theirs, x.clone().requires_grad_(), emulate), (ours, mt.as_tensor(x), nullcontext)):
+        given.requires_grad_()
+        with scope(), mt.explain.record() as log, policy:
+            model(given).sum().backward()
+        kinds = sorted((each.module, each.kernel, each.precision) for each in log if each.direction == "backward")
+        found.append((kinds, given.grad.numpy(), [each.grad.numpy() for each in model.parameters()]))
+    assert found[0][0] == found[1][0]
+    assert {input or "ieee", weight or "ieee"} == {each[2] for each in found[0][0] if each[0] == "conv"}
+    assert np.array_equal(found[0][1], found[1][1])
+    for one, other in zip(found[0][2], found[1][2], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_transforms_and_compiled_functions_run_here() -> None:
     a, b, c = (_array(seed, (3, 4, 4), torch.float32) for seed in range(3))
     linear = torch.nn.Linear(4, 4)
@@ -291,3 +331,36 @@ def test_errors_of_linear_algebra_are_torchs() -> None:
         torch.linalg.inv(torch.zeros(2, 2))
     with emulate(), pytest.raises(RuntimeError, match="dtype"):
         torch.mm(torch.eye(2), torch.eye(2).double())
+
+
+def test_code_compiled_by_inductor_is_refused() -> None:
+    """By the class that runs it, which torch loads with the compiler."""
+    package = importlib.import_module("torch.export.pt2_archive._package")
+
+    class Compiled(package.AOTICompiledModel):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            self.loader = self
+
+        def run(self, inputs: Any) -> Any:
+            return inputs
+
+        def get_call_spec(self) -> Any:
+            raise NotImplementedError("it ran")
+
+    before = package.AOTICompiledModel.__call__
+    with emulate(), emulate():
+        with pytest.raises(RuntimeError, match=r"models must not be compiled by inductor, got a call of Compiled"):
+            Compiled()(torch.ones(2))
+        seen: list[Exception] = []
+
+        def elsewhere() -> None:
+            try:
+                Compiled()(torch.ones(2))
+            except Exception as error:
+                seen.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert "must not" not in str(seen[0])
+    assert package.AOTICompiledModel.__call__ is before

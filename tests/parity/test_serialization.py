@@ -79,6 +79,8 @@ def test_states_of_models_and_optimizers_go_on(name: str, source: ModuleType, ta
 
         return float(optimizer.step(closure).detach())
 
+    source.manual_seed(0)
+    target.manual_seed(0)
     ours, theirs = start(source), start(target)
     step(source, *ours)
     states = crossed([each.state_dict() for each in ours], source, target)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ... import backends
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
-from ...flags import current, snapshot
 from ...linalg import LinAlgError
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
+from .compiled import refuse_compiled_code
+from .gradients import computed_as_kept, kept_now
 from .left import Left, LeftProductWarning
 from .memory import to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
@@ -36,7 +38,7 @@ class _Dispatch(TorchDispatchMode):
         self.entries: dict[Any, Entry] = {}
         self.ran: Counter[str] = Counter()
         self.left: Counter[tuple[str, str]] = Counter()
-        self.modules, self.flags = Timeline(), Timeline()
+        self.modules, self.kept = Timeline(), Timeline()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         entry = self.entries.get(func)
@@ -48,8 +50,7 @@ class _Dispatch(TorchDispatchMode):
             why = why_not(tensors, entry.mixed, entry.narrow)
             if why is None:
                 self.ran[str(func)] += 1
-                with self._as_in_forward(tensors):
-                    return _computed(entry, args, kwargs)
+                return self._computed(entry, args, kwargs, tensors)
         elif entry.composite:  # as they arrive in inference mode
             with self:
                 found = func.decompose(*args, **kwargs)
@@ -65,23 +66,27 @@ class _Dispatch(TorchDispatchMode):
             self.left[str(func), why] += 1
         return found
 
-    def _as_in_forward(self, tensors: list[torch.Tensor]) -> AbstractContextManager[Any]:
-        """The context of a call: that of the forward pass whose gradients it computes, if it computes gradients."""
+    def _computed(self, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
+        """Compute an operator of the table, where it is a gradient as the forward pass has it."""
         node: Any = torch._C._current_autograd_node()
-        recorded = current().read("backward_precision") == "recorded"
         if node is None:
-            if recorded and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
-                self.flags.note(next_node_number() - 1, snapshot())
-            return no_grad()
-        return _backward(self.modules.at(node._sequence_nr()), self.flags.at(node._sequence_nr()) if recorded else None)
+            kept = kept_now()
+            notes = kept is not None or self.kept.values  # a later call without flags ends what an earlier one kept
+            if notes and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+                self.kept.note(next_node_number() - 1, kept)
+            with no_grad():
+                return _computed(entry, args, kwargs)
+        number = node._sequence_nr()
+        with _backward(self.modules.at(number)):
+            return computed_as_kept(partial(_computed, entry), node, self.kept.at(number), args, kwargs)
 
 
 @contextmanager
-def _backward(module: str | None, flags: Any) -> Iterator[None]:
-    """Compute as a backward pass of ours does, for a module and under flags of the forward pass."""
+def _backward(module: str | None) -> Iterator[None]:
+    """Compute as a backward pass of ours does, for a module."""
     token = grad_mode.set(grad_mode.get().of_pass(False))
     try:
-        with as_module(module), flags or nullcontext():
+        with as_module(module):
             yield
     finally:
         grad_mode.reset(token)
@@ -170,7 +175,7 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
     Taken are matrix products, convolutions, attention, recurrent layers, einsum and linear algebra of CPU tensors of
     float32, complex64, bfloat16 and float16, forward and backward, and matrix products of 8-bit floats. The block acts
     on its own thread alone. `explain` sees the calls, with the names of torch's modules. What `torch.compile` made runs
-    uncompiled inside.
+    uncompiled inside; packages of AOTInductor are refused with a RuntimeError.
 
     At the end of the block one `LeftProductWarning` names the products on which flags act, and which torch computed
     itself.
@@ -178,6 +183,7 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
     emulation = Emulation()
     with ExitStack() as scopes:
         scopes.enter_context(backends.flags(**flags))
+        scopes.enter_context(refuse_compiled_code())
         scopes.enter_context(follow_torch_modules(emulation._dispatch.modules))
         scopes.enter_context(_WholeCalls(emulation._dispatch.ran))
         scopes.enter_context(emulation._dispatch)

@@ -10,7 +10,7 @@ import torch
 from ...autograd import no_grad, set_grad_enabled
 from ...autograd.api import grad
 from ...ops.creation.factories import zeros_like
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Parameter, Tensor
 from .memory import to_ours, to_torch
 
 __all__ = ["recorded"]
@@ -41,7 +41,7 @@ class _Call:
         self.outputs: tuple[Tensor, ...] = ()
 
     def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        self.leaves = [to_ours(each) for each in tensors]
+        self.leaves = [Parameter(to_ours(each)) if _is_parameter(each) else to_ours(each) for each in tensors]
         for leaf in self.leaves if self.recording else ():
             leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
         with set_grad_enabled(self.recording):
@@ -56,6 +56,11 @@ class _Call:
         outputs, given = zip(*reached, strict=True)
         found = iter(grad(list(outputs), wanted, list(given), retain_graph=True, allow_unused=True))
         return [to_torch(next(found)) if need else None for need in needed]
+
+
+def _is_parameter(tensor: torch.Tensor) -> bool:
+    """Whether flags of parameters' gradients hold for it."""
+    return isinstance(tensor, torch.nn.Parameter) and (tensor.is_floating_point() or tensor.is_complex())
 
 
 class _Recorded(torch.autograd.Function):
