@@ -19,6 +19,7 @@ PARTS = {
     "digits-cnn": "the same with a small convolutional network",
     "minilm": "encode sentences with MiniLM's weights at each precision, and see which sentences are nearest",
     "products": "bare products: error beside its theory, speed beside NumPy's (and torch's where it is installed)",
+    "devices": "the same products on eight devices: errors and drift of the sums of their matrix units",
     "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
     "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",

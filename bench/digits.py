@@ -19,12 +19,15 @@ from .lab import PRECISIONS, Lab
 from .tables import Table, error, paragraphs, percent, seconds
 from .timing import interleaved
 
-__all__ = ["CLASSES", "DATA", "TITLE", "compared", "described", "load", "run", "split", "summary", "tables"]
+__all__ = [
+    "CLASSES", "DATA", "EPOCHS", "TITLE", "compared", "described", "load", "perceptron", "run", "split", "summary",
+    "tables", "trained",
+]  # fmt: skip
 
 TITLE = "Handwritten digits"
 DATA = Path(__file__).parent / "data" / "digits.csv.gz"
 
-HELD_OUT = 599
+IMAGES, HELD_OUT = 1797, 599
 HIDDEN = 128
 CLASSES = 10
 BATCH = 64
@@ -51,11 +54,11 @@ def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def run(lab: Lab) -> dict[str, Any]:
     """Train in ieee, then classify the held-out images once for each precision."""
-    result = compared(lab, TITLE, _perceptron, QUICK_EPOCHS if lab.quick else EPOCHS)
+    result = compared(lab, TITLE, perceptron, QUICK_EPOCHS if lab.quick else EPOCHS)
     return result | {"layers": [64, HIDDEN, HIDDEN, CLASSES]}
 
 
-def _perceptron() -> nn.Module:
+def perceptron() -> nn.Module:
     return nn.Sequential(
         nn.Linear(64, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES)
     )  # fmt: skip
@@ -65,21 +68,13 @@ def compared(
     lab: Lab, title: str, network: Callable[[], nn.Module], epochs: int, shape: tuple[int, ...] = (64,)
 ) -> dict[str, Any]:
     """Train a network on images of this shape, in ieee, and classify the held-out ones once for each precision."""
-    images, labels = load()
-    images = images.reshape(-1, *shape)
-    training, held_out = split(len(images), lab.seed)
     with DEFAULT_FLAGS, lab.progress(title) as report:
-        data = mt.from_numpy(images[training]), mt.from_numpy(labels[training])
-        model = _trained(lab, network, *data, epochs, report)
-        inputs = mt.from_numpy(images[held_out])
-        model.eval()
-        with mt.no_grad():
-            exact = copy.deepcopy(model).double()(inputs.double()).numpy()
+        model, inputs, exact, labels = trained(lab, network, epochs, shape, report)
         logits, rows = {}, []
         for done, precision in enumerate(PRECISIONS):
             report(0.7 + 0.04 * done, f"{precision} (the first call may compile)")
             logits[precision], how = _classify(model, inputs, precision)
-            rows.append(_compare(precision, logits[precision], logits["ieee"], exact, labels[held_out]) | how)
+            rows.append(_compare(precision, logits[precision], logits["ieee"], exact, labels) | how)
         report(0.88, "layer by layer")
         alone = mt.explain.sensitivity(model, inputs, precisions=LOWERED)
         report(0.92, "timing")
@@ -93,14 +88,35 @@ def compared(
         row |= {"median_seconds": timing.median, "minimum_seconds": timing.minimum, "samples": timing.samples}
     ordered = np.sort(exact, axis=1)
     return {
-        "trained_with": len(training),
-        "held_out": len(held_out),
+        "trained_with": IMAGES - HELD_OUT,
+        "held_out": HELD_OUT,
         "epochs": epochs,
         "rms_of_logits": float(np.sqrt(np.mean(exact**2))),
         "margins": np.sort(ordered[:, -1] - ordered[:, -2]).tolist(),
         "precisions": rows,
         "layers_alone": [each._asdict() | {"layer": _described(model, each.module)} for each in alone],
     }
+
+
+def trained(
+    lab: Lab,
+    network: Callable[[], nn.Module],
+    epochs: int,
+    shape: tuple[int, ...],
+    report: Callable[[float, str], None],
+) -> tuple[nn.Module, mt.Tensor, np.ndarray, np.ndarray]:
+    """A network trained in ieee on images of this shape, the held-out images, its logits of them in float64, and their
+    labels."""
+    images, labels = load()
+    images = images.reshape(-1, *shape)
+    training, held_out = split(len(images), lab.seed)
+    data = mt.from_numpy(images[training]), mt.from_numpy(labels[training])
+    model = _trained(lab, network, *data, epochs, report)
+    inputs = mt.from_numpy(images[held_out])
+    model.eval()
+    with mt.no_grad():
+        exact = copy.deepcopy(model).double()(inputs.double()).numpy()
+    return model, inputs, exact, labels[held_out]
 
 
 def _described(model: nn.Module, name: str | None) -> str:

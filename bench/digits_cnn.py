@@ -10,7 +10,7 @@ from . import digits
 from .lab import Lab
 from .tables import Table
 
-__all__ = ["TITLE", "run", "summary", "tables"]
+__all__ = ["EPOCHS", "TITLE", "network", "run", "summary", "tables"]
 
 TITLE = "Handwritten digits, convolutional"
 

@@ -174,6 +174,17 @@ def test_sums_are_accurate_over_every_layout(results):
     assert max(entry["units"]["NumPy"] for entry in part["cases"]) > 4  # what the layouts are there for
 
 
+def test_units_that_cut_drift(results):
+    part = results["parts"]["devices"]
+    assert part["models"] == []
+    found = {row["device"]: row["over_length"][-1] for row in part["devices"]}
+    assert len(found) == 11
+    drift = {name: -each["drift"] for name, each in found.items()}
+    assert drift["V100"] > drift["A100"] > drift["H100"] > 20 * abs(drift["MI250"])
+    assert drift["H100 fp8"] > 10 * drift["H100 fp8, sums of 128"] > 10 * drift["H100"]
+    assert found["A100"] == found["Ada"] != found["H100"] == found["B200"]
+
+
 def test_note_is_reproduced(results):
     part = results["parts"]["tf32-note"]
     for row in part["measured"]:
@@ -240,7 +251,8 @@ def test_report_stands_by_itself(quick):
     page = (quick / "report.html").read_text(encoding="utf-8")
     pictures = sorted(path.name for path in quick.glob("*.png"))
     assert pictures == [
-        "attention.png", "conv-algorithms.png", "digits-accuracy.png", "digits-cnn-layers.png", "digits-margins.png",
+        "attention.png", "conv-algorithms.png", "devices.png", "digits-accuracy.png", "digits-cnn-layers.png",
+        "digits-margins.png",
         "einsum-strategies.png", "fft-speed.png", "linalg-speed.png", "overview.png", "products-error.png",
         "products-speed.png",
         "tf32-note.png",

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
@@ -18,7 +20,8 @@ def normal(*shape: int, seed: int = 0) -> mt.Tensor:
 
 def by_unit(a: np.ndarray, b: np.ndarray, profile: str, operand: str) -> np.ndarray:
     """The product of matrices as dot products of the unit."""
-    a, b = round_to(a, operand), round_to(b, operand)
+    way = mt.profiles.PROFILES[profile].tf32_rounding if operand == "tf32" else None
+    a, b = (round_to(np.ascontiguousarray(x), operand, way) for x in (a, b))
     rows, columns = np.repeat(a, b.shape[1], 0), np.tile(b.T, (len(a), 1))
     found = mt.profiles.mma(rows, columns, np.zeros(len(rows)), profile=profile, format=operand)
     return found.numpy().reshape(len(a), b.shape[1])
@@ -36,6 +39,38 @@ def test_products_and_their_gradients_are_the_units(profile: str, operand: str) 
         np.testing.assert_array_equal(found.detach().numpy(), expected)
     np.testing.assert_array_equal(batch.detach().numpy(), np.stack([wanted[0]] * 2))
     assert not np.array_equal(results[0].detach().numpy(), round_to(x, operand) @ round_to(y, operand))
+
+
+@given(
+    st.sampled_from([("a100", "tf32"), ("h100", "bf16"), ("h100", "tf32"), ("mi250", "fp16"), ("mi300", "bf16")]),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.tuples(st.integers(1, 5), st.integers(0, 70), st.integers(1, 5)),
+    st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
+    st.lists(st.sampled_from([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45, 1e-39, 3e38, 65520.0]), max_size=3),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_product_is_the_unit_s(which: Any, batch: Any, sizes: Any, layout: Any, hostile: Any, seed: int) -> None:
+    """Of any shape, batch, broadcast and strides, with hostile values, bit for bit."""
+    (profile, operand), (m, k, n), (a_turned, b_turned, a_alone, reverse) = which, sizes, layout
+    random = np.random.default_rng(seed)
+
+    def matrix(rows: int, columns: int, turned: bool, alone: bool) -> mt.Tensor:
+        shape = (*([] if alone else batch), *((columns, rows) if turned else (rows, columns)))
+        x = (random.standard_normal(shape) * np.exp2(random.integers(-20, 20, shape))).astype(np.float32)
+        for value in hostile if x.size else ():
+            x.ravel()[random.integers(x.size)] = value
+        tensor = mt.from_numpy(x)
+        return tensor.mT if turned else tensor
+
+    a, b = matrix(m, k, a_turned, a_alone), matrix(k, n, b_turned, False)
+    a = a.flip(-1) if reverse else a
+    with backends.flags(profile=profile, fp32_precision=operand):
+        found = (a @ b).numpy()
+    whole = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left, right = np.broadcast_to(a.numpy(), (*whole, m, k)), np.broadcast_to(b.numpy(), (*whole, k, n))
+    expected = [by_unit(left[at], right[at], profile, operand) for at in np.ndindex(*whole)]
+    wanted = np.array(expected, np.float32).reshape(found.shape)
+    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
 def test_half_tensors_are_rounded_once_at_the_end() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from . import laboratory, overview, speeds
+from . import devices, laboratory, overview, speeds
 from .style import STYLE, Plot
 
 __all__ = ["PLOTS", "Plot", "draw"]
 
-PLOTS = {**overview.PLOTS, **laboratory.PLOTS, **speeds.PLOTS}
+PLOTS = {**overview.PLOTS, **laboratory.PLOTS, **devices.PLOTS, **speeds.PLOTS}
 """By part, in the order of the report; "overview" is the first screen."""
 
 
