@@ -64,8 +64,8 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 44_300,
-    "bench": 5_250,
+    "tests": 44_350,
+    "bench": 5_500,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
 CORE_BUDGET = 8_350
