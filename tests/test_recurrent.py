@@ -1,5 +1,6 @@
 """Recurrent layers and cells, beside their definition step by step in float64."""
 
+import importlib
 import math
 from typing import Any
 
@@ -300,3 +301,28 @@ def test_parameters_have_torchs_names_and_range() -> None:
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", [mt.nn.RNN, mt.nn.LSTM, mt.nn.GRU])
+def test_packed_sequences_give_what_each_sequence_gives_alone(kind):
+    rnn = importlib.import_module("minitorch_backends.nn.utils.rnn")
+    layer = kind(3, 4, num_layers=2, bidirectional=True)
+    sequences = [mt.randn(length, 3, requires_grad=True) for length in (2, 5, 4)]
+    packed, state = layer(rnn.pack_sequence(sequences, enforce_sorted=False))
+    padded, lengths = rnn.pad_packed_sequence(packed, padding_value=-7.0)
+    assert lengths.tolist() == [2, 5, 4]
+    assert (padded[2:, 0] == -7).all()
+    states = state if isinstance(state, tuple) else (state,)
+    for place, sequence in enumerate(sequences):
+        output, alone = layer(sequence)
+        mt.testing.assert_close(padded[: len(sequence), place], output)
+        for one, other in zip(states, alone if isinstance(alone, tuple) else (alone,), strict=True):
+            mt.testing.assert_close(one[:, place], other)
+        [gradient] = mt.autograd.grad(output.square().sum(), sequence)
+        [through] = mt.autograd.grad(packed.data.square().sum(), sequence, retain_graph=True)
+        mt.testing.assert_close(through, gradient)
+    assert all(
+        each.equal(sequences[i]) for i, each in enumerate(rnn.unpack_sequence(rnn.pack_sequence(sequences, False)))
+    )
+    with pytest.raises(RuntimeError, match="lengths must decrease"):
+        rnn.pack_sequence(sequences)

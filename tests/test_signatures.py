@@ -25,8 +25,8 @@ MISSING_NAMES = {
         Tensor.module_load Tensor.new
         Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as
         Tensor.xpu func.* nn.*Loss* nn.Adaptive* nn.Buffer nn.Container nn.CrossMapLRN2d
-        nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.SyncBatchNorm nn.Uninitialized*
-        nn.Upsampling* nn.functional.* nn.utils.* optim.* torch.*_ torch.*_copy torch.*_loss torch.*_norm
+        nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.Uninitialized*
+        nn.functional.* nn.utils.* optim.* torch.*_ torch.*_copy torch.*_loss torch.*_norm
         torch.*avg_pool* torch.*dropout torch.*grid_sampler*
         torch.*max_pool* torch.batch_norm*
         torch.co* torch.embedding*

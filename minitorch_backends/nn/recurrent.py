@@ -16,6 +16,7 @@ from ..tensor.tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init
 from .module import Module
+from .packed_sequence import PackedSequence, over_stretches
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
@@ -231,7 +232,9 @@ class _Layers(_Recurrent):
     def flatten_parameters(self) -> None:
         """Nothing: it is for memory of GPUs."""
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        if isinstance(input, PackedSequence):
+            return self._packed(input, hx)
         self._check_input(input, (2, 3))
         batched = input.ndim == 3
         sequence = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
@@ -240,16 +243,27 @@ class _Layers(_Recurrent):
                 f"{type(self).__name__}: Expected sequence length to be larger than 0, got an input of shape "
                 f"{list(input.shape)}"
             )
-        output, after = self._run(sequence, self._start(sequence, hx, batched))
+        output, after = self._run(sequence, self._start(sequence.shape[1], sequence.dtype, hx, batched))
         if not batched:
             return output.squeeze(1), self._result(tuple(each.squeeze(1) for each in after))
         return (output.transpose(0, 1) if self.batch_first else output), self._result(after)
 
-    def _start(self, sequence: Tensor, hx: Any, batched: bool) -> States:
+    def _packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """`forward` of sequences of several lengths."""
+        self._check_input(input.data, (2, 2))
+        start = self._start(int(input.batch_sizes[0]), input.data.dtype, hx, True)
+        if input.sorted_indices is not None and hx is not None:
+            start = tuple(each.index_select(1, input.sorted_indices) for each in start)
+        output, after = self._run(input.data, start, over_stretches(input, self._one))
+        if input.unsorted_indices is not None:
+            after = tuple(each.index_select(1, input.unsorted_indices) for each in after)
+        return input._replace(data=output), self._result(after)
+
+    def _start(self, batch: int, dtype: Any, hx: Any, batched: bool) -> States:
         """The states before the first step, (layers x directions, batch, hidden)."""
-        shape = (self.num_layers * self._directions, sequence.shape[1], self.hidden_size)
+        shape = (self.num_layers * self._directions, batch, self.hidden_size)
         if hx is None:
-            return (zeros(*shape, dtype=sequence.dtype),) * self._states
+            return (zeros(*shape, dtype=dtype),) * self._states
         states = self._given(hx)
         expected = shape if batched else (shape[0], shape[2])
         for name, state in zip(("hidden", "cell"), states, strict=False):
@@ -260,17 +274,22 @@ class _Layers(_Recurrent):
                 )
         return states if batched else tuple(state.unsqueeze(1) for state in states)
 
-    def _run(self, sequence: Tensor, start: States) -> tuple[Tensor, States]:
+    def _one_way(self, sequence: Tensor, suffix: str, states: States) -> tuple[Tensor, States]:
+        """One layer in the direction that the suffix names, over a padded batch."""
+        reverse = suffix.endswith("_reverse")
+        output, last = self._one(sequence.flip(0) if reverse else sequence, suffix, states)
+        return (output.flip(0) if reverse else output), last
+
+    def _run(self, sequence: Tensor, start: States, one_way: Any = None) -> tuple[Tensor, States]:
+        """All layers: what the last ones return, and the states after the last step of each."""
         after: list[States] = []
         outputs: list[Tensor] = []
         for place, (_, suffix) in enumerate(self._suffixes()):
             if len(outputs) == self._directions:
                 sequence, outputs = cat(outputs, -1), []
                 sequence = F.dropout(sequence, self.dropout, self.training) if self.dropout else sequence
-            reverse = suffix.endswith("_reverse")
-            seen = sequence.flip(0) if reverse else sequence
-            output, last = self._one(seen, suffix, tuple(each[place] for each in start))
-            outputs.append(output.flip(0) if reverse else output)
+            output, last = (one_way or self._one_way)(sequence, suffix, tuple(each[place] for each in start))
+            outputs.append(output)
             after.append(last)
         return cat(outputs, -1), tuple(stack(each) for each in zip(*after, strict=True))
 

@@ -49,6 +49,11 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_exporting = is_compiling
 
 
+def is_compile_supported(device_type: Any) -> bool:
+    """Whether programs can be compiled for a type of device: False."""
+    return False
+
+
 def list_backends(exclude_tags: Any = ()) -> list[str]:
     """The compilers: the one that leaves functions as they are."""
     return ["eager"]

@@ -9,6 +9,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+Argument = Target = Any
+
+
 def wrap(fn_or_name: Any) -> Any:
     """Return `fn_or_name`: no tracer asks for it."""
     return fn_or_name
@@ -29,6 +32,14 @@ class Graph(_Refused):
 
 class GraphModule(_Refused):
     """Raises RuntimeError."""
+
+
+_CodeOnlyModule = GraphModule
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
+
+def _copy_attr(from_module: Any, to_module: Any, target: str) -> NoReturn:
+    _refuse("_copy_attr")
 
 
 class Interpreter(_Refused):

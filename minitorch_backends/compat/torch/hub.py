@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 
 __all__ = ["download_url_to_file", "get_dir", "load", "load_state_dict_from_url", "set_dir"]
 
-_HASH = re.compile(r"-([a-f0-9]{8,})\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]{8,})\.")
 
 _dir: str | None = None
 
@@ -65,9 +65,31 @@ def load_state_dict_from_url(
     folder.mkdir(parents=True, exist_ok=True)
     name = file_name or Path(urlparse(url).path).name
     if not (folder / name).exists():
-        found = _HASH.search(name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, str(folder / name), found and found[1], progress)
     return read(folder / name, map_location=map_location, weights_only=weights_only)
+
+
+load_url = load_state_dict_from_url
+
+
+class tqdm:
+    """An iterable, or a count of what is done, without the progress bar that the package of this name shows."""
+
+    def __init__(self, iterable: Any = (), **options: Any) -> None:
+        self._iterable = iterable
+
+    def __iter__(self) -> Any:
+        return iter(self._iterable)
+
+    def __enter__(self) -> tqdm:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def update(self, n: int = 1) -> None:
+        """Without effect."""
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Dict, Final, List, NoReturn, Optional, Tuple  # noqa: UP035, F401  (imported from here)
 
 from ...nn.module import Module as ScriptModule
 from .compiler import is_compiling as is_scripting
@@ -17,6 +17,7 @@ __all__ = [
 _isinstance = isinstance
 
 is_tracing = is_scripting
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 
 
 class Error(RuntimeError):
@@ -32,7 +33,9 @@ def script(obj: Any, *args: Any, **options: Any) -> Any:
     return obj
 
 
-script_method = export = interface = script_if_tracing = _script_if_tracing = freeze = optimize_for_inference = script
+script_method = _overload = _overload_method = export = interface = script_if_tracing = _script_if_tracing = freeze = (
+    optimize_for_inference
+) = script
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **options: Any) -> Any:

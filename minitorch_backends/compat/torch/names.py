@@ -12,12 +12,24 @@ from .compiler import compile  # noqa: A004, F401
 from .legacy import TENSORS, set_default_tensor_type  # noqa: F401
 
 NAMES = [
-    "autocast", "compile", "get_autocast_dtype", "get_default_device", "get_num_interop_threads",
+    "_assert", "_check", "autocast", "compile", "get_autocast_dtype", "get_default_device", "get_num_interop_threads",
     "is_autocast_cache_enabled", "is_autocast_enabled", "is_storage", "is_warn_always_enabled", "set_default_device",
     "set_default_tensor_type", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "typename", *TENSORS,
 ]  # fmt: skip
 
 globals().update(TENSORS)
+
+
+def _assert(condition: Any, message: Any = "") -> None:
+    """Raise AssertionError unless `condition` holds."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def _check(cond: Any, message: Any = None) -> None:
+    """Raise RuntimeError unless `cond` holds, with the text that `message()` returns."""
+    if not cond:
+        raise RuntimeError("_check(): expected a condition that holds" if message is None else message())
 
 
 def get_default_device() -> device:

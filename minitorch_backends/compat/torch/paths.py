@@ -27,24 +27,34 @@ HOMES: dict[str, str] = {
     **{
         name: f"{_HERE}.{name}"
         for name in (
-            "accelerator", "compiler", "cuda", "distributed", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
-            "profiler", "types", "version", "xpu",
+            "accelerator", "compiler", "cuda", "distributed", "fx", "hub", "jit", "library", "mps",
+            "multiprocessing", "onnx", "profiler", "types", "version", "xpu",
         )
     },
+    "_C": f"{_HERE}.internals",
+    "_custom_ops": f"{_HERE}.library",
     "_dynamo": f"{_HERE}.compiler",
     "amp": "amp",
+    "ao": f"{_HERE}.quantization",
+    "ao.quantization": f"{_HERE}.quantization",
     "autograd.profiler": f"{_HERE}.profiler",
     "autograd.variable": "autograd",
     "cuda.amp": f"{_HERE}.cuda_amp",
     "distributions": "distributions",
     "nn.parallel": f"{_HERE}.parallel",
+    "nn.utils.rnn": "nn.packed_sequence",
     "utils.benchmark": f"{_HERE}.benchmark",
     "utils.data": "utils.data",
+    "utils.model_zoo": f"{_HERE}.hub",
     "utils._pytree": f"{_HERE}.pytree",
 }  # fmt: skip
 """The module behind a path."""
 
+UNDER_TORCH = {"ops": f"{_HERE}.operators"}
+"""Names that stand for something else in this package, and that `torch` has once it is installed."""
+
 PATHS: dict[str, str] = {
+    "_dynamo": "config eval_frame utils",
     "amp": "autocast_mode grad_scaler",
     "cuda.amp": "autocast_mode grad_scaler",
     "nn.modules": """activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold
@@ -61,6 +71,7 @@ PATHS: dict[str, str] = {
         relaxed_bernoulli relaxed_categorical studentT transformed_distribution uniform von_mises weibull wishart""",
     "distributed": "distributed_c10d",
     "jit": "annotations",
+    "onnx": "symbolic_helper symbolic_opset11",
     "fx": "graph graph_module node proxy",
 }
 """Where torch defines names of a namespace: `nn.modules.linear` has those of `nn`, with `Linear` among them."""
@@ -106,7 +117,7 @@ class Finder(MetaPathFinder, Loader):
             above = importlib.import_module(module.__name__.rpartition(".")[0])
             module.__getattr__ = functools.partial(getattr, above)  # type: ignore[method-assign]
             return
-        home = HOMES.get(below) if root == PACKAGE else below
+        home = HOMES.get(below) if root == PACKAGE else UNDER_TORCH.get(below, below)
         if home is None:
             raise ModuleNotFoundError(missing.sentence(name_of_package(), below.removeprefix(f"{_HERE}.")))
         found = importlib.import_module(f"{PACKAGE}.{home}")
@@ -154,13 +165,17 @@ class Facade(ModuleType):
 
     def __init__(self, package: ModuleType, version: str) -> None:
         super().__init__(ALIAS, package.__doc__)
-        names = {name: value for name, value in vars(package).items() if not name.startswith("__")}
+        names = {
+            name: value
+            for name, value in vars(package).items()
+            if not name.startswith("__") and name not in UNDER_TORCH
+        }
         self.__dict__.update(names, __version__=version, __path__=[], __file__=package.__file__)
         self.__spec__ = ModuleSpec(ALIAS, None, origin=package.__file__, is_package=True)
         self._package = package
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._package, name)
+        found = importlib.import_module(f"{ALIAS}.{name}") if name in UNDER_TORCH else getattr(self._package, name)
         setattr(self, name, found)
         return found
 
