@@ -39,8 +39,8 @@ __all__ = ["Scaled", "counts", "draw_seed", "error_moments", "implementation", "
 draw_seed: Callable[[], int] = lambda: 0  # noqa: E731  (`random` puts the default generator's here)
 """Below 2**32, for the stochastic rounding of one operand."""
 
-_LEAST_OF_BF16 = -133
-"""The exponent of the least number that bf16 holds."""
+_LEAST_OF_BF16 = 2.0**-133
+"""The least number that bf16 holds."""
 
 
 class Scaled(NamedTuple):
@@ -71,28 +71,35 @@ def scaled(
     scale, form = row.scale, OPERANDS[row.operand]
     assert scale is not None, "an internal error: a precision that does not scale"
     axis %= max(x.ndim, 1)
-    lines = np.ascontiguousarray(np.moveaxis(_grouped(x, axis, groups), axis + 1, -1))
-    out = np.empty_like(lines)
+    turned = not x.flags.c_contiguous and x.flags.f_contiguous
+    source, along = (x.T, x.ndim - 1 - axis) if turned else (np.ascontiguousarray(x), axis)
+    shape = source.shape
+    k = shape[along] // groups
+    outer, columns = math.prod(shape[:along]) * groups, math.prod(shape[along + 1 :])
+    run, sizes = (loops.round_rows, (outer, k)) if columns == 1 else (loops.round_columns, (outer, k, columns))
+    out = np.empty(sizes, np.float32)
     kind = {"fp32": loops.TENSOR, "e8m0": loops.E8M0, "e4m3": loops.E4M3}[scale.format]
     tensor = tensor_scale(x, scale, form.greatest)
     stochastic = rounding == "stochastic"
     seed = draw_seed() if stochastic and seed is None else seed or 0
+    numbers = np.int32(form.significand), np.int32(form.least), np.float32(form.greatest), np.float32(2.0**form.least)
     emax = np.int32(np.frexp(form.greatest)[1] - 1)
-    k = max(lines.shape[-1], 1)
-    saturated, vanished, subnormal, lowest = loops.round_rows(
-        lines.reshape(-1, k), out.reshape(-1, k), scale.block or k, kind, tensor, np.int32(form.significand),
-        np.int32(form.least), np.float32(form.greatest), emax, stochastic, np.uint32(seed),
-    )  # fmt: skip
-    values = np.empty_like(x)
-    np.moveaxis(_grouped(values, axis, groups), axis + 1, -1)[...] = out
+    saturated, vanished, subnormal, lowest = run(
+        source.reshape(sizes), out, scale.block or max(k, 1), kind, tensor, numbers, emax, stochastic, np.uint32(seed)
+    )
+    values = out.reshape(shape).T if turned else _laid_out_as(x, out.reshape(shape))
     found = RangeCounts(0, saturated, vanished, subnormal, x.size)
-    fits = lowest + form.least + 1 - form.significand >= _LEAST_OF_BF16
+    fits = lowest * 2.0 ** (form.least + 1 - form.significand) >= _LEAST_OF_BF16
     return Scaled(values, float(tensor), found, fits)
 
 
-def _grouped(x: np.ndarray, axis: int, groups: int) -> np.ndarray:
-    """A view with the groups of an axis in a dimension in front of it."""
-    return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
+def _laid_out_as(x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values in C order, or a copy in the memory order of x."""
+    if x.flags.c_contiguous:
+        return values
+    out = np.empty_like(x)
+    out[...] = values
+    return out
 
 
 def tensor_scale(x: np.ndarray, scale: Scale, greatest: float) -> np.float32:

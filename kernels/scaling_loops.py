@@ -1,4 +1,4 @@
-"""Rounding rows of float32 numbers in blocks, each with its scale (`scaling`). Importing this module imports Numba."""
+"""Rounding float32 numbers in blocks, each with its scale (`scaling`). Importing this module imports Numba."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from .jit import njit
 
-__all__ = ["E4M3", "E8M0", "TENSOR", "round_rows"]
+__all__ = ["E4M3", "E8M0", "TENSOR", "round_columns", "round_rows"]
 
 TENSOR, E8M0, E4M3 = 0, 1, 2
 """Scales: one of the tensor alone; powers of two; numbers in E4M3 times one of the tensor."""
@@ -51,56 +51,90 @@ def _in_e4m3(x):
 
 
 @njit
-def _largest(x, row, start, stop):
-    """The bits of the largest finite magnitude."""
-    found = np.uint32(0)
-    for i in range(start, stop):
-        bits = np.uint32(np.float32(x[row, i]).view(np.uint32) & _MAGNITUDE)
-        found = max(found, bits if bits < _INFINITY else np.uint32(0))
-    return found
+def _factors(bits, kind, tensor, greatest, emax):
+    """By what numbers of a block are divided, and by what rounded ones are multiplied, from the bits of the largest
+    magnitude."""
+    if kind == TENSOR:
+        return np.float32(tensor), np.float32(1.0)
+    if kind == E8M0:
+        exponent = np.int32(max(np.int32(bits >> np.uint32(23)) - np.int32(127) - emax, np.int32(-127)))
+        power = np.float32(2.0**-127) if exponent == np.int32(-127) else _power(exponent)  # the least is subnormal
+        return power, power
+    factor = _in_e4m3(np.float32(np.uint32(bits).view(np.float32) / np.float32(greatest * np.float32(tensor))))
+    return np.float32(factor * np.float32(tensor)), factor
 
 
 @njit
-def round_rows(x, out, block, kind, tensor, significand, least, greatest, emax, stochastic, seed):
-    """Round the rows of x (rows, k), in blocks, to a format, times the scale of the block but not the tensor's.
+def _rounded(value, divisor, factor, form, stochastic, place, seed):
+    """A number in its format, times the factor of its block; whether it is cut to the greatest, became zero, and is
+    subnormal. `form` is the significand, the least exponent, the greatest and the least normal number."""
+    significand, least, greatest, normal = form
+    magnitude = np.float32(abs(value))
+    scaled = np.float32(magnitude / divisor) if divisor > 0 else np.float32(0.0)
+    unit = _unit(scaled, significand, least)
+    counted = np.float32(scaled * _power(-unit))
+    above = np.float32(np.floor(counted + _uniform(place, seed))) if stochastic else np.float32(0)
+    rounded = np.float32((above if stochastic else _nearest(counted)) * _power(unit))
+    finite = np.uint32(magnitude.view(np.uint32)) < _INFINITY
+    kept = np.copysign(np.float32(min(rounded, greatest) * factor), value) if finite else value
+    cut, vanished = finite and rounded > greatest, rounded == 0 and magnitude > 0
+    return kept, np.int32(cut), np.int32(vanished), np.int32(np.float32(0) < rounded < normal)
 
-    The scale is `kind`, and `tensor` that of the tensor; `emax` is the exponent of `greatest`. Returns how many numbers
-    were cut to the greatest, became zero, and became subnormal, and the least exponent of a power of two among the
-    scales. Inf and NaN stay.
+
+@njit
+def _larger(found, value):
+    """The larger of the bits of a magnitude and those of a number, unless that is not finite."""
+    bits = np.uint32(np.float32(value).view(np.uint32) & _MAGNITUDE)
+    return max(found, bits if bits < _INFINITY else np.uint32(0))
+
+
+@njit
+def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
+    """Round x (rows, k), in blocks along k, to a format, times the scale of the block but not the tensor's.
+
+    The scale is `kind`, and `tensor` that of the tensor; `emax` is the exponent of the format's greatest number.
+    Returns how many numbers were cut to that, became zero, and became subnormal, and the least power of two among the
+    scales, or 1. Inf and NaN stay.
     """
-    saturated, vanished, subnormal, lowest = 0, 0, 0, np.int32(127)
+    cut, vanished, subnormal, lowest = 0, 0, 0, np.float32(1.0)
     rows, k = x.shape
-    normal = _power(least)
     for row in range(rows):
         for start in range(0, k, block):
-            stop = min(start + block, k)
-            divisor, factor = np.float32(tensor), np.float32(1.0)
+            stop, found = min(start + block, k), np.uint32(0)
             if kind != TENSOR:
-                bits = _largest(x, row, start, stop)
-                if kind == E8M0:
-                    exponent = np.int32(max(np.int32(bits >> np.uint32(23)) - np.int32(127) - emax, np.int32(-127)))
-                    # The least power is subnormal.
-                    factor = np.float32(2.0**-127) if exponent == np.int32(-127) else _power(exponent)
-                    divisor = factor
-                    lowest = min(lowest, exponent) if bits else lowest
-                else:
-                    factor = _in_e4m3(
-                        np.float32(np.uint32(bits).view(np.float32) / np.float32(greatest * np.float32(tensor)))
-                    )
-                    divisor = np.float32(factor * np.float32(tensor))
+                for i in range(start, stop):
+                    found = _larger(found, x[row, i])
+            divisor, factor = _factors(found, kind, tensor, form[2], emax)
+            lowest = min(lowest, factor) if found else lowest
             for i in range(start, stop):
-                value = np.float32(x[row, i])
-                magnitude = np.float32(abs(value))
-                scaled = np.float32(magnitude / divisor) if divisor > 0 else np.float32(0.0)
-                unit = _unit(scaled, significand, least)
-                counted = np.float32(scaled * _power(-unit))
-                above = np.float32(np.floor(counted + _uniform(row * k + i, seed))) if stochastic else np.float32(0)
-                whole = above if stochastic else _nearest(counted)
-                rounded = np.float32(whole * _power(unit))
-                finite = np.uint32(magnitude.view(np.uint32)) < _INFINITY
-                saturated += 1 if finite and rounded > greatest else 0
-                vanished += 1 if rounded == 0 and magnitude > 0 else 0
-                subnormal += 1 if np.float32(0) < rounded < normal else 0
-                kept = np.float32(min(rounded, greatest) * factor)
-                out[row, i] = np.copysign(kept, value) if finite else value
-    return saturated, vanished, subnormal, lowest
+                kept, a, b, c = _rounded(x[row, i], divisor, factor, form, stochastic, row * k + i, seed)
+                out[row, i] = kept
+                cut, vanished, subnormal = cut + a, vanished + b, subnormal + c
+    return cut, vanished, subnormal, lowest
+
+
+@njit
+def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
+    """The same of x (outer, k, columns), whose columns are rounded side by side."""
+    cut, vanished, subnormal, lowest = 0, 0, 0, np.float32(1.0)
+    outer, k, columns = x.shape
+    largest = np.zeros(columns, np.uint32)
+    divisors, factors = np.empty(columns, np.float32), np.empty(columns, np.float32)
+    for index in range(outer):
+        for start in range(0, k, block):
+            stop = min(start + block, k)
+            largest[:] = np.uint32(0)
+            if kind != TENSOR:
+                for i in range(start, stop):
+                    for j in range(columns):
+                        largest[j] = _larger(largest[j], x[index, i, j])
+            for j in range(columns):
+                divisors[j], factors[j] = _factors(largest[j], kind, tensor, form[2], emax)
+                lowest = min(lowest, factors[j]) if largest[j] else lowest
+            for i in range(start, stop):
+                place = (index * k + i) * columns
+                for j in range(columns):
+                    kept, a, b, c = _rounded(x[index, i, j], divisors[j], factors[j], form, stochastic, place + j, seed)
+                    out[index, i, j] = kept
+                    cut, vanished, subnormal = cut + a, vanished + b, subnormal + c
+    return cut, vanished, subnormal, lowest
