@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["broadcast_shapes", "expect", "expect_indices"]
+__all__ = ["broadcast_shapes", "expect", "expect_indices", "strided", "windows"]
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -22,6 +22,19 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
             raise ValueError(f"shapes {', '.join(map(str, map(tuple, shapes)))} could not be broadcast together")
         found.append(wanted.pop() if wanted else 1)
     return tuple(reversed(found))
+
+
+def strided(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """`as_strided`, as writable as the array is, and also of types whose names NumPy cannot read (float8_e5m2)."""
+    numbers = array.view(np.uint8) if array.itemsize == 1 else array
+    found = np.lib.stride_tricks.as_strided(numbers, shape, strides, writeable=array.flags.writeable)
+    return found.view(array.dtype)
+
+
+def windows(array: np.ndarray, size: int, dim: int) -> np.ndarray:
+    """`sliding_window_view` along a dimension, writable, of the same types."""
+    numbers = array.view(np.uint8) if array.itemsize == 1 else array
+    return np.lib.stride_tricks.sliding_window_view(numbers, size, dim, writeable=True).view(array.dtype)
 
 
 def expect(name: str, array: np.ndarray, shape: Sequence[int], dtype: Any) -> None:

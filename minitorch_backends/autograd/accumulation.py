@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 from ..dispatch import instrumentation
+from ..kernels.float8 import is_float8
 from ..kernels.gemm.workspace import is_sole
 from ..kernels.locks import reentrant_lock
 from ..kernels.sums import sum as sum_over
@@ -75,6 +76,10 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
 def _add(grad: Tensor, more: np.ndarray) -> None:
     """Add to a `.grad` in place. Raises RuntimeError where its memory is read-only or expanded."""
     sums, cell = grad._array, grad._cell
+    if is_float8(sums.dtype):
+        raise NotImplementedError(
+            f"backward(): gradients of {grad.dtype!r} are not summed; set .grad to None before, and use the tensor once"
+        )
     if not sums.flags.writeable or 0 in sums.strides:
         from ..dispatch.mutation import refuse_unwritable_memory
 

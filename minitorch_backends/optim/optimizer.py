@@ -17,6 +17,7 @@ import numpy as np
 from ..autograd.modes import enable_grad
 from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..dispatch.mutation import about_to_write, bump
+from ..dispatch.promotion import refusal_of_dtype
 from ..kernels import updates
 from ..nn.module import clear_grad
 from ..ops.creation.factories import as_tensor
@@ -209,6 +210,8 @@ class Optimizer(Hooked):
             gradient = parameter.grad
             if gradient is None:
                 continue
+            if parameter.dtype.letter in "np":
+                raise refusal_of_dtype("step", parameter.dtype, "fc")
             state = self.state.get(parameter, nothing)
             first = not wanted <= state.keys()
             if first or state is nothing:

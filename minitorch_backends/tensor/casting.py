@@ -108,9 +108,18 @@ def fitted_number(number: np.ndarray, dtype: DType) -> np.ndarray:
     """
     number = number.reshape(())
     found = fitted(number, dtype)
+    if dtype.letter == "n" and _is_beyond(number, dtype.dtype):
+        raise _overflow(dtype, f"{number} is out of its range; write to a part of a tensor, or convert, to saturate")
     if dtype.category >= FLOATING and cmath.isinf(found) and not cmath.isinf(number):
         raise _overflow(dtype, f"{number} would be infinite; write math.inf if that is meant")
     return found
+
+
+def _is_beyond(number: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether a number lies outside of the range of an 8-bit format, which may have Inf."""
+    values = to_float32(np.arange(256, dtype=np.uint8).view(dtype))
+    finite = values[np.isfinite(values)]
+    return bool(number > finite.max() or number < finite.min()) and number not in values
 
 
 def _overflow(dtype: DType, reason: str) -> RuntimeError:

@@ -16,9 +16,10 @@ from ...tensor.dtypes import DType, to_dtype
 from ...tensor.tensor import Tensor
 from .table import runs
 
-for _function in (bmm, mv, dot, vdot, matmul, addmm, addmv, addbmm, baddbmm):
+for _function in (bmm, mv, dot, vdot, matmul, addmv, addbmm, baddbmm):
     runs(_function.__name__)(_function)
-runs("mm", narrow=True)(mm)
+for _function in (mm, addmm):
+    runs(_function.__name__, narrow=True)(_function)
 runs("linear")(F.linear)
 
 

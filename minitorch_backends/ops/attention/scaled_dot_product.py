@@ -16,6 +16,7 @@ from ...backends.precision_policy import recorded, resolve
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import composite
+from ...dispatch.promotion import refusal_of_dtype
 from ...dispatch.samples import Sample, between, sample
 from ...flags import State, current, per_state
 from ...kernels import registry
@@ -24,7 +25,7 @@ from ...kernels.attention import attention_gradient as gradient_kernel
 from ...kernels.reasons import because
 from ...kernels.registry import ArraySpec, Refused
 from ...kernels.shapes import broadcast_shapes
-from ...tensor.dtypes import FLOATING, dtype_of
+from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
 from .composed import composed, gradients
@@ -228,10 +229,8 @@ def _check(
     least = 3 if enable_gqa else 2
     if min(query.ndim, key.ndim, value.ndim) < least:
         raise RuntimeError(f"query, key and value must be at least {least}-D, and their shapes are {shapes}")
-    if query.dtype.category != FLOATING:
-        raise NotImplementedError(
-            f"scaled_dot_product_attention() is not implemented for {query.dtype!r}; expected floating tensors"
-        )
+    if query.dtype.letter != "f":
+        raise refusal_of_dtype("scaled_dot_product_attention", query.dtype, "f")
     if not query.dtype == key.dtype == value.dtype:
         found = ", ".join(repr(each.dtype) for each in (query, key, value))
         raise RuntimeError(f"expected query, key and value to have one floating dtype, but got {found}")

@@ -13,6 +13,7 @@ from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import Sample, arrays_like, between, gapped, pairs, sample
 from ...kernels.elementwise import chosen
+from ...kernels.float8 import PACKED
 from ...tensor.casting import fitted
 from ...tensor.tensor import Tensor, kind_of
 
@@ -53,8 +54,13 @@ def _comparable() -> Iterator[Sample]:
     yield sample(array, 1)
 
 
+def _numbers(*arrays: np.ndarray) -> list[np.ndarray]:
+    """What NumPy compares: pairs of 4-bit numbers as bytes."""
+    return [each.view(np.uint8) if each.dtype.kind == "V" and each.dtype == PACKED else each for each in arrays]
+
+
 @op(
-    takes="bifcn",
+    takes="bifcnp",
     promote=True,
     only_tensors=("input",),
     warns=False,
@@ -65,11 +71,11 @@ def _comparable() -> Iterator[Sample]:
 )
 def eq(input: Array, other: Array):
     """Where the two are equal; NaN equals nothing."""
-    return np.equal(input, other)
+    return np.equal(*_numbers(input, other))
 
 
 @op(
-    takes="bifcn",
+    takes="bifcnp",
     promote=True,
     only_tensors=("input",),
     warns=False,
@@ -80,7 +86,7 @@ def eq(input: Array, other: Array):
 )
 def ne(input: Array, other: Array):
     """Where the two differ."""
-    return np.not_equal(input, other)
+    return np.not_equal(*_numbers(input, other))
 
 
 _ordering: Any = functools.partial(

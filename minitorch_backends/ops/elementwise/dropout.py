@@ -9,8 +9,8 @@ import numpy as np
 
 from ...dispatch.call_errors import refuse_other_than_bool, warn_caller
 from ...dispatch.op import composite
+from ...dispatch.promotion import refusal_of_dtype
 from ...dispatch.samples import Sample, arrays_like, between, sample
-from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 
@@ -44,10 +44,8 @@ def _check(name: str, input: Tensor, p: float, training: bool) -> None:
     refuse_other_than_bool(name, "training", training)
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if training and 0 < p < 1 and input.dtype.category < FLOATING:
-        raise NotImplementedError(
-            f"{name}() is not implemented for {input.dtype!r}; expected floating or complex tensors"
-        )
+    if training and 0 < p < 1 and input.dtype.letter not in "fc":
+        raise refusal_of_dtype(name, input.dtype, "fc")
 
 
 def _kept(shape: tuple[int, ...], p: float) -> np.ndarray:

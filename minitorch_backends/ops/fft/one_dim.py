@@ -48,9 +48,9 @@ def floating(name: str, input: Any) -> Tensor:
     if input.dtype.category <= INTEGER:
         return input.to(default_floating(input.dtype))
     if input.dtype.itemsize < 4:
+        dtype = _TORCH_NAMES.get(input.dtype.name, input.dtype.name)
         raise RuntimeError(
-            f"Unsupported dtype {_TORCH_NAMES[input.dtype.name]}; transforms take float32, float64 and complex types, "
-            "convert with .float()"
+            f"Unsupported dtype {dtype}; transforms take float32, float64 and complex types, convert with .float()"
         )
     return input
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...autograd.half_types import widened
 from ...dispatch.op import composite
+from ...dispatch.promotion import refusal_of_dtype
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
@@ -70,8 +71,8 @@ def _largest(rows: Tensor, bags: np.ndarray, count: int) -> Tensor:
 def _check(weight: Tensor, input: Tensor, mode: str, scaled: bool, per_sample_weights: Tensor | None) -> None:
     if weight.ndim != 2:
         raise ValueError(f"embedding_bag(): weight must have 2 dimensions, got shape {list(weight.shape)}")
-    if not weight.is_floating_point():
-        raise NotImplementedError(f"embedding_bag() is not implemented for {weight.dtype!r}; expected floating weights")
+    if weight.dtype.letter != "f":
+        raise refusal_of_dtype("embedding_bag", weight.dtype, "f")
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag(): mode must be 'sum', 'mean' or 'max', got {mode!r}")
     refuse_index_dtype("embedding_bag", "input", input._array)

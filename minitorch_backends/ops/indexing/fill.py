@@ -45,7 +45,7 @@ def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tenso
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {kind_of(value)} to a {like.dtype!r} tensor; use mt.tensor({name})")
     refuse_wide_integer("fill", name, value)
-    made = fitted_number if finite else fitted
+    made = fitted_number if finite and like.dtype.letter != "n" else fitted
     return adopt(made(np.asarray(value), dtype_of(like._array)))
 
 
@@ -131,7 +131,7 @@ def fill(input: Array, value: Array):
 
 def _zero_(self: Tensor) -> Tensor:
     """Write zeros to every element of this tensor."""
-    if self.dtype.letter == "p":
+    if self.dtype.letter in "np":  # the memory, as e8m0 has no zero
         return self.copy_(_zeros(self._array.shape, self._array.dtype))
     return self.fill_(0)
 

@@ -75,6 +75,7 @@ def _embed_reference(value: np.ndarray, shape: tuple[int, ...], indices: tuple[A
 
 
 @op(
+    takes="bifcn",
     value=lambda g, indices: look_up(g, indices),
     method=False,
     reference=_embed_reference,

@@ -11,12 +11,13 @@ from ...autograd.half_types import widened
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
+from ...kernels.float8 import from_float32, is_float8, to_float32
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugated
-from .dispatch import fused_sum, product
+from .dispatch import fused_sum, product, wide_product
 from .matmul import adjoint, gradient_of_right, of_dims, times
 from .shapes import refuse_mixed, shape_error
 
@@ -34,6 +35,9 @@ def added(
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
     refuse_unfit(name, x, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    if is_float8(a.dtype):  # in float32, rounded once
+        total = wide_product(a, b) * np.float32(alpha)
+        return from_float32(total if beta == 0 else total + to_float32(x) * np.float32(beta), a.dtype)
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)
@@ -49,7 +53,7 @@ def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
         if isinstance(value, (str, bytes, list, tuple)) or value is None:
             raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
         try:
-            fitted_number(np.asarray(value), to_dtype(np.float32 if is_half(dtype) else dtype))
+            fitted_number(np.asarray(value), to_dtype(np.float32 if is_half(dtype) or is_float8(dtype) else dtype))
         except RuntimeError as error:
             raise RuntimeError(f"{name}(): argument {factor!r}: {error}") from None
 
@@ -93,7 +97,7 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
 
 
 @op(
-    inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
+    inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
     input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled_product(g, adjoint(mat2), alpha, precision),
     mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: (
@@ -116,7 +120,7 @@ def addmm(
 
 
 @op(
-    inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
+    inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
     batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...autograd.modes import grad_mode
 from ...backends.precision_policy import Call, resolve
+from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, per_state
 from ...kernels.elementwise import cast
-from ...kernels.float8 import from_float32, is_float8
+from ...kernels.float8 import FORMATS, from_float32, is_float8
 from ...kernels.gemm import addmm as kernel_addmm
 from ...kernels.gemm import gains_by_packing
 from ...kernels.gemm import matmul as kernel
@@ -21,6 +22,7 @@ from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import converted
+from ...tensor.dtypes import to_dtype
 from .shapes import check_factors, with_vectors
 
 __all__ = ["fused_sum", "plain_call", "prepared_product", "product", "wide_product"]
@@ -60,7 +62,11 @@ def wide_product(
     the arrays have others. Raises RuntimeError for products that the device of `backends.profile` does not
     have.
     """
-    call, other = (resolve("matmul", dtype) for dtype in kinds or (a.dtype, b.dtype))
+    kinds = kinds or (a.dtype, b.dtype)
+    for dtype in kinds:
+        if is_float8(dtype) and dtype.name not in FORMATS:
+            raise refusal_of_dtype("matmul", to_dtype(dtype), EVERY_CATEGORY)
+    call, other = (resolve("matmul", dtype) for dtype in kinds)
     unit = call.keywords.get("unit")
     options: dict[str, Any] = {"block": block, "inside": inside} if block else {}
     if unit is None:

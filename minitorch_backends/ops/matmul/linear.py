@@ -12,6 +12,7 @@ from ...autograd.versions import writes
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
+from ...kernels.float8 import is_float8
 from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
 from ...kernels.registry import ArraySpec
@@ -48,7 +49,7 @@ def _flat(tensor: Tensor) -> Tensor:
 
 
 @op(
-    takes="ifc",
+    takes="ifcn",
     widen=False,
     method=False,
     product="matmul",
@@ -102,7 +103,7 @@ def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
         return False
     if b is not None and (b.ndim > 1 or b.dtype != x.dtype):
         return False
-    if is_half(x.dtype):
+    if is_half(x.dtype) or is_float8(x.dtype):
         return True
     return x.ndim > 1 and max(math.prod(x.shape[:-1]) * w.shape[0], w.size) >= _LEAST_VALUES
 

@@ -15,6 +15,7 @@ from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import between, gapped, sample, shaped, unary_samples
 from ...kernels.elementwise import LARGE, in_order
+from ...kernels.shapes import strided
 from ...tensor.dtypes import to_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import addressable, shape_of, wrap_dim, wrap_dims
@@ -180,7 +181,7 @@ def expanded(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     except (ValueError, TypeError, BufferError):
         addressable(wanted)
         # There are gaps in the memory, or it is read-only, or the buffer protocol does not know the dtype.
-        return np.lib.stride_tricks.as_strided(array, wanted, strides, writeable=array.flags.writeable)
+        return strided(array, wanted, strides)
 
 
 def _expand_samples() -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import between, gapped, sample, shaped
+from ...kernels.shapes import windows
 from ...tensor.dtypes import INTEGER, int64
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
@@ -197,8 +198,8 @@ def unfold(input: Array, dimension: int, size: int, step: int):
         )
     if step < 1:
         raise RuntimeError(f"step is {step} but must be > 0")
-    windows = np.lib.stride_tricks.sliding_window_view(rows, size, dimension, writeable=True)
-    found = windows[sliced(windows.ndim, dimension, slice(None, None, step))]
+    found = windows(rows, size, dimension)
+    found = found[sliced(found.ndim, dimension, slice(None, None, step))]
     return found if input.ndim else found[0]
 
 

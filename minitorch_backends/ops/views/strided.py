@@ -18,6 +18,7 @@ from ...autograd.modes import derives_from
 from ...autograd.views import View
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
+from ...kernels.shapes import strided
 from ...tensor.tensor import Tensor
 from ..dims import addressable
 from .slices import embed
@@ -63,9 +64,8 @@ def _refuse_outside(name: str, array: np.ndarray, size: Numbers, stride: Numbers
 
 def _at(array: np.ndarray, size: Numbers, stride: Numbers, start: int) -> np.ndarray:
     """A window, which has been found to lie within the memory of `array`."""
-    strided, writeable = np.lib.stride_tricks.as_strided, array.flags.writeable
-    first = strided(array, (2,), (start * array.itemsize,), writeable=writeable)[1:]
-    return strided(first, size, tuple(step * array.itemsize for step in stride), writeable=writeable)
+    first = strided(array, (2,), (start * array.itemsize,))[1:]
+    return strided(first, size, tuple(step * array.itemsize for step in stride))
 
 
 def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:

@@ -18,6 +18,7 @@ from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.registry import registry
 from ...dispatch.samples import between, sample
 from ...kernels.elementwise import is_half
+from ...kernels.float8 import is_float8
 from ...tensor.casting import converted
 from ...tensor.tensor import adopt
 from ..indexing.accumulate import add_at
@@ -86,7 +87,7 @@ def embedded(
     out = _new(shape, value.dtype if dtype is None else dtype, strides)
     view = walk(out, steps)
     apart = not shares_memory(view, out)
-    if is_half(out.dtype) and (apart or overlaps(view)):  # so that sums are rounded once
+    if (is_half(out.dtype) or is_float8(out.dtype)) and (apart or overlaps(view)):  # so that sums are rounded once
         single = np.dtype(np.float32)
         return converted(embedded(converted(value, single), shape, steps, single, strides), out.dtype)
     if apart:
