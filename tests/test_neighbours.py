@@ -120,6 +120,22 @@ def test_autoray_calls_functions_of_tensors() -> None:
     assert (type(made), made.dtype, do("to_numpy", made).tolist()) == (mt.Tensor, mt.float64, np.eye(3).tolist())
 
 
+def test_autoray_draws_random_tensors() -> None:
+    do = needed("autoray").do
+    first, second = (do("random.default_rng", 7, like="minitorch_backends") for _ in range(2))
+    for name, *args in (("random",), ("uniform", 2.0, 3.0), ("normal", 5.0, 0.1), ("integers", 3, 9)):
+        found = getattr(first, name)(*args, size=(200, 5))
+        assert mt.equal(found, getattr(second, name)(*args, size=(200, 5)))
+        low, high = {"random": (0, 1), "uniform": (2, 3), "normal": (4.4, 5.6), "integers": (3, 8)}[name]
+        assert low <= found.min() < found.max() <= high
+    assert first.permutation(9).sort().values.tolist() == list(range(9))
+    assert first.choice(mt.tensor([4, 5, 6]), size=(2, 8), p=[0.5, 0.0, 0.5]).unique().tolist() == [4, 6]
+    do("random.seed", 3, like="minitorch_backends")
+    drawn = do("random.normal", size=(2, 3), dtype="float64", like="minitorch_backends")
+    do("random.seed", 3, like="minitorch_backends")
+    assert mt.equal(drawn, do("random.normal", size=(2, 3), dtype="float64", like="minitorch_backends"))
+
+
 def test_cotengra_contracts_a_matrix_product_state() -> None:
     cotengra = needed("cotengra")
     needed("autoray")

@@ -38,7 +38,8 @@ class Backend(AbstractBackend):
         return isinstance(tensor, Tensor)
 
     def from_numpy(self, x: Any) -> Tensor:
-        return ops.from_numpy(x)
+        made = ops.from_numpy(x)
+        return made.requires_grad_() if self.is_float_type(made) else made
 
     def to_numpy(self, x: Tensor) -> Any:
         return x.detach().numpy()

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import linalg, nn, ops
 from ..tensor.tensor import Tensor
-from . import array_api
+from . import array_api, numpy_random
 
 __all__ = ["FUNCTIONS", "named"]
 
@@ -108,6 +108,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "linalg.norm": _norm,
     "linalg.svd": _svd,
     "pad": _pad,
+    "random.default_rng": numpy_random.default_rng,
+    "random.normal": numpy_random.normal,
+    "random.seed": numpy_random.seed,
+    "random.uniform": numpy_random.uniform,
     "real": _real,
     "scipy.linalg.expm": linalg.matrix_exp,
     "scipy.linalg.solve_triangular": _solve_triangular,
