@@ -16,6 +16,8 @@ TILED = SwizzleType.SWIZZLE_32_4_4
 M, K, N = 130, 288, 20
 ONE = mt.tensor(1.0)
 
+FOUR = mt.zeros(4, 32, dtype=mt.float4_e2m1fn_x2)
+
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
 
@@ -143,6 +145,8 @@ def test_empty_strided_and_expanded_operands() -> None:
     assert mt._scaled_mm(A[:, :0], B[:0], ONE, ONE, out_dtype=mt.float32).abs().sum() == 0
     turned = F.scaled_mm(A, B.t(), ONE, TENSOR, ONE, TENSOR, output_dtype=mt.float32, contraction_dim=(1, 1))
     assert mt.equal(turned, mt._scaled_mm(A, B, ONE, ONE, out_dtype=mt.float32))
+    far = mt._scaled_mm(A, B, mt.tensor(1e38), mt.tensor(1e-38), out_dtype=mt.float32)
+    assert_near(far, turned.double().numpy())
     out = mt.zeros(M, N)
     assert mt._scaled_mm(A, B, ONE, ONE, out_dtype=mt.float32, out=out) is out
     assert mt.equal(out, turned)
@@ -221,6 +225,27 @@ def test_a_device_applies_powers_of_two_itself() -> None:
         (lambda: F.scaled_mm(A, B, [ONE, ONE], [TENSOR, ROW], ONE, TENSOR), ValueError, "scale_a must be one tensor"),
         (lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, 1), TypeError, "swizzle_a must be a SwizzleType or None"),
         (lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, contraction_dim=(1,)), ValueError, "contraction_dim must"),
+        (
+            lambda: F.scaled_mm(A, B, ONE, TENSOR, ONE, TENSOR, contraction_dim=(1, 7)),
+            ValueError,
+            "two of 0 and 1, got",
+        ),
+        (
+            lambda: F.scaled_mm(A, B, ONE, BY_16, ONE, BY_16),
+            ValueError,
+            "BlockWise1x16 scales must not be those of mt.f",
+        ),
+        (
+            lambda: F.scaled_mm(FOUR, FOUR.t(), ONE, ROW, ONE, ROW),
+            ValueError,
+            "RowWise scales must not be those of mt.f",
+        ),
+        (lambda: mt._scaled_mm(FOUR, B, ONE, ONE), RuntimeError, "cannot be multiplied"),
+        (
+            lambda: mt._scaled_mm(FOUR, FOUR.t(), ONE, ONE, use_fast_accum=True, out_dtype=mt.half),
+            ValueError,
+            "be False",
+        ),
         (
             lambda: mt.mm(numbers(2, 3), numbers(3, 2), out_dtype=mt.float64),
             RuntimeError,

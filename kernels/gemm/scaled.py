@@ -12,7 +12,7 @@ float32. Products are exact, and sums are those of float32 products of such valu
 `unit` (a `device.Unit`) has products summed as the matrix unit of another device does, which adds partial sums outside
 of the unit after each `unit.promote` places, unless `fast`.
 
-The error of a result is that of float32 accumulation, and of one rounding by each scale.
+The error of a result is that of float32 accumulation, and of two roundings by the scales.
 """
 
 from __future__ import annotations
@@ -159,11 +159,11 @@ def _scaled(
     token, (of_a, of_b) = silence(), scales
     try:
         if not block:
-            return product(a, b) * of_a * of_b
+            return product(a, b) * (of_a * of_b)
         total = np.zeros((a.shape[0], b.shape[1]), np.float32)
         for part, start in enumerate(range(0, a.shape[1], block)):
             places = slice(start, start + block)
-            total += product(a[:, places], b[places]) * of_a[:, part : part + 1] * of_b[part : part + 1]
+            total += product(a[:, places], b[places]) * (of_a[:, part : part + 1] * of_b[part : part + 1])
         return total
     finally:
         restore(token)

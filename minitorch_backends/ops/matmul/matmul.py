@@ -172,10 +172,12 @@ def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
     return wide_product(input, other) if wide else converted(product(input, other), wanted.dtype)
 
 
-def _to(name: str, a: Tensor, b: Tensor, out_dtype: Any) -> Tensor:
+def _to(name: str, a: Tensor, b: Tensor, out_dtype: Any, precision: str | None) -> Tensor:
     """`product_to` of the dtypes that torch has: the operands' own, and float32 for half types."""
-    wanted = to_dtype(out_dtype)
-    if wanted is not a.dtype and not (wanted is float32 and is_half(a._array.dtype)):
+    wanted = None if out_dtype is None else to_dtype(out_dtype)
+    if wanted is None or wanted is a.dtype:
+        return times(a, b, precision)
+    if not (wanted is float32 and is_half(a._array.dtype)):
         raise RuntimeError(
             f"{name}(): out_dtype must be {a.dtype!r}, the operands', or mt.float32 for half types, got {wanted!r}"
         )
@@ -197,7 +199,7 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | N
     """The product of two matrices; see `matmul`. `out_dtype` may be float32 for half types, whose sums are then not
     rounded."""
     of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
-    return times(input, mat2, precision) if out_dtype is None else _to("mm", input, mat2, out_dtype)
+    return _to("mm", input, mat2, out_dtype, precision)
 
 
 @composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_batches)
@@ -207,7 +209,7 @@ def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | 
     of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm(): expected batches of equal size, got {input.shape[0]} and {mat2.shape[0]}")
-    return times(input, mat2, precision) if out_dtype is None else _to("bmm", input, mat2, out_dtype)
+    return _to("bmm", input, mat2, out_dtype, precision)
 
 
 @composite(

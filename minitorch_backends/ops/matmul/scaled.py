@@ -26,6 +26,10 @@ from .scales import BLOCKS, PAIRS, Operand, ScalingType, SwizzleType, explicit, 
 __all__ = ["_scaled_mm"]
 
 
+_PACKED_BY = {ScalingType.BlockWise1x16: (True,), ScalingType.BlockWise1x32: (False, True)}
+"""Whether operands of a recipe may be pairs of 4-bit numbers; those of others may not."""
+
+
 def _checked_factors(called: str, a: np.ndarray, b: np.ndarray) -> None:
     """Raise ValueError for operands of other dtypes, RuntimeError for shapes that do not multiply."""
     for name, each in (("a", a), ("b", b)):
@@ -115,6 +119,8 @@ def scaled_product(
         Operand("a", scale_a, mat_a.shape[0], k, dtype_of(mat_a)),
         Operand("b", scale_b, mat_b.shape[1], k, dtype_of(mat_b)),
     )
+    if recipes is not None and (mat_a.dtype == PACKED) not in _PACKED_BY.get(recipes[0], (False,)):
+        raise ValueError(f"{called}(): {recipes[0].name} scales must not be those of {dtype_of(mat_a)!r}")
     if use_fast_accum and mat_a.dtype == PACKED:
         raise ValueError(f"{called}(): use_fast_accum must be False for {dtype_of(mat_a)!r}, got True")
     if recipes is None:
@@ -273,9 +279,9 @@ def scaled_mm(
         )
     if (tensor_a is None) != (tensor_b is None):
         raise ValueError("scaled_mm(): both operands must have a scale of the tensor or neither, got one")
-    if len(contraction_dim) not in (0, 2):
-        raise ValueError(f"scaled_mm(): contraction_dim must have two elements, got {tuple(contraction_dim)}")
     if contraction_dim:
+        if len(contraction_dim) != 2 or not {*contraction_dim} <= {0, 1, -1, -2}:
+            raise ValueError(f"scaled_mm(): contraction_dim must be two of 0 and 1, got {tuple(contraction_dim)}")
         mat_a = mat_a if contraction_dim[0] in (1, -1) else mat_a.t()
         mat_b = mat_b if contraction_dim[1] in (0, -2) else mat_b.t()
     return scaled_product(
