@@ -44,7 +44,7 @@ BUDGET = {
     "tensor": 1_750,
     "random": 250,
     "serialization": 900,
-    "ops": 28_900,
+    "ops": 28_950,
     "fft": 50,
     "linalg": 100,
     "special": 100,
@@ -64,7 +64,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 44_500,
+    "tests": 44_550,
     "bench": 5_500,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
