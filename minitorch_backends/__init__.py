@@ -63,6 +63,7 @@ from .tensor.dtypes import (
     uint64,
 )
 from .tensor.limits import finfo, iinfo
+from .func import vmap
 from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .dispatch import instrumentation
 from .dispatch.call_errors import argument_errors
 from .kernels import scaling
 from .tensor.dtypes import COMPLEX, DType, to_dtype
@@ -115,6 +116,12 @@ class Generator:
 
     # What is drawn, as arrays
 
+    def _stream(self) -> np.random.Generator:
+        """NumPy's generator; inside `vmap` it may be refused."""
+        if instrumentation.drawing is not None:
+            instrumentation.drawing()
+        return self._numpy
+
     def uniform(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Numbers in [0, 1), of a floating type; for half types multiples of 2**-11 and 2**-8, so that none rounds to
         1.
@@ -124,10 +131,10 @@ class Generator:
             return self.uniform(shape, source).astype(np.float64)
         if dtype.itemsize == 2:
             steps = 2.0 ** (11 if dtype.name == "float16" else 8)
-            return (np.floor(self._numpy.random(shape, np.float32) * steps) / steps).astype(dtype.dtype)
+            return (np.floor(self._stream().random(shape, np.float32) * steps) / steps).astype(dtype.dtype)
         if dtype.category == COMPLEX:
             return self._pairs(self.uniform, shape, dtype)
-        return self._numpy.random(shape, dtype.dtype)
+        return self._stream().random(shape, dtype.dtype)
 
     def normal(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
@@ -136,7 +143,7 @@ class Generator:
             return self.normal(shape, source).astype(np.float64)
         if dtype.category == COMPLEX:
             return self._pairs(self.normal, shape, dtype) * dtype.dtype.type(0.5**0.5)
-        drawn = self._numpy.standard_normal(shape, np.float64 if dtype.name == "float64" else np.float32)
+        drawn = self._stream().standard_normal(shape, np.float64 if dtype.name == "float64" else np.float32)
         return drawn if drawn.dtype == dtype.dtype else drawn.astype(dtype.dtype)
 
     def _pairs(self, draw: Any, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -144,31 +151,31 @@ class Generator:
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
         """Integers from `low` to `high` - 1, of int64."""
-        return self._numpy.integers(low, high, shape, np.int64)
+        return self._stream().integers(low, high, shape, np.int64)
 
     def permutation(self, n: int) -> np.ndarray:
         """0 to n - 1 in random order, of int64."""
-        return self._numpy.permutation(n)
+        return self._stream().permutation(n)
 
     def poisson(self, rates: np.ndarray) -> np.ndarray:
         """Poisson distributed numbers of events, of int64."""
-        return self._numpy.poisson(rates)
+        return self._stream().poisson(rates)
 
     def binomial(self, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
         """Binomially distributed numbers of successes, of int64."""
-        return self._numpy.binomial(counts.astype(np.int64), chances)
+        return self._stream().binomial(counts.astype(np.int64), chances)
 
     def geometric(self, p: float, shape: tuple[int, ...]) -> np.ndarray:
         """Numbers of trials up to the first success, of int64."""
-        return self._numpy.geometric(p, shape)
+        return self._stream().geometric(p, shape)
 
     def von_mises(self, loc: np.ndarray, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """Angles of a von Mises distribution, in float64."""
-        return self._numpy.vonmises(loc, concentration, shape)
+        return self._stream().vonmises(loc, concentration, shape)
 
     def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
         """Exponentially distributed numbers of mean 1, of float64."""
-        return self._numpy.standard_exponential(shape)
+        return self._stream().standard_exponential(shape)
 
 
 def _restored(state: Tensor) -> Generator:

@@ -150,6 +150,10 @@ def _filled_where(m: Any) -> list[float]:
 
 
 FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "`vmap` calls a function that reads values (`item()`, branches) once for each sample; torch refuses it.": (
+        lambda m: m.vmap(lambda x: x * x.item())(m.arange(3)).tolist(),
+        [0, 1, 4],
+    ),
     "Weights and operands of another dtype promote in the norm layers, `prelu`, `lerp`, `cdist` and the bias of "
     "`linear`; torch refuses them.": (
         lambda m: m.nn.functional.prelu(-m.ones(1), m.ones(1, dtype=m.float64)).tolist(),

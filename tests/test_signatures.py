@@ -34,7 +34,7 @@ MISSING_NAMES = {
         torch.gru* torch.is_* torch.lobpcg torch.lstm*
         torch.norm_except_dim
         torch.range torch.rnn* torch.segment_reduce
-        torch.vmap utils.data.*
+        utils.data.*
     """,
     "deprecated or removed in torch": """
         Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig nn.init.* torch.*nuclear_* torch.eig
@@ -70,7 +70,6 @@ MISSING_ARGUMENTS = {
     "Tensor.set_ *": "other shapes of the same memory: as_strided",
     "*.expand* implicit": "no effect in torch",
     "nn.Hardtanh m*_value": "deprecated: min_val and max_val",
-    "func.jac*": "batched by vmap: issue O",
     "func.jvp strict": "issue O",
     "torch.result_type *": "the names depend on which of the two is a number; they are given by position",
     "*cumulative_trapezoid dx": "None stands for 1, to tell that x was not given",

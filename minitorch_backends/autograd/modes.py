@@ -105,16 +105,21 @@ def is_grad_enabled() -> bool:
     return _get().enabled
 
 
+def _by_ops() -> bool:
+    """Whether forward mode or `vmap` follows each op, which no kernel that is called directly would tell."""
+    if instrumentation.batching is not None:
+        return True
+    return instrumentation.duals is not None and instrumentation.duals.active()
+
+
 def derives() -> bool:
-    """Whether what is computed here and now may be differentiated: it is recorded, or forward mode goes along."""
-    return _get().records or (instrumentation.duals is not None and instrumentation.duals.active())
+    """Whether what is computed here and now must be computed by ops: it is recorded, or followed op by op."""
+    return _get().records or _by_ops()
 
 
 def derives_from(tensor: Any) -> bool:
-    """Whether what is computed from a tensor now is recorded, or may carry a tangent."""
-    return (tensor.requires_grad and _get().records) or (
-        instrumentation.duals is not None and instrumentation.duals.active()
-    )
+    """Whether what is computed from a tensor now must be computed by ops: it is recorded, or followed op by op."""
+    return (tensor.requires_grad and _get().records) or _by_ops()
 
 
 def is_inference_mode_enabled() -> bool:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
+from . import instrumentation
 from .parameter_types import INTEGERS, NUMBERS, described, expected_types, fits, numeric_parameters
 from .registry import registry
 
@@ -104,6 +105,8 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def public(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
+        except instrumentation.ValuesNeeded as error:
+            return instrumentation.values_needed(error, public, args, named)
         except Exception as error:
             if mistake := call_error(error, public.__name__, function, args, named):
                 raise mistake from error

@@ -147,6 +147,10 @@ class Op:
 
     def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
         """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        if (batching := instrumentation.batching) is not None:
+            result = batching(self, args, named, into)
+            if result is not NotImplemented:
+                return result
         if into is None and (autocast := instrumentation.autocast) is not None:
             result = autocast(self.name, self, args, named)
             if result is not NotImplemented:

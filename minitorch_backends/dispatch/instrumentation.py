@@ -8,6 +8,7 @@ from typing import Any
 from ..kernels.locks import lock
 
 __all__ = [
+    "ValuesNeeded",
     "active",
     "autocast",
     "counted",
@@ -59,6 +60,23 @@ duals: Any = None
 autocast: Callable[[str, Callable[..., Any], Any, dict[str, Any]], Any] | None = None
 """While some thread is inside `amp.autocast`: calls a function of this name with its inputs cast, or returns
 NotImplemented where they stay as they are."""
+
+batching: Callable[..., Any] | None = None
+"""While some thread is inside a function that `vmap` maps: calls an op, or a function of ops, whose operands are
+batched, or returns NotImplemented where none is."""
+
+drawing: Callable[[], None] | None = None
+"""Called meanwhile before random numbers are drawn."""
+
+
+class ValuesNeeded(RuntimeError):
+    """Raised where a function asks for numbers that differ from sample to sample of a batch; the innermost public
+    function is then called for each sample by `values_needed(error, function, args, named)`."""
+
+    level: Any = None
+
+
+values_needed: Any = None
 
 counted: Callable[[Any], None] | None = None
 """Called with every new node while `autograd.graph.set_growth_limit` has set one."""

@@ -95,6 +95,10 @@ def composite(
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
+            if (batching := instrumentation.batching) is not None:
+                result = batching(public, args, named if out is None else {**named, "out": out})
+                if result is not NotImplemented:
+                    return result
             if (autocast := instrumentation.autocast) is not None:
                 result = autocast(public_name, public, args, named if out is None else {**named, "out": out})
                 if result is not NotImplemented:
@@ -109,6 +113,8 @@ def composite(
                 like = dict(zip(order, args, strict=False), **named).get(typed)
                 dtype = like.dtype if stateful and isinstance(like, Tensor) else None
                 return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()), dtype)
+            except instrumentation.ValuesNeeded as error:
+                return instrumentation.values_needed(error, public, args, named)
             except Exception as error:
                 if mistake := call_error(error, public_name, function, args, named):
                     raise mistake from error

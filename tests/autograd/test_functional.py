@@ -11,6 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends import func
 from minitorch_backends.autograd import Function, functional, grad, gradcheck, gradgradcheck
 from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from minitorch_backends.func.trees import flat
 from minitorch_backends.utils.checkpoint import (
     CheckpointError,
     checkpoint,
@@ -55,7 +56,7 @@ def test_jacobian_by_columns_is_the_same() -> None:
     for function, inputs in ((cubes, tensor(X)), (mixed, (tensor(X), tensor(Y))), (lambda x: x.view(3, 1), tensor(X))):
         rows = functional.jacobian(function, inputs)
         columns = functional.jacobian(function, inputs, strategy="forward-mode", vectorize=True)
-        for one, other in zip(func._flat(rows)[0], func._flat(columns)[0], strict=True):
+        for one, other in zip(flat(rows)[0], flat(columns)[0], strict=True):
             assert np.allclose(one.numpy(), other.numpy())
     with pytest.raises(AssertionError):
         functional.jacobian(cubes, tensor(X), strategy="sideways")
@@ -186,7 +187,7 @@ def test_vjp_jvp_and_jacobians() -> None:
     output, pull = func.vjp(mixed, x, y)
     assert values(output[0]) == [-0.5, -1.0, -1.5]
     rows, columns = func.jacrev(mixed, (0, 1))(x, y), func.jacfwd(mixed, (0, 1))(x, y)
-    for one, other in zip(func._flat(rows)[0], func._flat(columns)[0], strict=True):
+    for one, other in zip(flat(rows)[0], flat(columns)[0], strict=True):
         assert np.allclose(one.numpy(), other.numpy())
     g = pull((tensor([1.0, 2.0, 3.0]), tensor(1.0)))
     assert np.allclose(g[1].numpy(), rows[0][1].numpy().T @ [1, 2, 3] + rows[1][1].numpy())

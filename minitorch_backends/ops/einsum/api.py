@@ -100,11 +100,14 @@ def einsum(
     """
     if strategy is not BY_FLAGS or precision is not None or memory_limit is not None or slices is not BY_FLAGS:
         strategy = _checked(strategy, precision, memory_limit, slices)
-    if out is not None or instrumentation.autocast is not None:
+    if out is not None or instrumentation.autocast is not None or instrumentation.batching is not None:
         options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "slices": slices}
         options["share"] = share
         if out is not None:
             return written_out("einsum", lambda: einsum(equation, *operands, **options), out, (equation, *operands))
+        batching = instrumentation.batching
+        if batching and (result := batching(einsum, (equation, *operands), options)) is not NotImplemented:
+            return result
         multiplies = len(operands) > 1 or not isinstance(operands[0], Tensor)
         cast = instrumentation.autocast if multiplies else None
         if cast and (result := cast("einsum", einsum, (equation, *operands), options)) is not NotImplemented:

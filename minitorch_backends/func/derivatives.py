@@ -1,5 +1,7 @@
-"""Functions that make functions of derivatives, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian;
-and modules as functions of their parameters: functional_call.
+"""Functions that make functions of derivatives, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian.
+
+Inside `vmap` they differentiate the batch as a whole, each sample by itself: arguments and results are lowered to
+tensors with the batches as first dimensions, and lifted again.
 
 They may be applied to each other's results. Arguments may be tensors, or tuples, lists and dicts of them.
 """
@@ -10,39 +12,20 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+from ..autograd.alias_nodes import outer_leaves, stand_in
+from ..autograd.api import GradientEdge
+from ..autograd.api import grad as gradients
+from ..autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
+from ..autograd.inference import inference_mode, is_inference
+from ..autograd.modes import enable_grad, is_grad_enabled
+from ..dispatch.call_errors import argument_errors
+from ..ops.creation.factories import ones_like
+from ..tensor.dtypes import FLOATING
+from ..tensor.tensor import Tensor, adopt, sharing
+from .batched import active_levels, lifted, lowered
+from .trees import flat
 
-from .autograd.alias_nodes import outer_leaves, stand_in
-from .autograd.api import GradientEdge
-from .autograd.api import grad as gradients
-from .autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
-from .autograd.inference import inference_mode, is_inference
-from .autograd.modes import enable_grad, is_grad_enabled
-from .dispatch.call_errors import argument_errors
-from .nn.stateless import functional_call
-from .tensor.dtypes import FLOATING
-from .tensor.tensor import Tensor, adopt, sharing
-
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
-
-Rebuild = Callable[[Sequence[Any]], Any]
-
-
-def _flat(tree: Any) -> tuple[list[Any], Rebuild]:
-    """The tensors in nested tuples, lists and dicts, and a function that puts others in their places."""
-    if isinstance(tree, dict):
-        leaves, rebuild = _flat(list(tree.values()))
-        return leaves, lambda new: type(tree)(zip(tree, rebuild(new), strict=True))
-    if not isinstance(tree, (tuple, list)):
-        return [tree], lambda new: new[0]
-    parts = [_flat(each) for each in tree]
-    ends = np.cumsum([0, *(len(leaves) for leaves, _ in parts)]).tolist()
-
-    def rebuilt(new: Sequence[Any]) -> Any:
-        made = [rebuild(new[start:stop]) for (_, rebuild), start, stop in zip(parts, ends[:-1], ends[1:], strict=True)]
-        return type(tree)(*made) if hasattr(tree, "_fields") else type(tree)(made)
-
-    return [leaf for leaves, _ in parts for leaf in leaves], rebuilt
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
 
 class _Traced:
@@ -64,16 +47,17 @@ class _Traced:
                 raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
         if len({number % len(args) for number in chosen}) != len(chosen) or not chosen:
             raise RuntimeError(f"argnums names each argument to differentiate by once, and at least one; got {argnums}")
-        leaves, self.rebuild_inputs = _flat(tuple(args[n] for n in chosen) if several else args[argnums])
+        leaves, self.rebuild_inputs = flat(tuple(args[n] for n in chosen) if several else args[argnums])
         for leaf in leaves:
             if not isinstance(leaf, Tensor) or leaf.dtype.category < FLOATING:
                 kind = f"a tensor of {leaf.dtype!r}" if isinstance(leaf, Tensor) else type(leaf).__name__
                 raise RuntimeError(f"only floating and complex Tensors can be differentiated by, got {kind}")
-        self.shapes = leaves
+        self.levels, self.shapes = active_levels(), leaves
         with inference_mode(False), enable_grad():
-            self.primals = [stand_in(adopt(leaf._array) if is_inference(leaf) else leaf) for leaf in leaves]
+            held = [lowered(leaf, self.levels) for leaf in leaves]
+            self.primals = [stand_in(adopt(leaf._array) if is_inference(leaf) else leaf) for leaf in held]
             self.edges = [GradientEdge(primal._node, 0) for primal in self.primals]
-            inner = self.rebuild_inputs([_twin(primal) for primal in self.primals])
+            inner = self.rebuild_inputs([lifted(_twin(primal), self.levels) for primal in self.primals])
             given = list(args)
             for position, number in enumerate(chosen):
                 given[number] = inner[position] if several else inner
@@ -83,15 +67,19 @@ class _Traced:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise RuntimeError("with has_aux=True the function should return a tuple of the output and others")
             result, aux = result
-            leaves, rebuild = _flat(aux)
+            leaves, rebuild = flat(aux)
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-            followed = is_grad_enabled() and outer_leaves(tensors, self.primals)
+            followed = is_grad_enabled() and outer_leaves(self.lowered(tensors), self.primals)
             self.aux = rebuild([x if followed or not isinstance(x, Tensor) else x.detach() for x in leaves])
-        self.outputs, self.rebuild = _flat(result)
+        self.outputs, self.rebuild = flat(result)
         for output in self.outputs:
             if not isinstance(output, Tensor):
                 raise RuntimeError(f"the function should return Tensors only, and returned a {type(output).__name__}")
-        self.outer = is_grad_enabled() and outer_leaves(self.outputs, self.primals)
+        self.outer = is_grad_enabled() and outer_leaves(self.lowered(self.outputs), self.primals)
+
+    def lowered(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Tensors with the batches of the levels as first dimensions."""
+        return [lowered(each, self.levels) for each in tensors]
 
     def scalar(self) -> Tensor:
         if len(self.outputs) != 1 or self.outputs[0].ndim:
@@ -101,18 +89,22 @@ class _Traced:
 
     def pulled(self, weights: Sequence[Tensor] | None, create_graph: bool) -> list[Tensor]:
         """The gradients of the primals, zeros where nothing depends on them; the graph is kept."""
-        chosen = [index for index, output in enumerate(self.outputs) if output.requires_grad]
+        outputs = self.lowered(self.outputs)
+        if weights is None and self.levels:
+            weights = [lifted(ones_like(each), self.levels) for each in outputs]
+        chosen = [index for index, output in enumerate(outputs) if output.requires_grad]
         found: Sequence[Tensor | None] = (None,) * len(self.edges)
         if chosen:
             found = gradients(
-                [self.outputs[index] for index in chosen],
+                [outputs[index] for index in chosen],
                 self.edges,
-                None if weights is None else [weights[index] for index in chosen],
+                None if weights is None else self.lowered([weights[index] for index in chosen]),
                 retain_graph=True,
                 create_graph=create_graph,
                 allow_unused=True,
             )
-        return [zeros_like(x) if g is None else g for x, g in zip(self.shapes, found, strict=True)]
+        pairs = zip(self.primals, found, strict=True)
+        return [lifted(zeros_like(x) if g is None else g, self.levels) for x, g in pairs]
 
     def values(self) -> Any:
         """What the function returned, without a graph that ends in this call."""
@@ -134,24 +126,26 @@ class _Pushed:
     def __init__(self, traced: _Traced) -> None:
         self.traced = traced
         with inference_mode(False), enable_grad():
-            self.dummies = [stand_in(zeros_like(output)) for output in traced.outputs]
-            self.pulled = traced.pulled(self.dummies, True)
+            self.dummies = [stand_in(zeros_like(output)) for output in traced.lowered(traced.outputs)]
+            self.pulled = traced.pulled([lifted(each, traced.levels) for each in self.dummies], True)
 
     def along(self, tangents: Sequence[Tensor]) -> list[Tensor]:
         """The derivatives of the outputs when the primals move along `tangents`."""
         outer = self.traced.outer or any(each.requires_grad for each in tangents)
-        chosen = [index for index, each in enumerate(self.pulled) if each.requires_grad]
+        traced, pulled = self.traced, self.traced.lowered(self.pulled)
+        chosen = [index for index, each in enumerate(pulled) if each.requires_grad]
         found: Sequence[Tensor | None] = (None,) * len(self.dummies)
         if chosen:
             found = gradients(
-                [self.pulled[index] for index in chosen],
+                [pulled[index] for index in chosen],
                 [GradientEdge(dummy._node, 0) for dummy in self.dummies],
-                [tangents[index] for index in chosen],
+                traced.lowered([tangents[index] for index in chosen]),
                 retain_graph=True,
                 create_graph=outer,
                 allow_unused=True,
             )
-        return [zeros_like(x) if t is None else t for x, t in zip(self.dummies, found, strict=True)]
+        pairs = zip(self.dummies, found, strict=True)
+        return [lifted(zeros_like(x) if t is None else t, traced.levels) for x, t in pairs]
 
 
 @argument_errors
@@ -195,7 +189,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     traced = _Traced(func, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(*cotangents: Any) -> Any:
-        given, _ = _flat(cotangents if len(cotangents) > 1 else cotangents[0])
+        given, _ = flat(cotangents if len(cotangents) > 1 else cotangents[0])
         if len(given) != len(traced.outputs):
             raise RuntimeError(f"expected {len(traced.outputs)} cotangents, one for each output, got {len(given)}")
         outer = traced.outer or any(each.requires_grad for each in given)
@@ -213,8 +207,8 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents):
         raise RuntimeError("jvp expects primals and tangents to be tuples of the same, non-zero length")
     traced = _Traced(func, primals, {}, tuple(range(len(primals))), has_aux)
-    given, _ = _flat(tangents)
-    shapes = [[tuple(each.shape) for each in side] for side in (traced.primals, given)]
+    given, _ = flat(tangents)
+    shapes = [[tuple(each.shape) for each in side] for side in (traced.shapes, given)]
     if shapes[0] != shapes[1]:
         raise RuntimeError(f"expected tangents of the shapes of the primals, {shapes[0]}, got {shapes[1]}")
     pushed = traced.rebuild(_Pushed(traced).along(given))
@@ -222,10 +216,29 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
 
 
 @argument_errors
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """(func(*primals), a function of tangents that gives the derivative of it there): `func` is called once, however
+    many tangents follow."""
+    traced = _Traced(func, primals, {}, tuple(range(len(primals))), False)
+    pushed = _Pushed(traced)
+
+    def along(*tangents: Any) -> Any:
+        return traced.rebuild(pushed.along(flat(tangents)[0]))
+
+    return traced.values(), along
+
+
+@argument_errors
 def jacrev(
-    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """A function of the arguments of `func` that returns its Jacobian, by one backward pass for each output element.
+    """A function of the arguments of `func` that returns its Jacobian, by one backward pass for each output element;
+    torch's `chunk_size` has no effect.
 
     Each output is replaced by what its derivatives by the arguments are, of shape `output.shape + argument.shape`.
     """
@@ -248,8 +261,15 @@ def jacrev(
 
 
 @argument_errors
-def jacfwd(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """As `jacrev`, by one pass for each element of the arguments."""
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """As `jacrev`, by one pass for each element of the arguments; torch's `randomness` has no effect, since `func` is
+    called once."""
 
     @functools.wraps(func)
     def derived(*args: Any, **kwargs: Any) -> Any:

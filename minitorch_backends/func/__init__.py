@@ -1,0 +1,14 @@
+"""Functions that make functions of others, under the names of torch.func: derivatives, functions of samples mapped over
+batches, and modules as functions of their parameters.
+
+They may be applied to each other's results. Arguments may be tensors, or tuples, lists and dicts of them.
+"""
+
+from ..nn.stateless import functional_call
+from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from .vmap import stack_module_state, vmap
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "stack_module_state", "vjp", "vmap",
+]  # fmt: skip

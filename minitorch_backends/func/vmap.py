@@ -1,0 +1,158 @@
+"""vmap: a function of samples as a function of batches; and the parameters of several models as one batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dispatch.call_errors import argument_errors
+from ..dispatch.instrumentation import ValuesNeeded
+from ..nn.module import Module
+from ..ops.dims import wrap_dim
+from ..ops.views.join import cat, stack
+from ..tensor.tensor import Tensor
+from .batched import Batched, Level, active_levels, entered, looped, physical
+from .trees import flat
+
+__all__ = ["stack_module_state", "vmap"]
+
+
+def _spread(dims: Any, tree: Any, where: str) -> list[Any]:
+    """A dimension for each leaf of a tree: `dims` is one for all below it, or has the structure of the tree."""
+    if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
+        return [dims] * len(flat(tree)[0])
+    if isinstance(dims, (tuple, list)) and isinstance(tree, (tuple, list)) and len(dims) == len(tree):
+        pairs = list(zip(dims, tree, strict=True))
+    elif isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys():
+        pairs = [(dims[name], tree[name]) for name in tree]
+    else:
+        raise ValueError(
+            f"vmap(): {where} must be an int, None, or of the structure of what it is for, got {dims!r} for "
+            f"{type(tree).__name__} of {len(tree) if isinstance(tree, (tuple, list, dict)) else 1}"
+        )
+    return [each for inner, part in pairs for each in _spread(inner, part, where)]
+
+
+def _in_front(leaf: Any, dim: Any) -> Any:
+    """A leaf with its batch as first dimension; itself where it has none."""
+    if dim is None:
+        return leaf
+    if not isinstance(leaf, Tensor):
+        raise ValueError(f"vmap(): in_dims gives a dimension, {dim}, to {type(leaf).__name__}; expected None for it")
+    if not leaf.ndim or not -leaf.ndim <= dim < leaf.ndim:
+        raise ValueError(f"vmap(): in_dims must name a dimension of a tensor of {leaf.ndim}, got {dim}")
+    return leaf.movedim(dim, 0)
+
+
+@argument_errors
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that maps `func`, written for one sample, over a batch: operations compute all samples at once, by
+    their own broadcasting; those that cannot are called for each.
+
+    `in_dims` says which dimension of each argument is the batch: an int or None (the same for all samples), or of the
+    structure of the arguments, which may be nested tuples, lists and dicts. `out_dims` says where the batch is in the
+    results. Keyword arguments are batched along dimension 0. `randomness` is "error" (random functions are refused),
+    "same" or "different" (random numbers in all samples). With `chunk_size` so many samples are computed at a time.
+
+    A function that reads values (`item()`, branches) is called for each sample as a whole. It may be nested, and
+    applied to, or inside of, `grad`, `jvp` and the others. Raises ValueError for dimensions that do not exist, for
+    batches that differ in size, and for results that are no tensors.
+    """
+    if randomness not in ("error", "same", "different"):
+        raise RuntimeError(f"vmap(): randomness must be 'error', 'same' or 'different', got {randomness!r}")
+    if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
+        raise ValueError(f"vmap(): chunk_size must be None or a positive integer, got {chunk_size!r}")
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs:
+            raise ValueError(f"vmap({_name(func)}): expected at least one argument, got none")
+        leaves, rebuild = flat([*args])
+        dims = _spread(list(in_dims) if isinstance(in_dims, tuple) else in_dims, [*args], "in_dims")
+        more, rebuild_more = flat(kwargs)
+        dims += [0 if isinstance(each, Tensor) else None for each in more]
+        moved = [_in_front(leaf, dim) for leaf, dim in zip([*leaves, *more], dims, strict=True)]
+        batched = [dim is not None for dim in dims]
+        sizes = {each.shape[0] for each, is_batched in zip(moved, batched, strict=True) if is_batched}
+        if len(sizes) != 1:
+            expected = "at least one tensor with a batch" if not sizes else "batches of one size"
+            raise ValueError(f"vmap({_name(func)}): expected {expected}, got sizes {sorted(sizes)}")
+        (size,) = sizes
+        if not size:
+            raise ValueError(f"vmap({_name(func)}): expected a batch of at least one sample, got none")
+
+        def run(start: int, stop: int) -> tuple[list[Tensor], Any]:
+            level = Level(stop - start, randomness)
+            given = [
+                Batched.of(each[start:stop] if stop - start < size else each, level) if is_batched else each
+                for each, is_batched in zip(moved, batched, strict=True)
+            ]
+            arguments, named = rebuild(given[: len(leaves)]), rebuild_more(given[len(leaves) :])
+            with entered((*active_levels(), level)):
+                try:
+                    result = func(*arguments, **named)
+                except ValuesNeeded:
+                    result = looped(level, func, tuple(arguments), named)
+                outputs, rebuild_result = flat(result)
+                for each in outputs:
+                    if not isinstance(each, Tensor):
+                        raise ValueError(
+                            f"vmap({_name(func)}): the function must return Tensors only, got {type(each).__name__}"
+                        )
+                values = [physical(each, level) for each in outputs]
+            wanted = _spread(out_dims, result, "out_dims")
+            return [_placed(each, dim) for each, dim in zip(values, wanted, strict=True)], (rebuild_result, wanted)
+
+        step = chunk_size or size
+        chunks = [run(start, min(start + step, size)) for start in range(0, size, step)]
+        rebuild_result, wanted = chunks[0][1]
+        columns = zip(*(values for values, _ in chunks), strict=True)
+        joined = [
+            parts[0] if len(parts) == 1 else cat(list(parts), 0 if dim is None else dim)
+            for parts, dim in zip(columns, wanted, strict=True)
+        ]
+        return rebuild_result(joined)
+
+    return mapped
+
+
+def _placed(value: Tensor, dim: Any) -> Tensor:
+    """A result with its batch at a dimension; without it, where that is None."""
+    if dim is None:
+        return value[0]
+    return value.movedim(0, wrap_dim(dim, value.ndim))
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", type(func).__name__)
+
+
+@argument_errors
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters of several models of one class as one dict of tensors with a first dimension for the models,
+    leaves that require gradients as those do; and their buffers likewise. For `vmap` over `functional_call`.
+
+    Raises RuntimeError for no models, for models of several classes, and for some in training and others not.
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(each.training for each in models) or not any(each.training for each in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if len({type(each) for each in models}) != 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(each.named_parameters()) for each in models]
+    buffers = [dict(each.named_buffers()) for each in models]
+    stacked = {
+        name: stack([each[name].detach() for each in parameters]).requires_grad_(first.requires_grad)
+        for name, first in parameters[0].items()
+    }
+    return stacked, {name: stack([each[name] for each in buffers]) for name in buffers[0]}
