@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 from ... import ops
 from ...nn import functional as F
 from ...ops import from_numpy
-from ...tensor.dtypes import bool_
+from ...tensor.dtypes import DType, bool_, float8_e4m3fn, float8_e8m0fnu, float32, int32
+from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
 from .files import dtype_of
 from .table import operator
@@ -105,14 +107,39 @@ def is_infinite(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1
 # Types
 
 
+def to_type(x: Tensor, dtype: DType, saturate: int, round_mode: str = "up") -> Tensor:
+    """x in another type. With `saturate`, 8-bit floats take what is beyond their range as their largest number."""
+    if dtype is float8_e8m0fnu:
+        return _power_of_two(x, round_mode).to(dtype)
+    if dtype.letter == "n":
+        largest = finfo(dtype).max
+        if saturate:
+            x = ops.clamp(x, -largest, largest)
+        elif dtype is float8_e4m3fn:  # which .to() saturates; half way to the next number is rounded to even
+            x = ops.where(ops.abs(x) > largest + 16, math.nan, x)
+    return x.to(dtype)
+
+
+def _power_of_two(x: Tensor, round_mode: str) -> Tensor:
+    """The power of two at or above x, at or below it, or nearest."""
+    limits = finfo(float8_e8m0fnu)
+    mantissa, exponent = ops.frexp(x.to(float32))
+    least = {"up": mantissa > 0.5, "down": ops.zeros_like(mantissa, dtype=bool_), "nearest": mantissa > 0.75}[
+        round_mode
+    ]
+    found = ops.ldexp(ops.ones_like(mantissa), exponent - 1 + least.to(int32))
+    found = ops.where(x == 0, limits.smallest_normal, ops.clamp(found, limits.smallest_normal, limits.max))
+    return ops.where(ops.isnan(x), math.nan, found)
+
+
 @operator("Cast")
 def cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return x.to(dtype_of(to, "the result of Cast"))
+    return to_type(x, dtype_of(to, "the result of Cast"), saturate, round_mode)
 
 
 @operator("CastLike")
 def cast_like(x: Tensor, target: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return x.to(target.dtype)
+    return to_type(x, target.dtype, saturate, round_mode)
 
 
 @operator("Identity")

@@ -6,6 +6,7 @@ from ... import ops
 from ...tensor.dtypes import DType, float32, int32, uint8
 from ...tensor.limits import iinfo
 from ...tensor.tensor import Tensor
+from .elementwise import to_type
 from .files import dtype_of
 from .products import convolution_integer
 from .table import Statistics, operator
@@ -33,7 +34,7 @@ def quantize(
         dtype = dtype_of(output_dtype, "the result of QuantizeLinear")
     ratio = x.to(float32) / _along(scale, x, axis, block_size).to(float32)
     if dtype.is_floating_point:
-        return ratio.to(dtype)
+        return to_type(ratio, dtype, saturate)
     zero = 0 if zero_point is None else _along(zero_point, x, axis, block_size).to(float32)
     return _limited(ops.round(ratio) + zero, dtype)
 
