@@ -432,6 +432,28 @@ def test_bytes_that_are_no_model(tmp_path):
         load(3)
 
 
+@pytest.mark.parametrize(
+    ("name", "weights", "attributes", "error", "text"),
+    [
+        ("Resize", {"": 0, "s": np.float32([np.nan, 1])}, {}, ValueError, "scales must be positive and finite"),
+        ("Resize", {"": 0, "s": np.float32([2, 2])}, {"mode": "x"}, ValueError, "mode must be one of linear, cubic"),
+        ("Pad", {"s": np.array([2**40, 0, 0, 2**40])}, {}, RuntimeError, "has more elements than memory"),
+        ("Tile", {"s": np.array([2**30, 2**30])}, {}, RuntimeError, "has more elements than memory"),
+        ("Reshape", {"s": np.array([2**62, 2])}, {}, RuntimeError, "is invalid for input of size 6"),
+        ("Gather", {"s": np.array([2])}, {}, IndexError, "index 2 is out of bounds"),
+        ("ReduceSum", {"s": np.array([2])}, {}, IndexError, "Dimension out of range"),
+        ("Cast", {}, {"to": 999}, ValueError, "the result of Cast must have one of the types"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_calls_that_operators_refuse(name, weights, attributes, error, text):
+    node = helper.make_node(name, ["x", *weights], ["y"], "here", **attributes)
+    weights = {key: array for key, array in weights.items() if key}
+    with pytest.raises(error, match=text) as caught:
+        load(model_of([node], ["x"], ["y"], weights))(X[:2, 0, :, 0][:, :3])
+    assert caught.value.__notes__ == [f"in the node 'here' ({name}) of the ONNX model"]
+
+
 # Real models
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from ... import ops
 from ...nn import functional as F
 from ...ops import from_numpy
+from ...ops.dims import wrap_dims
 from ...ops.images.resample import Neighbours, resample
 from ...tensor.tensor import Tensor
-from .table import operator
+from .table import choice, operator
 
 
 class Axis(NamedTuple):
@@ -89,11 +90,15 @@ _KERNELS = {
 
 def _neighbours(of: Axis, rule: Rule) -> tuple[Neighbours, np.ndarray]:
     """The neighbours of each result, and where results lie (R. Keys, 1981, for cubic weights)."""
-    at = np.asarray(_COORDINATES[rule.coordinates](np.arange(of.length, dtype=np.float64), of), np.float64)
+    kind = np.float32 if rule.mode == "nearest" else np.float64  # as onnxruntime, where rounding chooses a neighbour
+    place = choice(_COORDINATES, rule.coordinates, "coordinate_transformation_mode")
+    at = place(np.arange(of.length, dtype=kind), of).astype(np.float64)
+        np.arange(of.length, dtype=kind), of
+    ).astype(np.float64)
     if rule.mode == "nearest":
-        places = np.clip(_NEAREST[rule.nearest](at), 0, of.size - 1)
+        places = np.clip(choice(_NEAREST, rule.nearest, "nearest_mode")(at), 0, of.size - 1)
         return Neighbours(of.size, places[None].astype(np.int64), np.ones((1, of.length))), at
-    function, reach = _KERNELS[rule.mode]
+    function, reach = choice(_KERNELS, rule.mode, "mode")
     stretch = min(of.scale, 1.0) if rule.antialias else 1.0
     width = math.ceil(reach / stretch)
     places = np.floor(at)[None] + np.arange(1 - width, width + 1)[:, None]
@@ -125,6 +130,8 @@ def _target(
     lengths: Sequence[int], scales: list[float] | None, sizes: list[int] | None, policy: str
 ) -> list[tuple[int, float]]:
     """The size of each result, and its ratio to that of the input."""
+    if not sizes and not all(0 < scale < math.inf for scale in scales or ()):
+        raise ValueError(f"scales must be positive and finite, got {scales}")
     if not sizes:
         return [(math.floor(size * scale), scale) for size, scale in zip(lengths, scales or (), strict=True)]
     ratios = [wanted / size for wanted, size in zip(sizes, lengths, strict=True)]
@@ -143,7 +150,7 @@ def resize(
 ) -> Tensor:  # fmt: skip
     """x in other sizes, given as such or by their ratio, over all axes or over `axes`. Corners are aligned by whole
     sizes, as onnxruntime does, not by size * scale."""
-    chosen = [axis % x.ndim for axis in axes] if axes else list(range(x.ndim))
+    chosen = wrap_dims(axes, x.ndim) if axes else range(x.ndim)
     crop = coordinate_transformation_mode == "tf_crop_and_resize"
     rule = Rule(
         mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)

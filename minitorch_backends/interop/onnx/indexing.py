@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from ... import ops
+from ...ops.dims import wrap_dim
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor
-from .table import operator
+from .table import choice, operator
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 """Names of ours for the ways in which values that meet are put together."""
@@ -19,7 +20,7 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     """Slices of x at places of an axis; negative ones count from the end."""
     if not indices.ndim:
         return ops.select(x, axis, indices.item())
-    return x[(slice(None),) * (axis % x.ndim) + (indices.to(int64),)]
+    return x[(slice(None),) * wrap_dim(axis, x.ndim) + (indices.to(int64),)]
 
 
 @operator("GatherElements")
@@ -38,7 +39,7 @@ def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int =
     places = _counted(indices, x.shape[axis])
     if reduction == "none":
         return ops.scatter(x, axis, places, updates)
-    return ops.scatter_reduce(x, axis, places, updates, _REDUCTIONS[reduction])
+    return ops.scatter_reduce(x, axis, places, updates, choice(_REDUCTIONS, reduction, "reduction"))
 
 
 @operator("GatherND")
@@ -61,7 +62,9 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
     steps = [math.prod(x.shape[place + 1 : depth]) for place in range(depth)]
     places = sum(_counted(each, x.shape[place]) * steps[place] for place, each in enumerate(indices.unbind(-1)))
     rows = ops.reshape(places, (-1, 1)).expand(-1, flat.shape[1])
-    found = ops.scatter_reduce(flat, 0, rows, ops.reshape(updates, tuple(rows.shape)), _REDUCTIONS[reduction])
+    found = ops.scatter_reduce(
+        flat, 0, rows, ops.reshape(updates, tuple(rows.shape)), choice(_REDUCTIONS, reduction, "reduction")
+    )
     return ops.reshape(found, tuple(x.shape))
 
 
@@ -69,7 +72,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 def one_hot(indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
     """values[1] at the places and values[0] elsewhere, along a new axis; places out of range have none."""
     count = int(depth.item())
-    dim = axis % (indices.ndim + 1)
+    dim = wrap_dim(axis, indices.ndim + 1)
     counted = ops.where(indices < 0, indices + count, indices).unsqueeze(dim)
     shape = [1] * counted.ndim
     shape[dim] = count

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import linalg, ops
 from ...nn import functional as F
+from ...ops.dims import wrap_dim
 from ...tensor.tensor import Tensor
 from .table import Statistics, operator
 
@@ -18,7 +19,7 @@ def _flattened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The function over all axes from `axis` on at once, which holds before opset 13."""
 
     def over_rows(x: Tensor, *, axis: int = 1) -> Tensor:
-        axis = axis % x.ndim if axis < 0 else axis
+        axis = axis + x.ndim if axis < 0 else axis
         rows = ops.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
         return ops.reshape(function(rows, axis=-1), tuple(x.shape))
 
@@ -82,7 +83,7 @@ def layer_normalization(
     outputs: int = 1,
 ) -> Any:  # fmt: skip
     """Over the axes from `axis` on; further outputs are the mean and the inverse of the standard deviation."""
-    axes = list(range(axis % x.ndim, x.ndim))
+    axes = list(range(wrap_dim(axis, x.ndim), x.ndim))
     shape = tuple(x.shape[axes[0] :])
     if tuple(scale.shape) == shape and (bias is None or tuple(bias.shape) == shape):
         found = F.layer_norm(x, shape, scale, bias, epsilon)
@@ -99,7 +100,7 @@ def layer_normalization(
 def rms_normalization(
     x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor:
-    return F.rms_norm(x, tuple(x.shape[axis % x.ndim :]), None, epsilon) * scale
+    return F.rms_norm(x, tuple(x.shape[wrap_dim(axis, x.ndim) :]), None, epsilon) * scale
 
 
 @operator("GroupNormalization", since=21)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import ops
+from ...ops.dims import wrap_dim
 from ...tensor.dtypes import DType, float32, int32, uint8
 from ...tensor.limits import iinfo
 from ...tensor.tensor import Tensor
@@ -17,7 +18,7 @@ def _along(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     of values along it."""
     if parameter.numel() == 1 and parameter.ndim < 2:
         return parameter.reshape(())
-    axis %= x.ndim
+    axis = wrap_dim(axis, x.ndim)
     if not block_size:
         return parameter.reshape([-1 if place == axis else 1 for place in range(x.ndim)])
     return parameter.repeat_interleave(block_size, axis).narrow(axis, 0, x.shape[axis])

@@ -14,7 +14,7 @@ from ...nn import functional as F
 from ...nn.recurrent import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
 from ...ops.recurrent import recurrent_product
 from ...tensor.tensor import Tensor
-from .table import operator
+from .table import choice, operator
 
 _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
     "affine": (lambda x, a, b: a * x + b, (1.0, 0.0)),
@@ -30,6 +30,10 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
     "thresholdedrelu": (lambda x, a: F.threshold(x, a, 0.0), (1.0,)),
 }
 """By the name in lower case, with the defaults of alpha and beta."""
+
+
+_DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+"""How many there are by the names of the attribute."""
 
 
 class Direction(NamedTuple):
@@ -192,6 +196,8 @@ def _layer(
         else each.transpose(0, 1) if layout else each
         for each in initial
     )  # fmt: skip
+    if len(weight) != choice(_DIRECTIONS, direction, "direction"):
+        raise ValueError(f"weights must be of the directions {direction!r}, got {len(weight)}")
     half = recurrence.shape[1]
     functions = _activations(cell, len(weight), names, alphas, betas)
     count = len(cell.activations)

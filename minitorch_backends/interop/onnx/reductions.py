@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import linalg, ops
+from ...ops.dims import wrap_dims
 from ...tensor.dtypes import DType, bool_
 from ...tensor.limits import iinfo
 from ...tensor.tensor import Tensor
@@ -67,7 +68,7 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
         """Over the axes, or over all; they were an attribute before opset 18, of ReduceSum 13."""
         if not axes and noop_with_empty_axes:
             return x
-        chosen = [axis % x.ndim for axis in axes] if axes else list(range(x.ndim))
+        chosen = list(wrap_dims(axes, x.ndim)) if axes and x.ndim else list(range(x.ndim))
         return function(x, chosen, bool(keepdims)).to(x.dtype)
 
     return reduce

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ... import ops
 from ...nn import functional as F
 from ...ops import tensor
+from ...ops.dims import wrap_dim, wrap_dims
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor
-from .table import operator
+from .table import choice, operator
 
 
 @operator("Shape")
@@ -32,7 +34,7 @@ def reshape(x: Tensor, shape: list[int], *, allowzero: int = 0) -> Tensor:
 @operator("Flatten")
 def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
     """A matrix, whose rows are the axes before `axis`."""
-    axis = axis % x.ndim if axis < 0 else axis
+    axis = axis + x.ndim if axis < 0 else axis
     return ops.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
@@ -50,7 +52,7 @@ def squeeze(x: Tensor, axes: list[int] | None = None) -> Tensor:
 @operator("Unsqueeze")
 def unsqueeze(x: Tensor, axes: list[int]) -> Tensor:
     count = x.ndim + len(axes)
-    for axis in sorted(axis % count for axis in axes):
+    for axis in sorted(wrap_dims(axes, count)):
         x = ops.unsqueeze(x, axis)
     return x
 
@@ -96,7 +98,7 @@ def slices(
         found = _range(x.shape[axis], starts[place], ends[place], step)
         if step > 0:
             key = slice(found.start, found.stop, step) if len(found) else slice(0, 0)
-            x = x[(slice(None),) * (axis % x.ndim) + (key,)]
+            x = x[(slice(None),) * wrap_dim(axis, x.ndim) + (key,)]
         else:
             x = ops.index_select(x, axis, tensor(list(found), dtype=int64))
     return x
@@ -108,12 +110,16 @@ def _range(length: int, start: int, end: int, step: int) -> range:
     return range(length)[slice(start, None if front else end, step)]
 
 
+_MIRRORS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+"""Names of ours for the modes of Pad, beside "constant"."""
+
+
 @operator("Pad")
 def pad(
     x: Tensor, pads: list[int], value: float | None = None, axes: list[int] | None = None, *, mode: str = "constant"
 ) -> Tensor:
     """Values around axes: `pads` has those before each axis, then those after each; negative ones take values away."""
-    chosen = [axis % x.ndim for axis in axes] if axes is not None else list(range(x.ndim))
+    chosen = wrap_dims(axes, x.ndim) if axes is not None else tuple(range(x.ndim))
     pairs = [(0, 0)] * x.ndim
     for place, axis in enumerate(chosen):
         pairs[axis] = pads[place], pads[len(chosen) + place]
@@ -121,7 +127,7 @@ def pad(
         return F.pad(x, [count for pair in reversed(pairs) for count in pair], "constant", value or 0.0)
     for axis, pair in enumerate(pairs):
         if any(pair):
-            x = _mirrored(x, axis, pair, {"edge": "replicate", "wrap": "circular"}.get(mode, mode))
+            x = _mirrored(x, axis, pair, choice(_MIRRORS, mode, "mode"))
     return x
 
 
@@ -135,6 +141,7 @@ def _mirrored(x: Tensor, axis: int, pair: tuple[int, int], mode: str) -> Tensor:
 @operator("DepthToSpace")
 def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Channels as pixels of blocks; the first channels are the block's depth, or with "CRD" the last ones are."""
+    _check_blocks(x, blocksize, x.shape[1:2], blocksize**2)
     if mode == "CRD":
         return F.pixel_shuffle(x, blocksize)
     batch, channels, height, width = x.shape
@@ -142,9 +149,16 @@ def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     return ops.reshape(parts.permute(0, 3, 4, 1, 5, 2), (batch, -1, height * blocksize, width * blocksize))
 
 
+def _check_blocks(x: Tensor, blocksize: int, sizes: Sequence[int], divisor: int) -> None:
+    """Raise ValueError unless x is images whose sizes the blocks divide."""
+    if x.ndim != 4 or blocksize < 1 or any(size % divisor for size in sizes):
+        raise ValueError(f"images must divide into blocks of size {blocksize}, got shape {list(x.shape)}")
+
+
 @operator("SpaceToDepth")
 def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """The inverse of `depth_to_space`."""
+    _check_blocks(x, blocksize, x.shape[2:], blocksize)
     if mode == "CRD":
         return F.pixel_unshuffle(x, blocksize)
     batch, channels, height, width = x.shape

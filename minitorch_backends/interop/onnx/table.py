@@ -9,15 +9,17 @@ numbers and lists. An input that was an attribute in older versions is found by 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from ...tensor.tensor import Tensor
 
-__all__ = ["Operator", "Statistics", "find", "names", "operator"]
+__all__ = ["Operator", "Statistics", "choice", "find", "names", "operator"]
 
 Statistics = Tensor
 """An input that training does not change: means and variances, scales and zero points of quantization."""
+
+_Value = TypeVar("_Value")
 
 _TABLE: dict[str, list[Operator]] = {}
 
@@ -65,6 +67,13 @@ def operator(*names: str, since: int = 1, inputs: int | None = None) -> Callable
         return function
 
     return declare
+
+
+def choice(table: Mapping[str, _Value], name: str, attribute: str) -> _Value:
+    """What a table has for the value of an attribute. Raises ValueError, with those that it has, for another one."""
+    if name not in table:
+        raise ValueError(f"{attribute} must be one of {', '.join(table)}, got {name!r}")
+    return table[name]
 
 
 def find(name: str, opset: int) -> Operator | None:
