@@ -93,8 +93,6 @@ def _neighbours(of: Axis, rule: Rule) -> tuple[Neighbours, np.ndarray]:
     kind = np.float32 if rule.mode == "nearest" else np.float64  # as onnxruntime, where rounding chooses a neighbour
     place = choice(_COORDINATES, rule.coordinates, "coordinate_transformation_mode")
     at = place(np.arange(of.length, dtype=kind), of).astype(np.float64)
-        np.arange(of.length, dtype=kind), of
-    ).astype(np.float64)
     if rule.mode == "nearest":
         places = np.clip(choice(_NEAREST, rule.nearest, "nearest_mode")(at), 0, of.size - 1)
         return Neighbours(of.size, places[None].astype(np.int64), np.ones((1, of.length))), at
