@@ -12,7 +12,8 @@ values, and multiplies the result.
 * nvfp4: the scale of 16 neighbours is their largest magnitude divided by 6 and by the tensor's scale, in E4M3; the
   tensor's is its largest magnitude divided by 6 * 448.
 
-Inf and NaN stay as they are, and scales are those of the other numbers.
+Inf and NaN stay as they are, and scales are those of the other numbers. A unit with `scaled_blocks` is given the rounded
+numbers and the scales of blocks apart, and adds their exponents itself.
 
 Where K lies in the operands of each kernel is in `_ALONG`. Blocks do not cross the groups of a convolution. They follow
 K in all products but two: a convolution's K is channels and taps, and blocks are of neighbouring channels at one place,
@@ -102,6 +103,22 @@ def _laid_out_as(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return out
 
 
+def block_powers(x: np.ndarray, precision: str, axis: int) -> np.ndarray:
+    """The scale of each number, where those of blocks along an axis are powers of two: float64, of x's shape."""
+    row = named(precision)
+    assert row.scale is not None, "an internal error: a precision that does not scale"
+    block, greatest = row.scale.block, OPERANDS[row.operand].greatest
+    lines = np.abs(np.moveaxis(np.where(np.isfinite(x), x, 0), axis, -1))
+    k = lines.shape[-1]
+    blocks = np.pad(lines, [(0, 0)] * (x.ndim - 1) + [(0, -k % block)]).reshape(
+        *lines.shape[:-1], -(-k // block), block
+    )
+    largest = blocks.max(-1, initial=0)
+    exponents = np.where(largest > 0, np.frexp(largest)[1] - np.frexp(greatest)[1], -127)
+    powers = np.exp2(np.maximum(exponents, -127).astype(np.float64))
+    return np.moveaxis(np.repeat(powers, block, -1)[..., :k], -1, axis)
+
+
 def tensor_scale(x: np.ndarray, scale: Scale, greatest: float) -> np.float32:
     """The scale of a tensor."""
     if not scale.of_tensor or not x.size:
@@ -175,7 +192,9 @@ def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:
     """The task of a kernel with scaled operands, by its other implementations; of a convolution with its bias."""
 
     def run(*arrays: Any, precision: str, rounding: str | None = None, **keywords: Any) -> np.ndarray:
-        groups = keywords.get("groups", 1)
+        groups, unit = keywords.get("groups", 1), keywords.get("unit")
+        if unit is not None and not tensor_scales(precision):
+            return _by_unit(*arrays[:2], precision, rounding, unit)
         a, b = _operands(kernel.name, arrays[:2], precision, rounding, groups)
         factor = a.factor * b.factor
         later = arrays[2:] if factor == 1 else ()
@@ -192,6 +211,22 @@ def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:
         return np.maximum(result, 0, out=result) if relu else result
 
     return run
+
+
+def tensor_scales(precision: str) -> bool:
+    """Whether a precision has a scale of the tensor, which multiplies results."""
+    scale = named(precision).scale
+    return scale is not None and scale.of_tensor
+
+
+def _by_unit(a: np.ndarray, b: np.ndarray, precision: str, rounding: str | None, unit: Any) -> np.ndarray:
+    """The product of matrices in blocks by a unit that applies their scales itself."""
+    from .gemm import device
+
+    scales = block_powers(a, precision, -1), block_powers(b, precision, -2)
+    operands = _operands("matmul", (a, b), precision, rounding, 1)
+    numbers = [(each.values / power).astype(np.float32) for each, power in zip(operands, scales, strict=True)]
+    return device.matmul(*numbers, unit=unit, scales=scales)
 
 
 # The error of operands

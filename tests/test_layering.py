@@ -35,7 +35,7 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 41_650,
+    "kernels": 41_700,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_350,

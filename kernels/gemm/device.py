@@ -52,8 +52,17 @@ def refuses(
     return f"multiplies float32 and half arrays, not {a.dtype.name}"
 
 
-def matmul(a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
-    """The product, one matrix of the batch after the other."""
+def matmul(
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    unit: Unit,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    scales: tuple[np.ndarray, np.ndarray] | None = None,
+) -> np.ndarray:
+    """The product, one matrix of the batch after the other. `scales` are powers of two for the numbers of a and b that
+    the unit applies itself."""
     from ..matrix_units import multiply
 
     if unit.rule is None:
@@ -65,10 +74,12 @@ def matmul(a: np.ndarray, b: np.ndarray, *, unit: Unit, precision: str = "ieee",
     else:
         left, right = (x.astype(np.float32) for x in (a, b))
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
+    left, right, *powers = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right, *(scales or ())))
     out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.float32)
     for place in np.ndindex(*batch):
-        out[place] = multiply(unit.rule, unit.operand, left[place], right[place], promote=unit.promote)
+        own = (powers[0][place], powers[1][place]) if powers else None
+        operands = left[place], right[place]
+        out[place] = multiply(unit.rule, unit.operand, *operands, promote=unit.promote, scales=own)
     return out.astype(a.dtype, copy=False)
 
 

@@ -151,7 +151,7 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
         keywords["rounding"] = rounding
     if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
         keywords["prefer"], decided_by = "blas", decided_by + "; cuda.blas_library = 'cublaslt'"
-    unit = _unit(profile, dtype, choice.precision, set_by.startswith("profile"))
+    unit = _unit(profile, dtype, choice.precision, set_by.startswith("profile"), kind)
     if unit is not None:
         over = "" if sums is None else f", which overrides {sums.decided_by}"
         keywords["unit"], decided_by = unit, f"{decided_by}; {set_by}{over}"
@@ -176,30 +176,33 @@ def _rounding(state: State, precision: str, profile: str | None) -> str:
     return value if decided_by is not None or of_device is None else of_device
 
 
-def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool) -> Unit | None:
+def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, kind: str) -> Unit | None:
     """The matrix unit of a profile for the operands of a product; None for float32 products at ieee, and other types.
 
-    Raises RuntimeError for operands that the device has no unit for, if it is `required`.
+    Units apply scales of blocks in matrices alone: the windows of a convolution divide blocks. Raises RuntimeError for
+    operands that the device has no unit for, if it is `required`.
     """
     if profile is None:
         return None
-    parts, operand = 1, ""
+    parts, block = 1, 0
     if is_float8(dtype) or dtype == PACKED:
         name = operand = "e2m1" if dtype == PACKED else FORMATS.get(dtype.name, dtype.name)
     else:
         row = PRECISIONS[OF_HALF.get(dtype.name, precision)]
         if row.is_exact:
             return None
-        in_blocks = row.scale is not None and row.scale.block > 0
-        name, parts, operand = row.name, row.parts, "" if in_blocks else row.operand
+        name, parts, operand = row.name, row.parts, row.operand
+        block = 0 if row.scale is None else row.scale.block
     device = PROFILES[profile]
     formats = device.formats
     way = formats[operand][0] if operand in formats else None
-    if way is None or (parts > 1 and way.rule is not None):
+    applies = way is not None and (not block or (block in way.scaled_blocks and kind != "conv"))
+    if way is None or not applies or (parts > 1 and way.rule is not None):
         if not required:
             return None
+        what = "convolutions" if kind == "conv" and block else "products"
         raise RuntimeError(
-            f"profile = {profile!r} has no matrix unit for products at {name}, whose formats are "
+            f"profile = {profile!r} has no matrix unit for {what} at {name}, whose formats are "
             f"{', '.join(formats) or 'unknown'}; allow another precision, or set backends.profile to None"
         )
     promote, scaled = way.promote_every, way.scaled_blocks

@@ -175,7 +175,7 @@ def test_every_product_runs_it_forward_and_backward(precision: str) -> None:
 
 @every_precision
 def test_the_unit_of_a_device_sums_what_is_scaled(precision: str) -> None:
-    """By the rule of h100's fp8 unit; block scales have no unit there."""
+    """By the rule of h100's FP8 unit; block scales have no unit there."""
     a, b = mt.from_numpy(normal(6, 80)), mt.from_numpy(normal(80, 5, seed=1))
     with backends.flags(fp32_precision=precision, profile="h100"):
         if PRECISIONS[precision].scale.block:
@@ -188,3 +188,27 @@ def test_the_unit_of_a_device_sums_what_is_scaled(precision: str) -> None:
     sums = mt.profiles.mma(rows, columns, np.zeros(30), profile="h100", format=precision).numpy().reshape(6, 5)
     np.testing.assert_array_equal(found, (sums * np.float64(left.factor * right.factor)).astype(np.float32))
     assert not np.array_equal(found, matmul(a.numpy(), b.numpy(), precision=precision))
+
+
+def test_units_apply_scales_of_blocks_themselves() -> None:
+    """The exponents of the scales are added to those of the products, before these are aligned: the sum of each block
+    is that of the unit, with the scales taken out where all of a block's products share them."""
+    a, b = normal(4, 70, spread=3), normal(70, 3, seed=1, spread=3)
+    with backends.flags(fp32_precision="mxfp8", profile="b200"), explain.record() as log:
+        found = (mt.from_numpy(a) @ mt.from_numpy(b)).numpy()
+        with pytest.raises(RuntimeError, match="has no matrix unit for convolutions at mxfp8"):
+            F.conv2d(mt.ones(1, 4, 3, 3), mt.ones(2, 4, 3, 3))
+    assert "profile = 'b200'" in (log[0].decided_by or "")
+    powers = scaling.block_powers(a, "mxfp8", -1), scaling.block_powers(b, "mxfp8", -2)
+    elements = [
+        scaling.scaled(x, "mxfp8", axis).values / power for x, axis, power in zip((a, b), (-1, -2), powers, strict=True)
+    ]
+    total = np.zeros(12)
+    for start in range(0, 70, 32):  # scaling an accumulator by a power of two changes no bit of the unit's sum
+        at = slice(start, start + 32)
+        rows, columns = np.repeat(elements[0][:, at], 3, 0), np.tile(elements[1][at].T, (4, 1))
+        factor = np.outer(powers[0][:, start], powers[1][start]).ravel()
+        total = mt.profiles.mma(rows, columns, total / factor, profile="b200", format="e4m3").numpy() * factor
+    np.testing.assert_array_equal(found.ravel(), total.astype(np.float32))
+    plain = matmul(a, b, precision="mxfp8")
+    assert np.abs(found - plain).max() < 1e-5 * np.abs(plain).max()
