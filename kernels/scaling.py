@@ -12,7 +12,7 @@ values, and multiplies the result.
 * nvfp4: the scale of 16 neighbours is their largest magnitude divided by 6 and by the tensor's scale, in E4M3; the
   tensor's is its largest magnitude divided by 6 * 448.
 
-Inf and NaN stay as they are, and scales are those of the other numbers. A unit with `scaled_blocks` is given the rounded
+Inf and NaN stay as they are, and scales are those of the other numbers. A unit with `scaled_blocks` is given rounded
 numbers and the scales of blocks apart, and adds their exponents itself.
 
 Where K lies in the operands of each kernel is in `_ALONG`. Blocks do not cross the groups of a convolution. They follow
