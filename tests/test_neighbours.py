@@ -1,6 +1,6 @@
 """Libraries that compute with tensors: the right values, and flags that act in them."""
 
-import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import minitorch_backends as mt
 from minitorch_backends.backends import flags
 
 from .processes import python
+from .readme import code_blocks
 
+PAGES = Path(__file__).parents[1] / "docs" / "neighbours"
 RNG = np.random.default_rng(0)
 LEVELS = {"ieee": (0.0, 1e-6), "tf32": (1e-6, 1e-2), "bf16": (1e-5, 1e-1)}
 """The least and the greatest relative error of small networks at each precision."""
@@ -28,13 +30,6 @@ def assert_flags_act(compute: Any, exact: complex) -> None:
         with flags(fp32_precision=precision):
             error = abs(complex(compute()) - exact) / abs(exact)
         assert least <= error < greatest, (precision, error)
-
-
-def printed(script: str, **environment: str) -> Any:
-    """What a script prints, as JSON."""
-    done = python(script, **environment)
-    assert done.out, done.error
-    return json.loads(done.out)
 
 
 # einops
@@ -65,20 +60,7 @@ def test_einops_finds_tensors() -> None:
     np.testing.assert_array_equal(layers(x).detach(), array.reshape(2, -1).max(1))
 
 
-def test_libraries_may_be_imported_first() -> None:
-    needed("einops")
-    script = """
-import einops, minitorch_backends as mt
-print(einops.rearrange(mt.ones(2, 3), "a b -> (b a)").shape[0])
-"""
-    assert (
-        printed(script)
-        == printed(script.replace("einops, minitorch_backends as mt", "minitorch_backends as mt, einops"))
-        == 6
-    )
-
-
-# opt_einsum, autoray, cotengra, quimb and TensorLy
+# opt_einsum, autoray, cotengra and quimb
 
 
 def test_opt_einsum_contracts_tensors() -> None:
@@ -175,64 +157,15 @@ def test_quimb_computes_with_tensors() -> None:
     assert_flags_act(lambda: network.contract(optimize="greedy"), exact)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_tensorly_decomposes_tensors() -> None:
-    tensorly = needed("tensorly")
-    from tensorly.decomposition import parafac, tensor_train
+# The pages of the documentation, which show SciPy, scikit-learn and TensorLy too
 
-    with tensorly.backend_context("minitorch_backends"):
-        factors = [mt.tensor(RNG.random((size, 2))) for size in (4, 5, 6)]
-        x = tensorly.cp_to_tensor((None, factors))
-        assert isinstance(x, mt.Tensor)
-        found = parafac(x, 2, n_iter_max=200, tol=1e-12, random_state=0)
-        assert tensorly.norm(found.to_tensor() - x) < 1e-4 * tensorly.norm(x)
-        train = tensor_train(x, (1, 2, 2, 1))
-        assert tensorly.norm(train.to_tensor() - x) < 1e-12 * tensorly.norm(x)
+LIBRARIES = {"array_api": "numpy", "scikit_learn": "sklearn"}
+"""The libraries of pages that have not their names."""
 
 
-# SciPy and scikit-learn, which look at an environment variable when they are imported
-
-SCIPY = """
-import json, numpy, scipy.differentiate, scipy.special, scipy.stats, minitorch_backends as mt
-x = mt.linspace(0.5, 2.0, 64)
-out = {"types": [type(each).__name__ for each in (scipy.special.logsumexp(x), scipy.stats.zscore(x))]}
-out["zscore"] = abs(scipy.stats.zscore(x).numpy() - scipy.stats.zscore(x.numpy())).max().item()
-for precision in ("ieee", "tf32"):
-    with mt.backends.flags(fp32_precision=precision):
-        found = scipy.differentiate.derivative(lambda x: x**3, x, maxiter=1).df
-    out[precision] = ((found - 3 * x**2).abs() / (3 * x**2)).max().item()
-print(json.dumps(out))
-"""
-
-SKLEARN = """
-import json, numpy, minitorch_backends as mt
-from sklearn import config_context
-from sklearn.decomposition import PCA
-from sklearn.linear_model import Ridge
-array = numpy.random.default_rng(0).standard_normal((60, 5)) @ numpy.diag([5.0, 4, 3, 2, 1])
-expected = abs(PCA(2, svd_solver="covariance_eigh").fit_transform(array))
-x, out = mt.tensor(array).float(), {}
-with config_context(array_api_dispatch=True):
-    for precision in ("ieee", "tf32"):
-        with mt.backends.flags(fp32_precision=precision):
-            found = PCA(2, svd_solver="covariance_eigh").fit_transform(x)
-        out[precision] = (abs(abs(found.numpy()) - expected).max() / expected.max()).item()
-    ridge = Ridge(solver="svd").fit(x, x @ mt.arange(5.0))
-out["types"] = [type(found).__name__, type(ridge.coef_).__name__]
-print(json.dumps(out))
-"""
-
-
-def test_scipy_computes_with_tensors_under_flags() -> None:
-    found = printed(SCIPY, SCIPY_ARRAY_API="1")
-    assert found["types"] == ["Tensor", "Tensor"]
-    assert found["zscore"] < 1e-5
-    assert found["ieee"] < found["tf32"] / 10
-    assert found["tf32"] < 0.1
-
-
-def test_scikit_learn_computes_with_tensors_under_flags() -> None:
-    needed("sklearn")
-    found = printed(SKLEARN, SCIPY_ARRAY_API="1")
-    assert found["types"] == ["Tensor", "Tensor"]
-    assert found["ieee"] < 1e-5 < found["tf32"] < 1e-2
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+def test_pages_run(page: Path) -> None:
+    """Each asserts what it says."""
+    needed(LIBRARIES.get(page.stem, page.stem))
+    done = python(f"import warnings; warnings.simplefilter('ignore')\n{code_blocks(page.read_text(encoding='utf-8'))}")
+    assert not done.error
