@@ -1,261 +1,192 @@
-"""Numba, set up in one place: where compiled code is kept, which CPU it is compiled for, the options of every kernel.
+"""What modules of compiled kernels take from the compiler, none of which imports Numba: `from .jit import njit, types`.
 
-Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, types`), never from `numba`
-itself. Importing this module imports Numba (0.4 s), so those modules are imported inside the functions that first need
-them.
+A function under `njit` is an `Entry`, which Python calls: its machine code is loaded from the store, and Numba is
+imported only where it has to be compiled (`compiler`). Names of Numba's own, as `types`, stand for what they name until
+compiled code, or a function that emits code, uses them.
 
-* Compiled code is kept in files of this project's own (`store`): Numba's check looks at the file of a function but not
-  at the files of the functions that it inlines. A user's Numba cache is left alone.
-* Kernels are compiled for the capability in force, and with Numba's default settings. What a user asks of Numba, as
-  NUMBA_CPU_NAME or NUMBA_DISABLE_JIT, holds for the user's own functions.
-* Signals that arrive while Numba is imported or compiles are handled right afterwards (`first_use`).
+Importing this module imports `llvmlite.ir` (30 ms), so modules of kernels are imported inside the functions that first
+need them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import inspect
-import os
-import pickle
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import cpu, notice, store
-from .first_use import await_before_fork, first_use, importing
-from .locks import cached_property, open_in_children
+from . import native, store
+from .first_use import first_use, importing
+from .locks import reentrant_lock
 
-
-@contextlib.contextmanager
-def _importable() -> Iterator[None]:
-    """Import Numba in the block: without NUMBA_DISABLE_JIT, with which it would not compile functions of its own that
-    kernels call, and without numbers of threads that it refuses."""
-    hidden = {"NUMBA_DISABLE_JIT"}
-    if re.fullmatch(r"\s*(0+|-\d+)\s*", os.environ.get("NUMBA_NUM_THREADS", "")):
-        hidden.add("NUMBA_NUM_THREADS")
-    users = {name: os.environ.pop(name) for name in hidden & os.environ.keys()}
-    try:
-        yield
-    finally:
-        os.environ.update(users)
-
-
-with importing("numba", "llvmlite"):
-    with _importable():
-        import llvmlite.binding.ffi
-        import numba
-        from llvmlite import binding, ir
-        from numba import carray, types
-        from numba.core import caching, cgutils, codegen, registry
-        from numba.core.compiler import Compiler, CompileResult
-        from numba.extending import intrinsic
-    numba.config.reload_config()
+with importing("llvmlite"):
+    from llvmlite import ir
 
 __all__ = [
+    "Entry",
     "carray",
     "cgutils",
+    "external",
     "intrinsic",
     "ir",
     "njit",
     "numba",
     "subroutine",
     "types",
+    "when_compiling",
 ]
 
-_compiling = numba.core.compiler_lock.global_compiler_lock._lock
-await_before_fork(_compiling)
-open_in_children(llvmlite.binding.ffi.lib._lock._lock)
-
-_TARGETS = {"portable": "x86-64", "avx2": "x86-64-v3", "avx512": "x86-64-v4", "avx512_bf16": "cooperlake"}
-"""LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL, and the first
-CPU with AVX512_BF16 adds that and AVX512_VNNI."""
+before_compiling: list[Callable[[], None]] = []
+"""What the compiler calls before it compiles, once."""
 
 
-class _Codegen(codegen.JITCPUCodegen):
-    """Machine code for the capability in force, whatever Numba compiles a user's functions for."""
-
-    def _get_host_cpu_name(self) -> str:
-        target = min(cpu.capability(), cpu.hardware(), key=cpu.LEVELS.index)
-        return binding.get_host_cpu_name() if target == cpu.hardware() else _TARGETS[target]
-
-    def _get_host_cpu_features(self) -> str:
-        if self._get_host_cpu_name() != binding.get_host_cpu_name():
-            return ""
-        features = binding.get_host_cpu_features()
-        for name in features:
-            features[name] &= cpu.capability() != "portable" or not name.startswith("avx")
-        return features.flatten()
+def when_compiling(function: Callable[[], None]) -> Callable[[], None]:
+    """Have a function called before anything is compiled: it defines types or operators of Numba's."""
+    before_compiling.append(function)
+    return function
 
 
-class _Target(registry.CPUTarget):
-    """Numba's target with that code generator; it knows the same types and functions."""
+@functools.cache
+def _compiler() -> Any:
+    with first_use():
+        from . import compiler
 
-    typing_context = property(lambda self: registry.cpu_target.typing_context)
-
-    @cached_property
-    def target_context(self) -> Any:
-        with _own_settings():
-            return registry.cpu_target.target_context.subtarget(_internal_codegen=_Codegen("minitorch_backends"))
+        return compiler
 
 
-_SETTINGS = {
-    "ALWAYS_WARN_UNINIT_VAR": 0,
-    "BOUNDSCHECK": None,
-    "DEBUGINFO_DEFAULT": 0,
-    "DEBUG_NRT": 0,
-    "DISABLE_JIT": 0,
-    "EXTEND_VARIABLE_LIFETIMES": 0,
-    "JIT_COVERAGE": 0,
-    "LLVM_REFPRUNE_FLAGS": "all",
-    "LLVM_REFPRUNE_PASS": 1,
-    "LOOP_VECTORIZE": 1,
-    "OPT": numba.config._OptLevel(3),
-    "SLP_VECTORIZE": 0,
-}
-"""Numba's settings that change what is compiled, by their names in `numba.config`, with Numba's defaults."""
+class _Deferred:
+    """A value of Numba's that is made when compiled code first uses it."""
 
+    def __init__(self, define: Callable[[Any], Any]) -> None:
+        self._define = define
 
-@contextlib.contextmanager
-def _own_settings() -> Iterator[None]:
-    """Compile in the block with `_SETTINGS`."""
-    settings = vars(numba.config)
-    with _compiling:
-        numba.config.reload_config()  # not in the midst of the block, where the environment has changed
-        users = {name: settings[name] for name in _SETTINGS}
-        settings.update(_SETTINGS)
-        try:
-            yield
-        finally:
-            settings.update(users)
-
-
-class _Dispatcher(registry.CPUDispatcher):
-    """A function that is compiled for each combination of types that it is called with."""
-
-    targetdescr = _Target("cpu")
-
-    def compile(self, signature: Any) -> Any:
-        with first_use(), _own_settings():
-            return super().compile(signature)
-
-
-with first_use():
-    _Dispatcher.targetdescr.target_context.refresh()
-
-
-class _CodeFiles(caching._Cache):
-    """Numba's cache of one function, in files of the store."""
-
-    def __init__(self, function: Callable, options: dict[str, Any]) -> None:
-        self._function = function
-        self._options = sorted(options.items())
-        self._compiler = f"numba {numba.__version__}"
-        self._folder = store.module_folder(Path(inspect.getfile(function)).resolve(), self._compiler)
-        self._enabled = True
+    @functools.cached_property
+    def value(self) -> Any:
+        return self._define(_compiler())
 
     @property
-    def cache_path(self) -> str:
-        return str(self._folder)
+    def _numba_type_(self) -> Any:
+        """The type by which compiled code takes this object for the value."""
+        return _compiler().type_of(self.value)
 
-    def enable(self) -> None:
-        self._enabled = True
 
-    def disable(self) -> None:
-        self._enabled = False
+class _Names:
+    """A module of Numba's."""
 
-    def flush(self) -> None:
-        for path in self._folder.glob(f"{self._function.__qualname__.rpartition('.')[2]}-*.nbc"):
-            path.unlink(missing_ok=True)
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    def path(self, signature: Any, codegen: Any) -> Path | None:
-        """The file of a compiled signature; None where the types of its arguments have no name that other processes
-        would give them, as those of functions have not."""
-        types = str(signature)
-        if " at 0x" in types:
-            return None
-        code = self._function.__code__
-        closure = tuple(cell.cell_contents for cell in self._function.__closure__ or ())
-        tags = sorted(store.module_digest(path, self._compiler) for path in _modules_of(signature))
-        known = code.co_firstlineno, self._function.__qualname__, types, codegen.magic_tuple(), self._options, tags
-        digest = hashlib.sha256(repr(known).encode() + code.co_code + (caching.dumps(closure) if closure else b""))
-        return self._folder / f"{code.co_name}-{digest.hexdigest()[:32]}.nbc"
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(_compiler(), self._name), name)
 
-    def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """The compiled signature, or None where it must be compiled."""
-        target_context.refresh()
-        path = self.path(signature, target_context.codegen()) if self._enabled else None
+
+carray: Any = _Deferred(lambda compiler: compiler.numba.carray)
+numba: Any = _Names("numba")
+types: Any = _Names("types")
+cgutils: Any = _Names("cgutils")
+
+
+def intrinsic(function: Callable | None = None, /, **options: Any) -> Any:
+    """`numba.extending.intrinsic`."""
+    if function is None:
+        return functools.partial(intrinsic, **options)
+    return functools.update_wrapper(_Deferred(lambda compiler: compiler.intrinsic(function, options)), function)
+
+
+def external(name: str, result: str, *arguments: str) -> Any:
+    """A C function of the process, by the names of its types."""
+    return _Deferred(lambda compiler: compiler.external(name, result, arguments))
+
+
+class _Subroutine(_Deferred):
+    """A function that only compiled code calls."""
+
+    def __init__(self, function: Callable, options: dict[str, Any]) -> None:
+        self.py_func, self.options = function, {**_DEFAULTS, **options}
+        super().__init__(lambda compiler: compiler.dispatcher(function, self.options))
+        functools.update_wrapper(self, function)
+
+
+_DEFAULTS = {"nopython": True, "nogil": True, "error_model": "numpy", "boundscheck": None}
+"""Without the interpreter lock, division as in NumPy (no check for zero, so that loops vectorise), and IEEE arithmetic
+(no `fastmath`)."""
+
+
+class Entry(_Subroutine):
+    """A function that Python calls, compiled for each combination of types that it is called with.
+
+    The machine code checks the types of its arguments itself (`native`), so that a call tries the codes at hand.
+    """
+
+    def __init__(self, function: Callable, options: dict[str, Any], kept: bool) -> None:
+        super().__init__(function, options)
+        self._kept = kept and not function.__closure__
+        self.signatures: dict[tuple, Callable[..., Any]] = {}
+        self._codes: tuple[Callable[..., Any], ...] = ()
+        self._lock = reentrant_lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        for code in self._codes:
+            result = code(*arguments)
+            if result is not NotImplemented:
+                return result
+        arguments = tuple(map(native.plain, arguments))
+        return self.code(tuple(map(native.kind_of, arguments)))(*arguments)
+
+    def code(self, kinds: tuple) -> Callable[..., Any]:
+        """The machine code for arguments of these kinds, loaded or compiled."""
+        if kinds not in self.signatures:
+            with first_use(), self._lock:
+                if kinds not in self.signatures:
+                    self._make(kinds)
+        return self.signatures[kinds]
+
+    def _make(self, kinds: tuple) -> None:
+        path = self._path(kinds) if self._kept else None
         if path is None:
-            return None
+            self._add(kinds, _compiler().compile_entry(self, kinds).content)
+        elif not self._load(kinds, path):
+            with store.one_process(path):
+                if not self._load(kinds, path):
+                    content = _compiler().compile_entry(self, kinds).content
+                    self._add(kinds, content)  # first: a warning of the store may be an error
+                    store.write(path, content)
+
+    def _load(self, kinds: tuple, path: Path) -> bool:
         content = store.read(path)
-        return content and CompileResult._rebuild(target_context, *pickle.loads(content))
+        if content is None:
+            return False
+        store.activity.loaded += 1
+        self._add(kinds, content)
+        return True
 
-    def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep a compiled signature, where other processes can use it."""
-        path = self.path(signature, compiled.codegen) if self._enabled else None
-        if path is not None and not compiled.lifted and not compiled.library.has_dynamic_globals:
-            store.write(path, caching.dumps(compiled._reduce()))
+    def _add(self, kinds: tuple, content: bytes) -> None:
+        self.signatures[kinds] = native.function(content, kinds)
+        self._codes = (self.signatures[kinds], *self._codes)
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        return store.module_folder(Path(inspect.getfile(self.py_func)).resolve())
+
+    def _path(self, kinds: tuple) -> Path:
+        """The file of the machine code: the name is a hash of all that it depends on."""
+        code, tags = self.py_func.__code__, sorted(map(store.module_digest, native.modules_of(kinds)))
+        known = code.co_firstlineno, self.py_func.__qualname__, native.text(kinds), sorted(self.options.items()), tags
+        digest = hashlib.sha256(repr(known).encode() + code.co_code)
+        return self.folder / f"{code.co_name}-{digest.hexdigest()[:32]}.o"
 
 
-def _modules_of(kind: Any) -> set[Path]:
-    """The files that define the tags among types of arguments, or among their fields: tags emit code."""
-    kind = getattr(kind, "args", kind)
-    found = {Path(inspect.getfile(kind.instance_class)).resolve()} if hasattr(kind, "instance_class") else set[Path]()
-    inner = kind if isinstance(kind, (tuple, types.BaseTuple)) else ()
-    return found.union(*map(_modules_of, inner))
+def njit(function: Callable | None = None, /, *, cache: bool = True, **options: Any) -> Any:
+    """Compile a function that Python calls; `options` are those of `numba.njit`. A closure is not kept in the store.
 
-
-def njit(function: Callable | None = None, /, **options: Any) -> Any:
-    """`numba.njit` with this project's defaults: kept between processes, without the interpreter lock, division as in
-    NumPy (no check for zero, so that loops vectorise), and IEEE arithmetic (no `fastmath`).
-
-    Used as `@njit` or `@njit(parallel=True, ...)`; options override the defaults.
+    Arguments are ints, floats, bools, None, NumPy's scalars, arrays, and tuples of these; results are numbers, tuples
+    of numbers, or None.
     """
     if function is None:
-        return functools.partial(njit, **options)
-    keep, pipeline = options.pop("cache", True), options.pop("pipeline_class", _Compiler)
-    settings = {"nopython": True, "nogil": True, "error_model": "numpy", "boundscheck": None, **options}
-    dispatcher = _Dispatcher(function, targetoptions=settings, pipeline_class=pipeline)
-    if keep:
-        dispatcher._cache = _CodeFiles(function, dispatcher.targetoptions)
-    return dispatcher
-
-
-class _Compiler(Compiler):
-    """Numba's compiler, which says so where it takes long."""
-
-    def _compile_core(self) -> Any:
-        with notice.compiling(self.state.func_id.modname):
-            return super()._compile_core()
-
-
-class _Unfinished(codegen.JITCodeLibrary):
-    """LLVM's code of a function as Numba translates it, for others to link: not optimised, and no machine code."""
-
-    codegen = property(lambda self: self)  # what links it is asked for machine code, and given the environment
-
-    def set_env(self, name: str, environment: Any) -> None:
-        pass
-
-    def get_pointer_to_function(self, name: str) -> int:
-        self._ensure_finalized()
-        return 0
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
-
-
-class _Translator(_Compiler):
-    """Numba's compiler, into an `_Unfinished` library."""
-
-    def _compile_core(self) -> Any:
-        self.state.library = _Unfinished(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        return super()._compile_core()
+        return functools.partial(njit, cache=cache, **options)
+    return Entry(function, options, cache)
 
 
 def subroutine(function: Callable | None = None, /, **options: Any) -> Any:
@@ -264,5 +195,4 @@ def subroutine(function: Callable | None = None, /, **options: Any) -> Any:
     Numba by itself does both for every function together with all that it calls, again at every level of calls: a
     factorisation, eight levels deep, took twice as long to compile.
     """
-    settings = {"cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _Translator}
-    return njit(function, **settings, **options)
+    return functools.partial(subroutine, **options) if function is None else _Subroutine(function, options)

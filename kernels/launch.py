@@ -18,7 +18,7 @@ import platform
 import sys
 import time
 
-from .jit import cgutils, intrinsic, ir, njit, subroutine, types
+from .jit import cgutils, external, intrinsic, ir, njit, subroutine, types
 
 __all__ = [
     "PATIENCE",
@@ -36,6 +36,7 @@ __all__ = [
 
 _LINE = 64  # one field per cache line, so that waiting for one does not slow down writing another
 _GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _LOCK, _LIMIT, _PATIENCE = range(0, 10 * _LINE, _LINE)
+_START = _PATIENCE + 8
 _CPU, _MASK, _IDS = (line * _LINE for line in (10, 11, 13))
 _MASK_BYTES, _STEERED = 2 * _LINE, 64
 _ASLEEP = _IDS + 8 * _STEERED  # from here on a word for each worker: 1 while it sleeps, and what it sleeps on
@@ -53,6 +54,7 @@ _SPINS = 2000
 _GENERATIONS = 0x3FFFFFFF
 _I64 = ir.IntType(64)
 _TASK = ir.FunctionType(ir.VoidType(), [_I64] * 3)
+_SHARE = ir.FunctionType(ir.VoidType(), [_I64] * 5)
 _MACHINE = platform.machine()
 _CALLS = {"x86_64": (202, 203, 204, 309, 186), "aarch64": (98, 122, 123, 168, 178)}  # Linux's numbers
 _FUTEX, _SET_AFFINITY, _GET_AFFINITY, _GET_CPU, _GET_ID = (
@@ -61,11 +63,9 @@ _FUTEX, _SET_AFFINITY, _GET_AFFINITY, _GET_CPU, _GET_ID = (
 _PRIVATE_WAIT, _PRIVATE_WAKE = 128, 129
 _NAP_MICROSECONDS = 50
 
-_syscall = types.ExternalFunction(
-    "syscall", types.int64(types.int64, types.int64, types.int64, types.int64, types.int64)
-)
-_yield = types.ExternalFunction("sched_yield", types.int32())
-_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+_syscall = external("syscall", "int64", *["int64"] * 5)
+_yield = external("sched_yield", "int32")
+_usleep = external("usleep", "int32", "uint32")
 
 
 def _at(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
@@ -144,10 +144,10 @@ def address_of_run(typingctx, leaf):
     Code that is driven by addresses is compiled once, whatever the tags of the leaves that it calls.
     """
     inner = (leaf, _arguments_type(leaf))
-    signature = types.Dispatcher(leaf.instance_class.run).get_call_type(typingctx, inner, {})
+    signature = leaf.instance_class.run._numba_type_.get_call_type(typingctx, inner, {})
 
     def codegen(context, builder, _, arguments):
-        compiled = leaf.instance_class.run.get_compile_result(signature)
+        compiled = leaf.instance_class.run.value.get_compile_result(signature)
         context.active_code_library.add_linking_library(compiled.library)
         function_type = ir.FunctionType(ir.VoidType(), [_I64] * len(inner[1]))
         function = ir.Function(builder.module, function_type, builder.module.get_unique_name("leaf"))
@@ -197,7 +197,10 @@ def _wait(pool, worker, seen, spins):
 
 
 @njit
-def _spin(pool, spins):
+def _prepare(pool, spins):
+    """Have threads spin so many times, store where `_start` is, and spin once as long."""
+    _store(pool + _PATIENCE, spins)
+    _store(pool + _START, _address_of_start())
     for _ in range(spins):
         if _load(pool + _GENERATION) == -1:
             return
@@ -205,20 +208,15 @@ def _spin(pool, spins):
 
 
 def set_patience(pool: int, seconds: float) -> None:
-    """Have the threads of a new pool spin for about so long. How long a pause takes is measured, for CPUs differ by a
-    factor of ten (8 ns here)."""
-    _spin(pool, 1)
+    """Make a new pool ready for `launch`, whose threads are to spin for about so long. How long a pause takes is
+    measured, for CPUs differ by a factor of ten (8 ns here)."""
+    _prepare(pool, 1)
     shortest = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        _spin(pool, _SPINS)
+        _prepare(pool, _SPINS)
         shortest = min(shortest, time.perf_counter() - start)
-    _store_patience(pool, max(1, int(_SPINS * seconds / shortest)))
-
-
-@njit
-def _store_patience(pool, spins):
-    _store(pool + _PATIENCE, spins)
+    _prepare(pool, max(1, int(_SPINS * seconds / shortest)))
 
 
 @subroutine
@@ -327,7 +325,7 @@ def _other_cpus(pool):
 
 @subroutine
 def _start(pool, threads, tasks, function, argument):
-    if pool == 0 or threads < 2 or tasks < 2 or _exchange(pool + _LOCK, 1) != 0:
+    if threads < 2 or tasks < 2 or _exchange(pool + _LOCK, 1) != 0:
         for task in range(tasks):
             _run(function, argument, task, 0)
         return
@@ -350,20 +348,36 @@ def _start(pool, threads, tasks, function, argument):
 
 
 @intrinsic
+def _address_of_start(typingctx):
+    """The address of `_start` as a C function."""
+    start = _start._numba_type_.get_call_type(typingctx, (types.int64,) * 5, {})
+
+    def codegen(context, builder, _, arguments):
+        compiled = _start.value.get_compile_result(start)
+        context.active_code_library.add_linking_library(compiled.library)
+        function = ir.Function(builder.module, _SHARE, builder.module.get_unique_name("start"))
+        function.linkage = "internal"
+        body = ir.IRBuilder(function.append_basic_block())
+        context.call_internal_no_propagate(body, compiled.fndesc, start, function.args)
+        body.ret_void()
+        return builder.ptrtoint(function, _I64)
+
+    return types.int64(), codegen
+
+
+@intrinsic
 def launch(typingctx, pool, threads, tasks, job):
     """Run tasks 0 to `tasks` - 1 of the job on at most `threads` threads (the caller is worker 0), and return when all
     are done. `pool` is the address of the state, or 0 for no pool.
 
-    No compiled function, in which a task that itself launches would be compiled as if it were recursive.
+    No compiled function, in which a task that itself launches would be compiled as if it were recursive. What divides
+    tasks among threads is called by the address in the pool, so that it is compiled once, and not in each caller.
     """
-    task = types.Dispatcher(job.instance_class.run).get_call_type(typingctx, (types.int64, types.int64, job), {})
-    start = types.Dispatcher(_start).get_call_type(typingctx, (types.int64,) * 5, {})
+    task = job.instance_class.run._numba_type_.get_call_type(typingctx, (types.int64, types.int64, job), {})
 
     def codegen(context, builder, _, arguments):
-        link = context.active_code_library.add_linking_library
-        run, begin = job.instance_class.run.get_compile_result(task), _start.get_compile_result(start)
-        link(run.library)
-        link(begin.library)
+        run = job.instance_class.run.value.get_compile_result(task)
+        context.active_code_library.add_linking_library(run.library)
         record_type = context.get_value_type(job)
         record = cgutils.alloca_once_value(builder, arguments[3])
         function = ir.Function(builder.module, _TASK, builder.module.get_unique_name("task"))
@@ -373,7 +387,12 @@ def launch(typingctx, pool, threads, tasks, job):
         context.call_internal_no_propagate(body, run.fndesc, task, values)
         body.ret_void()
         places = [builder.ptrtoint(value, _I64) for value in (function, record)]
-        context.call_internal_no_propagate(builder, begin.fndesc, start, [*arguments[:3], *places])
+        with builder.if_else(builder.icmp_signed("!=", arguments[0], _I64(0))) as (shared, alone):
+            with shared:
+                start = builder.load(_at(builder, builder.add(arguments[0], _I64(_START))))
+                builder.call(builder.inttoptr(start, _SHARE.as_pointer()), [*arguments[:3], *places])
+            with alone, cgutils.for_range(builder, arguments[2]) as loop:
+                builder.call(function, [places[1], loop.index, _I64(0)])
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64, job), codegen

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
+import platform
 import re
 import shutil
 import stat
@@ -24,12 +26,28 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
 
-__all__ = ["CACHE_VARIABLE", "Contents", "cache_folder", "contents", "module_digest", "module_folder", "read", "write"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = [
+    "CACHE_VARIABLE",
+    "Activity",
+    "Contents",
+    "activity",
+    "cache_folder",
+    "contents",
+    "module_digest",
+    "module_folder",
+    "one_process",
+    "read",
+    "write",
+]
 
 CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 """Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
@@ -37,10 +55,25 @@ CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 FOLDERS_KEPT = 8
 """Folders of a module's other versions that are kept; the rest go when they were not used for an hour."""
 
+
+@dataclasses.dataclass
+class Activity:
+    """What this process compiled and loaded: signatures, and the CPU seconds of the threads that compiled."""
+
+    compiled: int = 0
+    loaded: int = 0
+    lowering_seconds: float = 0.0
+    """Of typing, and of emitting LLVM's language."""
+    llvm_seconds: float = 0.0
+    """Of optimising that, and of emitting machine code."""
+
+
+activity = Activity()
+
 _UNUSED_SECONDS = 3600.0
 _KERNELS = Path(__file__).resolve().parent
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
-_NOT_CODE = {_KERNELS / f"{name}.py" for name in ("__init__", "first_use", "jit", "locks", "notice", "store")}
+_NOT_CODE = {_KERNELS / f"{name}.py" for name in ("__init__", "first_use", "jit", "locks", "native", "notice", "store")}
 """Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
 leaves the files valid. Options of compilation are part of a file's name."""
 
@@ -158,8 +191,25 @@ def _imported(path: Path) -> frozenset[Path]:
     return frozenset(file for file in files if file.is_relative_to(_KERNELS) and file.is_file())
 
 
+_FORMAT = 2
+"""Raised where object files of another layout, or with other wrappers, are not to be loaded any more."""
+
+
 @functools.cache
-def module_digest(path: Path, compiler: str) -> str:
+def _compiled_by() -> str:
+    """What compiles, and for which CPU: object files are the same for equal ones."""
+    from llvmlite import binding
+
+    from .targets import target
+
+    emulated = [level for level in cpu.LEVELS if cpu.emulated(level)]
+    llvm = ".".join(map(str, binding.llvm_version_info))
+    python = sys.version_info[:2], sys.abiflags if hasattr(sys, "abiflags") else ""
+    return repr((_FORMAT, llvm, python, platform.system(), cpu.capability(), emulated, tuple(target())))
+
+
+@functools.cache
+def module_digest(path: Path) -> str:
     """A hash of a module, of all modules of this package that its code may come from, and of what compiles it."""
     files, waiting = set(), [path]
     while waiting:
@@ -167,9 +217,7 @@ def module_digest(path: Path, compiler: str) -> str:
         if file not in files:
             files.add(file)
             waiting.extend(_imported(file) - _NOT_CODE)
-    emulated = [level for level in cpu.LEVELS if cpu.emulated(level)]
-    compiled_by = sys.version_info[:2], compiler, cpu.capability(), emulated
-    digest = hashlib.sha256(repr(compiled_by).encode())
+    digest = hashlib.sha256(_compiled_by().encode())
     for file in sorted(files):
         inside = file.is_relative_to(_KERNELS)
         digest.update(f"\n{file.relative_to(_KERNELS) if inside else file}\n".encode() + _source(file))
@@ -177,12 +225,12 @@ def module_digest(path: Path, compiler: str) -> str:
 
 
 @functools.cache
-def module_folder(path: Path, compiler: str) -> Path:
-    """The folder for the code of the module in the file `path`, as it is now and as `compiler` (a name with a version)
-    compiles it. Folders of other versions of the module are pruned when it is new."""
+def module_folder(path: Path) -> Path:
+    """The folder for the code of the module in the file `path`, as it is now. Folders of other versions of the module
+    are pruned when it is new."""
     inside = path.is_relative_to(_KERNELS)
     name = ".".join(path.relative_to(_KERNELS).with_suffix("").parts) if inside else path.stem
-    folder = cache_folder() / f"{name}-{module_digest(path, compiler)}"
+    folder = cache_folder() / f"{name}-{module_digest(path)}"
     with contextlib.suppress(OSError):  # saving says what is wrong
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -203,14 +251,14 @@ class Contents(NamedTuple):
     loadable: dict[str, int]
 
 
-def contents(compiler: str) -> Contents:
+def contents() -> Contents:
     """What `cache_folder` holds."""
-    found = [(path, path.stat().st_size) for path in cache_folder().glob("*/*.nbc")]
+    found = [(path, path.stat().st_size) for path in cache_folder().glob("*/*.o")]
     loadable: dict[str, int] = {}
     for path, _ in sorted(found):
         module = path.parent.name.rpartition("-")[0]
         source = _KERNELS.joinpath(*module.split(".")).with_suffix(".py")
-        if source.is_file() and path.parent.name == f"{module}-{module_digest(source, compiler)}":
+        if source.is_file() and path.parent.name == f"{module}-{module_digest(source)}":
             group = module.partition(".")[0]
             loadable[group] = loadable.get(group, 0) + 1
     return Contents(sum(size for _, size in found), len(found), loadable)
@@ -239,18 +287,56 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Keep compiled code in a file of a module's folder. A RuntimeWarning says where that is not possible, in the name
-    of the caller's caller: the package silences NumPy's RuntimeWarnings in its own."""
+    """Keep compiled code in a file of a module's folder. A RuntimeWarning says where that is not possible."""
     while _warnings_due:
-        warnings.warn(_warnings_due.pop(), RuntimeWarning, stacklevel=3)
+        _warn(_warnings_due.pop())
     try:
         _replace(path, _checksum(path, content) + content)
     except OSError as error:
-        warnings.warn(
+        _warn(
             f"compiled code cannot be kept in {path.parent} and will be compiled again by the next process: {error}; "
-            f"set {CACHE_VARIABLE} to another folder",
-            RuntimeWarning, stacklevel=3,
-        )  # fmt: skip
+            f"set {CACHE_VARIABLE} to another folder"
+        )
+
+
+def _warn(message: str) -> None:
+    """Warn in the name of who called this package, which silences NumPy's RuntimeWarnings in its own."""
+    package, level = __name__.partition(".")[0], 1
+    while (frame := sys._getframe(level)).f_back and frame.f_globals.get("__name__", "").startswith(package):
+        level += 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level + 1)
+
+
+_LONGEST_WAIT, _LOOK_AGAIN = 60.0, 0.02
+"""Seconds for which a process waits for another one that compiles, and after which it looks whether that is done."""
+
+
+@contextlib.contextmanager
+def one_process(path: Path) -> Iterator[None]:
+    """Compile in the block what goes to a file: other processes that need it wait, for a minute at most.
+
+    The lock is that of one byte of a file of the folder, which the system releases when a process ends.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    place, due = (
+        int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:4], "big"),
+        time.monotonic() + _LONGEST_WAIT,
+    )
+    try:
+        lock = open(path.parent / "lock", "ab")  # noqa: SIM115
+    except OSError:
+        yield
+        return
+    with lock:
+        while time.monotonic() < due:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                break
+            except OSError:
+                time.sleep(_LOOK_AGAIN)
+        yield
 
 
 def _checksum(path: Path, content: bytes) -> bytes:

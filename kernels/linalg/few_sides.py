@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..jit import njit, subroutine
 from ..launch import launch
 from .squares import permutation
@@ -182,21 +180,18 @@ def solve_few(pool, threads, t, x, lower, unit, transposed):
 
 
 @njit
-def solve_by_factors(pool, threads, t, pivots, b, transposed):
-    """The solutions (sides, n) of A x = b (or of A.T x = b) for each row of b, by the LU factors in t."""
-    order, x = permutation(pivots), np.empty_like(b)
+def solve_by_factors(pool, threads, t, pivots, b, work, x, transposed):
+    """Store to x (sides, n) the solutions of A x = b (or of A.T x = b) for each row of b, by the LU factors in t.
+    `work` is of the same shape."""
+    order, steps = permutation(pivots), work if transposed else x
     for c in range(b.shape[0]):
         for i in range(b.shape[1]):
-            x[c, i] = b[c, i if transposed else order[i]]
-    solve_few(pool, threads, t, x, not transposed, not transposed, transposed)
-    solve_few(pool, threads, t, x, transposed, transposed, transposed)
-    if not transposed:
-        return x
-    found = np.empty_like(b)
-    for c in range(b.shape[0]):
+            steps[c, i] = b[c, i if transposed else order[i]]
+    solve_few(pool, threads, t, steps, not transposed, not transposed, transposed)
+    solve_few(pool, threads, t, steps, transposed, transposed, transposed)
+    for c in range(b.shape[0] if transposed else 0):
         for i in range(b.shape[1]):
-            found[c, order[i]] = x[c, i]
-    return found
+            x[c, order[i]] = steps[c, i]
 
 
 @subroutine(fastmath=_ORDER)

@@ -10,12 +10,11 @@ A vector is 64 bytes for every CPU; LLVM splits it where registers are narrower.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, numba, subroutine, types
+from ..jit import intrinsic, ir, subroutine, types, when_compiling
 
 __all__ = [
     "VECTOR_BYTES",
@@ -28,7 +27,9 @@ __all__ = [
     "fma",
     "fnma",
     "gather",
+    "lanes_of",
     "load_lanes",
+    "masked_bits",
     "number",
     "pack",
     "read",
@@ -76,60 +77,16 @@ class PlainFloat64(NamedTuple):
     tiny, eps, big_power = 2.0**-1022, 2.0**-52, 2.0**1000
 
 
-class _Lanes(types.Type):
-    """Numba's type of a vector of a tag."""
-
-    def __init__(self, tag: Any) -> None:
-        self.tag = tag
-        super().__init__(f"Lanes({tag.__name__})")
+@when_compiling
+def _define_types() -> None:
+    from . import lane_types  # noqa: F401
 
 
-class _Mask(types.Type):
-    """Numba's type of one truth value for each lane."""
+def lanes_of(kind: Any) -> Any:
+    """Numba's type of a vector of a tag, of which compiled code has the class."""
+    from .lane_types import Lanes
 
-    def __init__(self, tag: Any) -> None:
-        self.tag = tag
-        super().__init__(f"Mask({tag.__name__})")
-
-
-@numba.extending.register_model(_Lanes)
-class _LanesModel(numba.extending.models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: _Lanes) -> None:
-        super().__init__(manager, kind, vector(kind.tag.element, kind.tag.lanes))
-
-
-@numba.extending.register_model(_Mask)
-class _MaskModel(numba.extending.models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: _Mask) -> None:
-        super().__init__(manager, kind, vector(I1, kind.tag.lanes))
-
-
-def _operator(function: Any, operand: type, result: type, emit: Any) -> None:
-    """Define an operator of two values of type `operand`; `emit(builder, a, b)`."""
-
-    @numba.extending.type_callable(function)
-    def typing(context: Any) -> Any:
-        def typer(a: Any, b: Any) -> Any:
-            return result(a.tag) if isinstance(a, operand) and a == b else None
-
-        return typer
-
-    @numba.extending.lower_builtin(function, operand, operand)
-    def lowering(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return emit(builder, *arguments)
-
-
-_operator(operator.add, _Lanes, _Lanes, lambda builder, a, b: builder.fadd(a, b))
-_operator(operator.sub, _Lanes, _Lanes, lambda builder, a, b: builder.fsub(a, b))
-_operator(operator.mul, _Lanes, _Lanes, lambda builder, a, b: builder.fmul(a, b))
-_operator(operator.truediv, _Lanes, _Lanes, lambda builder, a, b: builder.fdiv(a, b))
-_operator(operator.gt, _Lanes, _Mask, lambda builder, a, b: builder.fcmp_ordered(">", a, b))
-_operator(operator.lt, _Lanes, _Mask, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
-_operator(operator.le, _Lanes, _Mask, lambda builder, a, b: builder.fcmp_ordered("<=", a, b))
-_operator(operator.eq, _Lanes, _Mask, lambda builder, a, b: builder.fcmp_ordered("==", a, b))
-_operator(operator.ne, _Lanes, _Mask, lambda builder, a, b: builder.fcmp_unordered("!=", a, b))
-_operator(operator.and_, _Mask, _Mask, lambda builder, a, b: builder.and_(a, b))
-_operator(operator.or_, _Mask, _Mask, lambda builder, a, b: builder.or_(a, b))
+    return Lanes(kind)
 
 
 @intrinsic
@@ -140,7 +97,7 @@ def load_lanes(typingctx, tag, address):
         at = builder.inttoptr(arguments[1], POINTER)
         return load(builder, vector(kind.element, kind.lanes), at, VECTOR_BYTES)
 
-    return _Lanes(kind)(tag, types.int64), codegen
+    return lanes_of(kind)(tag, types.int64), codegen
 
 
 @intrinsic
@@ -161,7 +118,7 @@ def splat(typingctx, tag, value):
         scalar = arguments[1] if kind.element is F64 else builder.fptrunc(arguments[1], F32)
         return broadcast(builder, scalar, kind.lanes)
 
-    return _Lanes(kind)(tag, types.float64), codegen
+    return lanes_of(kind)(tag, types.float64), codegen
 
 
 def _product_sum(builder: ir.IRBuilder, tag: Any, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
@@ -199,7 +156,7 @@ def root(typingctx, a):
     return a(a), codegen
 
 
-def _masked_bits(builder: ir.IRBuilder, tag: Any, value: ir.Value, mask: int) -> ir.Value:
+def masked_bits(builder: ir.IRBuilder, tag: Any, value: ir.Value, mask: int) -> ir.Value:
     bits = vector(tag.integer, tag.lanes)
     kept = builder.and_(builder.bitcast(value, bits), ir.Constant(bits, [mask] * tag.lanes))
     return builder.bitcast(kept, value.type)
@@ -210,23 +167,9 @@ def exponent_part(typingctx, a):
     """The largest power of two that is at most |a|; 0 for zero and for subnormal numbers, Inf for Inf and NaN."""
 
     def codegen(context, builder, signature, arguments):
-        return _masked_bits(builder, a.tag, arguments[0], a.tag.exponent_mask)
+        return masked_bits(builder, a.tag, arguments[0], a.tag.exponent_mask)
 
     return a(a), codegen
-
-
-@numba.extending.type_callable(abs)
-def _type_abs(context):
-    def typer(a: Any) -> Any:
-        return a if isinstance(a, _Lanes) else None
-
-    return typer
-
-
-@numba.extending.lower_builtin(abs, _Lanes)
-def _lower_abs(context, builder, signature, arguments):
-    tag = signature.return_type.tag
-    return _masked_bits(builder, tag, arguments[0], tag.sign_mask)
 
 
 @intrinsic

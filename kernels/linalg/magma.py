@@ -216,7 +216,10 @@ def lu_solve(
     if width <= FEW:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):
             places = (*_threads_for(factor), _lines(factor), swaps[index])
-            out[...] = solve_by_factors(*places, np.ascontiguousarray(right.T), transpose).T
+            rows = np.ascontiguousarray(right.T)
+            work, found = np.empty_like(rows), np.empty_like(rows)
+            solve_by_factors(*places, rows, work, found, transpose)
+            out[...] = found.T
         return x
     with Session(b.dtype, max(n, width), n, **options(keywords)) as p:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):

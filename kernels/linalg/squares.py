@@ -10,7 +10,7 @@ from ..gemm.emit import POINTER, load, store, vector
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, njit, subroutine, types
 from ..launch import launch
-from .lanes import _Lanes, read, splat, write
+from .lanes import lanes_of, read, splat, write
 
 __all__ = ["copy", "copy_rows", "exchange_rows", "load_any", "permutation", "store_any"]
 
@@ -24,7 +24,7 @@ def load_any(typingctx, tag, address):
         at = builder.inttoptr(arguments[1], POINTER)
         return load(builder, vector(kind.element, kind.lanes), at, kind.size)
 
-    return _Lanes(kind)(tag, types.int64), codegen
+    return lanes_of(kind)(tag, types.int64), codegen
 
 
 @intrinsic
@@ -139,7 +139,7 @@ def copy_rows(tag, pool, threads, rows, columns, source, source_row, target, tar
     launch(pool, threads, (rows + _ROWS - 1) // _ROWS, job)
 
 
-@njit
+@subroutine
 def permutation(pivots):
     """Where each row comes from after the exchanges of row i with row pivots[i] - 1."""
     order = np.arange(pivots.shape[0])

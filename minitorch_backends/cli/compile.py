@@ -57,12 +57,11 @@ def _some_of(known: list[str]) -> Callable[[str], list[str]]:
 
 def run(options: argparse.Namespace) -> int:
     from ..kernels import store
-    from ..lab.machine import version
     from ..lab.progress import Progress
     from .families import FAMILIES
 
     def held() -> int:
-        return store.contents(f"numba {version('numba')}").files
+        return store.contents().files
 
     jobs = [
         _Job(level, family, precision)

@@ -72,7 +72,7 @@ def _machine() -> dict[str, Any]:
 def _compiled_code() -> dict[str, Any]:
     from ..kernels import cpu, store
 
-    found = store.contents(f"numba {version('numba')}")
+    found = store.contents()
     of_groups = ", ".join(f"{group} {count}" for group, count in found.loadable.items())
     return {
         "folder": str(store.cache_folder()),

@@ -422,8 +422,7 @@ def test_one_value_is_found_wherever_it_is(isa, place):
 
 SECOND_PROCESS = """
 import numpy as np
-from minitorch_backends.kernels import cpu, launch, store, threading
-from minitorch_backends.kernels.gemm import loops
+from minitorch_backends.kernels import cpu, store, threading
 from minitorch_backends.kernels.gemm.product import product
 threading.set_num_threads(2)
 a = np.ones((300, 300), np.float32)
@@ -431,32 +430,28 @@ for isa, precision in (("amx", "bf16x3"), ("portable", "ieee")):
     if cpu.refusal("amx" if isa == "amx" else None) is None:
         product(a, a, isa=isa, precision=precision), product(a[:9], a, isa=isa, precision=precision)
         product(a[None, :9], a[None], isa=isa, precision=precision)
-compiled = [loops.pack, loops.multiply, loops.multiply_batch, loops.leaf_address, launch.work]
-misses = sum(sum(function.stats.cache_misses.values()) for function in compiled)
 files = sorted(path.name for path in store.cache_folder().rglob("*") if path.is_file())
-print(misses, len(files))
+print(store.activity.compiled, len(files))
 """
 
 
 AFTER_WARMUP = """
-import gc, itertools
+import itertools
 import numpy as np
 from functools import partial
 from ml_dtypes import bfloat16
-from numba.core.dispatcher import Dispatcher
 from minitorch_backends import warmup
+from minitorch_backends.kernels import store
 from minitorch_backends.kernels.gemm import matmul
-def compiled():
-    return sum(sum(each.stats.cache_misses.values()) for each in gc.get_objects() if isinstance(each, Dispatcher))
 ones, seen = partial(np.ones, dtype=bfloat16), []
 warmup(["bf16"], lambda done, total, name: seen.append((done, total, name)), dtypes=[bfloat16])
-before = compiled()
+before = store.activity.compiled
 sizes = (60, 50, 40), (300, 200, 100), (900, 800, 700), (20, 1000, 30), (1, 1000, 500), (3, 500, 500), (500, 400, 1)
 for m, k, n in sizes:
     for a, b in itertools.product(*[(ones(shape), ones(shape[::-1]).T) for shape in ((m, k), (k, n))]):
         matmul(a, b)
 matmul(ones((20, 30, 30)), ones((20, 30, 30)))
-print(before > 0, compiled() - before, seen[0][0], seen[-1][0] == seen[-1][1], seen[-2][2])
+print(before > 0, store.activity.compiled - before, seen[0][0], seen[-1][0] == seen[-1][1], seen[-2][2])
 """
 
 

@@ -8,14 +8,14 @@ from ..processes import python
 
 SLOW = """
 import time
-from minitorch_backends.kernels import jit, notice
+from minitorch_backends.kernels import compiler, jit, notice
 
-compile_core = jit.Compiler._compile_core
+compile_core = compiler.Compiler._compile_core
 def slowly(self):
     time.sleep(0.3)
     return compile_core(self)
 
-jit.Compiler._compile_core = slowly
+compiler.Compiler._compile_core = slowly
 notice._PATIENCE = 0.7
 functions = [jit.njit(cache=False)(lambda x: x + 3) for _ in range(6)]
 """

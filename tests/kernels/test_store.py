@@ -1,5 +1,6 @@
 """Compiled code that is kept between processes: what a file depends on, where files lie, what is never run."""
 
+import dataclasses
 import grp
 import os
 import pwd
@@ -11,10 +12,9 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
-import numba
 import pytest
 
-from minitorch_backends.kernels import jit, store
+from minitorch_backends.kernels import jit, native, store
 from minitorch_backends.kernels.gemm import sources
 from minitorch_backends.kernels.sums import loops, vectors
 
@@ -22,8 +22,7 @@ ROUND = """
 import numpy as np
 from minitorch_backends.kernels import rounding, store
 print(rounding.round_to(np.full(3, 1 / 3, np.float32), "bf16")[0].item())
-stats = rounding._round_array.stats
-print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()), store.cache_folder())
+print(store.activity.compiled, store.activity.loaded, store.cache_folder())
 """
 
 
@@ -47,7 +46,7 @@ def round_in(folder):
 
 def test_a_second_process_compiles_nothing_and_writes_nothing(tmp_path):
     def files():
-        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.o")}
 
     assert round_in(tmp_path) == ((1, 0), tmp_path, "")
     written = files()
@@ -60,13 +59,16 @@ DIGESTS = """
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from minitorch_backends.kernels import cpu, rounding, store
+from minitorch_backends.kernels import cpu, rounding, store, targets
 for level in cpu.LEVELS:
     for asked in "01":
         os.environ.update({cpu.VARIABLE: level, cpu.EMULATION: asked})
-        for kept in (cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate, store.module_digest):
+        for kept in (
+            cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate, cpu.looks_up_bytes, targets.target,
+            store._compiled_by, store.module_digest,
+        ):
             kept.cache_clear()
-        print(cpu.capability(), cpu.emulated("amx"), store.module_digest(Path(rounding.__file__), "numba"))
+        print(cpu.capability(), cpu.emulated("amx"), store.module_digest(Path(rounding.__file__)))
 """
 
 
@@ -92,7 +94,7 @@ def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monk
     def digest():
         for memo in (store._source, store._imported, store.module_digest):
             memo.cache_clear()
-        return store.module_digest(tmp_path / "main.py", "numba")
+        return store.module_digest(tmp_path / "main.py")
 
     try:
         before = digest()
@@ -111,7 +113,7 @@ def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monk
 def test_code_depends_on_the_modules_of_tags():
     """A leaf's code is emitted by its tags, which the module of the function that compiles it does not import."""
     leaf = loops.Reduction(vectors.Value(), sources.Float32())
-    names = {path.relative_to(store._KERNELS).as_posix() for path in jit._modules_of((numba.typeof(leaf),))}
+    names = {path.relative_to(store._KERNELS).as_posix() for path in native.modules_of((native.kind_of(leaf),))}
     assert names == {"sums/loops.py", "sums/vectors.py", "gemm/sources.py"}
 
 
@@ -129,29 +131,41 @@ TYPES = ("int8", "int16", "float32", "float64")
 AT_ONCE = """
 import sys
 import numpy as np
-from minitorch_backends.kernels import jit
+from minitorch_backends.kernels import jit, store
 
 @jit.njit
 def same(x):
-    return x
+    return 0
 
 print("ready", flush=True)
 input()
 same(getattr(np, sys.argv[1])(1))
-print(len(same.stats.cache_hits))
+print(store.activity.compiled, store.activity.loaded)
 """
+
+
+def at_once(folder, kinds):
+    """(compiled, loaded) signatures of processes that call a function at the same moment, for these types."""
+    (folder / "script.py").write_text(AT_ONCE)
+    environment = {**os.environ, "MINITORCH_CACHE_DIR": str(folder / "cache")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    processes = [subprocess.Popen([sys.executable, folder / "script.py", kind], **pipes) for kind in kinds]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * len(kinds)
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return [tuple(map(int, process.communicate()[0].split())) for process in processes]
 
 
 def test_processes_that_compile_at_once_lose_nothing_of_each_other(tmp_path):
     """All save the same function, each for another type."""
-    (tmp_path / "script.py").write_text(AT_ONCE)
-    environment = {**os.environ, "MINITORCH_CACHE_DIR": str(tmp_path / "cache")}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-    for loaded in "01":
-        processes = [subprocess.Popen([sys.executable, tmp_path / "script.py", kind], **pipes) for kind in TYPES]
-        assert [process.stdout.readline() for process in processes] == ["ready\n"] * len(TYPES)
-        assert [process.communicate("\n")[0] for process in processes] == [f"{loaded}\n"] * len(TYPES)
-    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == len(TYPES)
+    assert at_once(tmp_path, TYPES) == [(1, 0)] * len(TYPES)
+    assert at_once(tmp_path, TYPES) == [(0, 1)] * len(TYPES)
+    assert len(list((tmp_path / "cache").rglob("*.o"))) == len(TYPES)
+
+
+def test_a_process_waits_for_what_another_one_compiles(tmp_path):
+    assert sorted(at_once(tmp_path, TYPES[:1] * 3)) == [(0, 1), (0, 1), (1, 0)]
 
 
 def make_same():
@@ -161,52 +175,55 @@ def make_same():
     return jit.njit(same)
 
 
-def files_of(dispatcher):
-    return sorted(Path(dispatcher.stats.cache_path).glob("same-*.nbc"))
+def files_of(entry):
+    return sorted(entry.folder.glob("same-*.o"))
 
 
-def counts(dispatcher, value=3):
-    """(compiled, loaded) signatures after a call."""
-    assert dispatcher(value) == value
-    return len(dispatcher.stats.cache_misses), len(dispatcher.stats.cache_hits)
+def flush():
+    for path in files_of(make_same()):
+        path.unlink()
+
+
+def counts(entry, value=3):
+    """(compiled, loaded) signatures in a call."""
+    before = dataclasses.astuple(store.activity)[:2]
+    assert entry(value) == value
+    return tuple(after - start for after, start in zip(dataclasses.astuple(store.activity)[:2], before, strict=True))
 
 
 @pytest.mark.parametrize("damage", [
-    lambda content: b"", lambda content: content[:2000], lambda content: content[:1000] + b"\0" * 64 + content[1064:],
+    lambda content: b"", lambda content: content[:700], lambda content: content[:500] + b"\0" * 64 + content[564:],
 ])  # fmt: skip
 def test_damaged_code_is_compiled_again(damage):
-    make_same().stats
-    make_same()._cache.flush()
+    flush()
     for expected in ((1, 0), (0, 1), (1, 0), (0, 1)):
         anew = make_same()  # reads what the one before saved
         assert counts(anew) == expected
         if expected == (0, 1):
             for path in files_of(anew):
                 path.write_bytes(damage(path.read_bytes()))
-    make_same()._cache.flush()
+    flush()
 
 
 def test_code_under_the_name_of_another_signature_is_compiled_again():
     """As a copy of the folder may leave it that mixes names up: run, it would read numbers of another type."""
-    make_same()._cache.flush()
+    flush()
     both = make_same()
-    counts(both), counts(both, 3.5)
+    assert counts(both) == counts(both, 3.5) == (1, 0)
     first, second = files_of(both)
     first_content, second_content = first.read_bytes(), second.read_bytes()
     first.write_bytes(second_content)
     second.write_bytes(first_content)
     again = make_same()
-    counts(again)
-    assert counts(again, 3.5) == (2, 0)
-    again._cache.flush()
-    assert not files_of(again)
+    assert counts(again) == counts(again, 3.5) == (1, 0)
+    flush()
 
 
 def test_code_that_cannot_be_kept_is_used_all_the_same(monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    make_same()._cache.flush()
+    flush()
     same = make_same()
     monkeypatch.setattr(store, "_replace", full)
     with pytest.warns(RuntimeWarning, match=r"cannot be kept in .* No space left on device; set MINITORCH_CACHE_DIR"):
@@ -291,7 +308,7 @@ def test_a_file_that_others_may_have_written_is_compiled_again(mode, owner):
         if owner:
             os.chown(path, owner, owner)
     assert counts(make_same()) == (1, 0)
-    same._cache.flush()
+    flush()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
@@ -306,12 +323,12 @@ def test_a_modules_folder_of_another_user_is_replaced_by_a_temporary_one(tmp_pat
 
 
 def test_contents(tmp_path):
-    script = ROUND + "print(*store.contents(f'numba {__import__(\"numba\").__version__}'), sep=';')"
+    script = ROUND + "print(*store.contents(), sep=';')"
     (tmp_path / "gemm.loops-of another version").mkdir()
-    (tmp_path / "gemm.loops-of another version" / "f-1.nbc").write_bytes(b"12345")
+    (tmp_path / "gemm.loops-of another version" / "f-1.o").write_bytes(b"12345")
     (*_, found), _ = run(script, MINITORCH_CACHE_DIR=str(tmp_path))
     size, files, loadable = found.split(";")
-    assert int(size) == sum(path.stat().st_size for path in tmp_path.glob("*/*.nbc"))
+    assert int(size) == sum(path.stat().st_size for path in tmp_path.glob("*/*.o"))
     assert int(files) > 1
     assert loadable == f"{{'rounding': {int(files) - 1}}}", "that of another version is not loaded"
 
@@ -336,7 +353,7 @@ def test_unused_folders_of_other_versions_are_removed(tmp_path):
 
 
 def test_a_warning_made_an_error_leaves_the_function_compiled(monkeypatch):
-    make_same()._cache.flush()
+    flush()
     monkeypatch.setattr(store, "_replace", lambda *arguments: (_ for _ in ()).throw(OSError("full")))
     same = make_same()
     with warnings.catch_warnings():

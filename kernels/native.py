@@ -1,0 +1,216 @@
+"""Machine code of the store as functions that Python calls: loaded by llvmlite alone, called without a dispatcher.
+
+An object file of the store has one function, `ENTRY`, of CPython's convention METH_FASTCALL. It compares the types of
+its arguments with those in the tuple that it is bound to, returns NotImplemented where one differs, and else reads the
+numbers in them, releases the interpreter lock, and runs. The last item of the tuple is the exception of a kernel that
+fails. What it reads of NumPy's arrays and scalars are the fields that the inline functions of NumPy's C interface read,
+so that they are the same for every extension module.
+
+The kind of an argument says how it is read: the name of a scalar type, an `Array`, or the class of a tuple with the
+kinds of its items.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .first_use import importing
+
+__all__ = [
+    "ENTRY",
+    "RUNTIME",
+    "Array",
+    "Items",
+    "expected",
+    "function",
+    "kind_of",
+    "modules_of",
+    "plain",
+    "target_machine",
+    "text",
+]
+
+with importing("llvmlite"):
+    from llvmlite import binding
+
+ENTRY = "minitorch_entry"
+"""The symbol of the function that Python calls."""
+
+_METH_FASTCALL = 0x80
+_SCALARS = {int: "int64", float: "float64", bool: "bool", type(None): "none"}
+_NUMPY_SCALARS = {
+    getattr(np, name): f"numpy.{name}"
+    for name in ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64", "float32", "complex64", "complex128")
+}
+_TYPES: dict[str, type] = {kind: scalar for scalar, kind in (_SCALARS | _NUMPY_SCALARS).items()}
+
+
+class Array(NamedTuple):
+    """The kind of an array: its dtype's name, its dimensions, whether it is contiguous in the order of C."""
+
+    dtype: str
+    ndim: int
+    contiguous: bool
+
+
+class Items(NamedTuple):
+    """The kind of a tuple."""
+
+    of: type
+    kinds: tuple
+
+
+def plain(argument: Any) -> Any:
+    """An argument of a type that machine code compares with: not a subclass, not an equal dtype."""
+    kind = type(argument)
+    if kind is np.int64:
+        return int(argument)
+    if kind is np.float64:
+        return float(argument)
+    if kind is np.bool_:
+        return bool(argument)
+    if isinstance(argument, np.ndarray):
+        dtype, array = np.dtype(argument.dtype.str), argument.view(np.ndarray)
+        return array if array.dtype is dtype else array.view(dtype)
+    if isinstance(argument, tuple):
+        items = tuple(map(plain, argument))
+        if any(item is not before for item, before in zip(items, argument, strict=True)):
+            return kind(*items) if hasattr(kind, "_fields") else items
+    return argument
+
+
+def kind_of(argument: Any) -> Any:
+    """The kind of an argument, of those that `plain` returns."""
+    kind = type(argument)
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if kind is np.ndarray:
+        return Array(argument.dtype.name, argument.ndim, bool(argument.flags.c_contiguous))
+    if isinstance(argument, tuple):
+        return Items(kind, tuple(map(kind_of, argument)))
+    if kind in _NUMPY_SCALARS:
+        return _NUMPY_SCALARS[kind]
+    raise TypeError(f"compiled code takes no {kind.__name__}: {argument!r}")
+
+
+def expected(kinds: Iterable[Any]) -> Iterator[Any]:
+    """The objects that machine code compares the types of its arguments with, in the order in which it does."""
+    for kind in kinds:
+        if isinstance(kind, Array):
+            yield from (np.ndarray, np.dtype(kind.dtype))
+        elif isinstance(kind, Items):
+            yield kind.of
+            yield from expected(kind.kinds)
+        else:
+            yield _TYPES[kind]
+
+
+def text(kinds: Iterable[Any]) -> str:
+    """Kinds as a text that is the same in all processes."""
+    parts = [
+        f"{kind.of.__module__.partition('.kernels.')[2]}.{kind.of.__qualname__}({text(kind.kinds)})"
+        if isinstance(kind, Items)
+        else str(kind)
+        for kind in kinds
+    ]
+    return ", ".join(parts)
+
+
+def modules_of(kinds: Iterable[Any]) -> set[Path]:
+    """The files that define the classes of tuples among kinds: tags, and what they hold, emit code."""
+    found: set[Path] = set()
+    for kind in kinds:
+        if isinstance(kind, Items):
+            if hasattr(kind.of, "_fields"):
+                found.add(Path(inspect.getfile(kind.of)).resolve())
+            found |= modules_of(kind.kinds)
+    return found
+
+
+@functools.cache
+def target_machine(cpu: str = "", features: str = "") -> Any:
+    """LLVM's description of a CPU, as its compilers of running processes take it."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_triple(binding.get_process_triple())
+    relocations = "static" if target.name.startswith("x86") else "default"
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=3, reloc=relocations, codemodel="jitdefault", jit=True
+    )
+
+
+_RUNTIME = """
+declare i8* @malloc(i64)
+declare void @free(i8*)
+define i8* @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
+  %wide = zext i32 %align to i64
+  %header = add i64 %wide, 48
+  %total = add i64 %header, %size
+  %memory = call i8* @malloc(i64 %total)
+  %fields = bitcast i8* %memory to i64*
+  store i64 1, i64* %fields
+  %start = ptrtoint i8* %memory to i64
+  %behind = add i64 %start, 48
+  %up = add i64 %behind, %wide
+  %last = sub i64 %up, 1
+  %mask = sub i64 0, %wide
+  %data = and i64 %last, %mask
+  %place = getelementptr i64, i64* %fields, i64 3
+  store i64 %data, i64* %place
+  ret i8* %memory
+}
+define void @NRT_MemInfo_call_dtor(i8* %memory) {
+  call void @free(i8* %memory)
+  ret void
+}
+"""
+"""What the arrays that compiled loops allocate need of Numba's runtime: a count, and the address of the data."""
+
+RUNTIME = frozenset({"NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor"})
+"""The names of these functions."""
+
+_engines: list[Any] = []
+"""Which hold the code of the process, to its end."""
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)
+    )  # fmt: skip
+
+
+_methods: list[_Method] = []
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.restype = ctypes.py_object
+_new_function.argtypes = ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p
+
+
+@functools.cache
+def _define_runtime() -> None:
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(_RUNTIME), target_machine())
+    engine.finalize_object()
+    for name in RUNTIME:
+        if not binding.address_of_symbol(name):
+            binding.add_symbol(name, engine.get_function_address(name))
+    _engines.append(engine)
+
+
+def function(content: bytes, kinds: tuple) -> Callable[..., Any]:
+    """The function of an object file for arguments of these kinds."""
+    if b"NRT_" in content:
+        _define_runtime()
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target_machine())
+    engine.add_object_file(binding.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    _engines.append(engine)
+    _methods.append(_Method(ENTRY.encode(), engine.get_function_address(ENTRY), _METH_FASTCALL, None))
+    return _new_function(_methods[-1], (*expected(kinds), RuntimeError), None)
