@@ -1,0 +1,157 @@
+"""`python -m bench.coldstart`: what first calls take, each in a new process with an empty code store.
+
+The parts of a first call are the import of the package, Numba's own import, typing and lowering, LLVM, and the rest,
+which is the run itself and the loading of what it needs. All are CPU seconds of the process, so that other work on the
+machine changes little. `--warm` runs each call once more, in another new process with the store that the first filled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from statistics import median
+from typing import Any
+
+from minitorch_backends.lab.progress import Progress
+
+from .tables import Table
+
+__all__ = ["CALLS", "measure", "tables"]
+
+_SQUARE = "x, y = new(512, 512), new(512, 512)"
+_SYSTEM = "x, y = mt.tensor(np.float32(numbers.normal(size=(400, 400)) + 400 * np.eye(400))), new(400, 3)"
+_IMAGES = "x, w = new(2, 32, 28, 28).requires_grad_(), new(32, 32, 3, 3).requires_grad_()"
+_HEADS = "q, k, v = (new(2, 4, 128, 64).requires_grad_() for _ in range(3))"
+_CLASSES = "x, t = new(32, 256).requires_grad_(), mt.tensor(np.arange(32))"
+_LAYER = "net = nn.Linear(512, 512); net.weight.grad = new(512, 512); optimizer = mt.optim.Adam([net.weight])"
+
+CALLS: dict[str, tuple[str, str]] = {
+    "matmul 8": ("x = new(8, 8)", "x @ x"),
+    "matmul 512": (_SQUARE, "x @ y"),
+    "matmul 512, tf32": (_SQUARE, "mt.set_float32_matmul_precision('high'); x @ y"),
+    "matmul 512, bf16": (_SQUARE, "mt.set_float32_matmul_precision('medium'); x @ y"),
+    "matmul of a batch": ("x = new(64, 40, 40)", "x @ x.mT"),
+    "linear, 2 rows": ("x, w = new(2, 700), new(700, 700)", "F.linear(x, w)"),
+    "conv2d 3 x 3": (_IMAGES, "with mt.no_grad(): F.conv2d(x, w, padding=1)"),
+    "conv2d 3 x 3, backward": (_IMAGES, "F.conv2d(x, w, padding=1).sum().backward()"),
+    "conv2d, depthwise": ("x, w = new(2, 32, 28, 28), new(32, 1, 3, 3)", "F.conv2d(x, w, groups=32)"),
+    "attention": (_HEADS, "with mt.no_grad(): F.scaled_dot_product_attention(q, k, v)"),
+    "attention, backward": (_HEADS, "F.scaled_dot_product_attention(q, k, v).sum().backward()"),
+    "lstm": ("x, net = new(6, 4, 16), nn.LSTM(16, 32)", "net(x)"),
+    "fft 1000": ("x = new(8, 1000)", "mt.fft.rfft(x)"),
+    "fft2 64 x 64": ("x = new(4, 64, 64)", "mt.fft.fft2(x)"),
+    "solve 400": (_SYSTEM, "mt.linalg.solve(x, y)"),
+    "solve, batch of 8 x 8": ("x, y = new(32, 8, 8), new(32, 8, 2)", "mt.linalg.solve(x, y)"),
+    "qr 400": (_SYSTEM, "mt.linalg.qr(x)"),
+    "cholesky 400": (f"{_SYSTEM}; x = mt.tensor(x.numpy() + x.numpy().T)", "mt.linalg.cholesky(x)"),
+    "layer_norm": ("x = new(32, 256)", "F.layer_norm(x, (256,))"),
+    "cross_entropy, backward": (_CLASSES, "F.cross_entropy(x, t).backward()"),
+    "sum": ("x = new(512, 512)", "x.sum()"),
+    "gelu": ("x = new(512, 512)", "F.gelu(x)"),
+    "max_pool2d": ("x = new(2, 64, 56, 56)", "F.max_pool2d(x, 2)"),
+    "Adam step": (_LAYER, "optimizer.step()"),
+}
+"""First calls of all families: what is prepared, without a kernel, and what is measured."""
+
+_SCRIPT = """
+import json, sys, time
+import numpy as np
+start = time.process_time()
+import minitorch_backends as mt
+from minitorch_backends.kernels import store
+from minitorch_backends import nn
+from minitorch_backends.nn import functional as F
+imported = time.process_time()
+numbers = np.random.default_rng(0)
+new = lambda *shape: mt.tensor(np.float32(numbers.normal(size=shape)))
+exec(sys.argv[1])
+counts = store.activity
+before = time.process_time(), counts.compiled, counts.lowering_seconds, counts.llvm_seconds
+exec(sys.argv[2])
+after = time.process_time(), counts.compiled, counts.lowering_seconds, counts.llvm_seconds
+total, compiled, lowering, llvm = (late - early for late, early in zip(after, before))
+print(json.dumps({
+    "import": imported - start, "first": total, "lowering": lowering, "llvm": llvm,
+    "rest": total - lowering - llvm, "signatures": compiled, "numba": "numba" in sys.modules,
+}))
+"""
+
+
+def measure(name: str, folder: str) -> dict[str, Any]:
+    """The CPU seconds of a first call, and of its parts, in a new process whose code store is `folder`."""
+    environment = {**os.environ, "MINITORCH_CACHE_DIR": folder}
+    command = [sys.executable, "-c", _SCRIPT, *CALLS[name]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+    return {"call": name, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def _both(name: str, warm: bool) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return [measure(name, folder) for _ in range(1 + warm)]
+
+
+_COLUMNS = ("first call", "typing, lowering", "LLVM", "rest", "signatures")
+
+
+def tables(rows: list[list[dict[str, Any]]]) -> list[Table]:
+    """One table of the calls with an empty store, and one of those with what they left in it."""
+    found = []
+    for title, those in zip(("Empty code store", "Filled code store"), zip(*rows, strict=True), strict=False):
+        cells = [
+            (
+                row["call"],
+                *(f"{row[part]:.2f}" for part in ("first", "lowering", "llvm", "rest")),
+                str(row["signatures"]),
+            )
+            for row in those
+        ]
+        first = [row["first"] for row in those]
+        total = ("median, sum", f"{median(first):.2f}", *[""] * 2, f"{sum(first):.2f}", "")
+        caption = f"{title}: CPU seconds, beside {median(row['import'] for row in those):.2f} of the import"
+        found.append(Table(caption, ("call", *_COLUMNS), [*cells, (), total]))
+    return found
+
+
+def _text(table: Table) -> str:
+    rows = [table.columns, *(row for row in table.rows if row)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
+    aligned = [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+    return "\n".join([table.title, *aligned])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.coldstart", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("calls", nargs="*", help="parts of the names of calls (all)")
+    parser.add_argument("--warm", action="store_true", help="run each once more with the store filled")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time (%(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers there")
+    options = parser.parse_args()
+    names = [name for name in CALLS if not options.calls or any(part in name for part in options.calls)]
+    found: dict[str, list[dict[str, Any]]] = {}
+    with ThreadPoolExecutor(options.jobs) as pool, Progress("coldstart", len(names), show=True) as bar:
+        running = {pool.submit(_both, name, options.warm): name for name in names}
+        for done in as_completed(running):
+            found[running[done]] = done.result()
+            bar.advance(running[done])
+    rows = [found[name] for name in names]
+    print("\n\n".join(map(_text, tables(rows))))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
