@@ -15,7 +15,7 @@ from ..precision import OF_HALF
 from ..registry import ArraySpec, unobserved
 from ..shapes import broadcast_shapes
 
-__all__ = ["Unit", "matmul", "refuses"]
+__all__ = ["Unit", "in_float32", "matmul", "refuses"]
 
 
 class Unit(NamedTuple):
@@ -38,7 +38,8 @@ class Unit(NamedTuple):
     """Whether subnormal operands and results count as zero."""
 
     def __repr__(self) -> str:
-        return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}, by {self.evidence}"
+        promoted = f", partial sums leave the unit every {self.promote} places" if self.promote else ""
+        return f"{self.profile} {self.operand}: {self.rule or 'float32 sums'!r}{promoted}, by {self.evidence}"
 
 
 def refuses(
@@ -66,7 +67,7 @@ def matmul(
     from ..matrix_units import multiply
 
     if unit.rule is None:
-        return _in_float32(a, b, unit, OF_HALF.get(a.dtype.name, precision), rounding).astype(a.dtype, copy=False)
+        return in_float32(a, b, unit, OF_HALF.get(a.dtype.name, precision), rounding).astype(a.dtype, copy=False)
     if a.dtype == np.float32:
         from ..rounding import round_to
 
@@ -83,7 +84,7 @@ def matmul(
     return out.astype(a.dtype, copy=False)
 
 
-def _in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, rounding: str) -> np.ndarray:
+def in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, rounding: str = "rna") -> np.ndarray:
     """The product of a unit whose order of sums is not known."""
     from . import matmul as product
 

@@ -27,7 +27,7 @@ from ..quiet import restore, silence
 from ..registry import ArraySpec, Kernel, unobserved
 from ..shapes import broadcast_shapes
 from . import matmul
-from .device import Unit
+from .device import Unit, in_float32
 
 __all__ = ["scaled_matmul"]
 
@@ -96,6 +96,8 @@ def _by_unit(
         factors, scales = (left, np.broadcast_to(right, b.shape)), ()
 
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if unit.rule is None:
+            return in_float32(left, right, unit, OF_HALF.get(a.dtype.name, "bf16"))
         batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
         left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
         out = np.empty((*batch, left.shape[-2], right.shape[-1]), np.float32)

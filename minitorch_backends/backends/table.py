@@ -132,8 +132,8 @@ Flag(
     "profile",
     None,
     Names(_Profiles()),
-    "the device whose matrix unit sums products of tf32, bf16 and fp16 operands, bit for bit (`mt.profiles`); exact "
-    "products are not its",
+    "the device whose matrix unit sums products of tf32, bf16, fp16 and 8-bit operands, bit for bit (`mt.profiles`); "
+    "exact products are not its",
 )
 Flag(
     "cross_check",

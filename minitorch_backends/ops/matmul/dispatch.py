@@ -67,11 +67,11 @@ def wide_product(
         if is_float8(dtype) and dtype.name not in FORMATS:
             raise refusal_of_dtype("matmul", to_dtype(dtype), EVERY_CATEGORY)
     call, other = (resolve("matmul", dtype) for dtype in kinds)
-    unit = call.keywords.get("unit")
+    unit, of_other = (each.keywords.get("unit") for each in (call, other))
     options: dict[str, Any] = {"block": block, "inside": inside} if block else {}
-    if unit is None:
+    if unit is None or of_other is None:
         return scaled_matmul(a, b, *scales, decided_by=call.decided_by, **options)
-    if inside and not {block} <= {*unit.scaled_blocks} & {*other.keywords["unit"].scaled_blocks}:
+    if inside and not {block} <= {*unit.scaled_blocks} & {*of_other.scaled_blocks}:
         raise RuntimeError(
             f"profile = {unit.profile!r} has no matrix unit for scales of blocks of {block} of {unit.operand}; set "
             "backends.profile to None, or to a device that has, such as 'b200'"
