@@ -8,6 +8,7 @@ from pathlib import Path
 from minitorch_backends import flags
 from minitorch_backends.backends.stacks import STACKS
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
+from minitorch_backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Tree, TwoStage
 
 from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES
 
@@ -61,7 +62,48 @@ def stack_table() -> str:
     return "\n".join(lines)
 
 
-PARTS = {"flags": flag_table, "stacks": stack_table, "precisions": precision_table, "departures": departures}
+def device_table() -> str:
+    """The table of devices, from the rows of their profiles; formats that a device sums alike share a line."""
+    lines = ["| `profile` | formats | how a block is summed | evidence |", "|" + "---|" * 4]
+    for name, row in PROFILES.items():
+        alike: dict[tuple[str, str], list[str]] = {}
+        for operand, ways in row.formats.items():
+            for way in ways:
+                by = f" ({way.instruction})" if way.instruction else ""
+                alike.setdefault((_sums(way), way.evidence), []).append(f"{operand}{by}")
+        for (sums, evidence), operands in alike.items():
+            lines.append(f"| `{name}` | {', '.join(operands)} | {sums} | {evidence} |")
+    return "\n".join(lines)
+
+
+def _sums(way: Format) -> str:
+    """How a unit adds up products, in words."""
+    rule = way.rule
+    if rule is None:
+        return "in an order that is not known: float32 sums"
+    sentence = f"{rule.length} products, {_RULES[type(rule)]}"
+    if isinstance(rule, Aligned):
+        sentence = sentence.format(rule.fraction) + (", kept in 22 bits" if rule.kept == "rz22" else "")
+    if way.promote_every:
+        sentence += f"; libraries add sums of {way.promote_every} outside"
+    return sentence + ("; scales of blocks of 32" if way.scaled_blocks else "")
+
+
+_RULES = {
+    Aligned: "aligned to the greatest and cut to {} fraction bits",
+    Halves: "as two halves by the unit of fp16, added to nearest",
+    Exact: "exactly, rounded to nearest",
+    Tree: "rounded to float32 and added in pairs, to nearest, without subnormal numbers",
+    TwoStage: "aligned among themselves, cut, and then added to the sum, to nearest",
+}
+
+PARTS = {
+    "flags": flag_table,
+    "stacks": stack_table,
+    "devices": device_table,
+    "precisions": precision_table,
+    "departures": departures,
+}
 
 
 def generated(text: str) -> str:
