@@ -43,6 +43,7 @@ CALLS: list[tuple[str, tuple, dict[str, Any]]] = [
     ("Softplus", (2.0,), {"threshold": 1.0}),
     ("Threshold", (0.1, 20.0), {}),
     ("TripletMarginLoss", (0.5,), {"p": 1.0, "swap": True}),
+    ("TripletMarginWithDistanceLoss", (), {"margin": 0.5, "swap": True}),
     ("Unflatten", (1, (2, 2)), {}),
 ]  # fmt: skip
 
@@ -79,6 +80,7 @@ _INPUTS: dict[str, tuple[np.ndarray, ...]] = {
     "SmoothL1Loss": (_rows, _others),
     "SoftMarginLoss": (_rows, np.sign(_others)),
     "TripletMarginLoss": (_rows, _others, _third),
+    "TripletMarginWithDistanceLoss": (_rows, _others, _third),
 }
 
 

@@ -167,3 +167,35 @@ def test_norms_of_all_gradients() -> None:
     assert norm.item() == 5.0
     nn.utils.clip_grads_with_norm_([x, y], 1.0, norm)
     np.testing.assert_allclose(y.grad.numpy(), [0.0, 0.8], rtol=1e-6)
+
+
+def test_adaptive_softmax_gives_the_probabilities_of_all_classes() -> None:
+    mt.manual_seed(0)
+    module = nn.AdaptiveLogSoftmaxWithLoss(8, 9, [2, 5], div_value=2.0, head_bias=True, dtype=mt.float64)
+    x, target = mt.randn(6, 8, dtype=mt.float64), mt.tensor([0, 8, 3, 1, 4, 5])
+    everything = module.log_prob(x)
+    np.testing.assert_allclose(everything.exp().sum(1).detach().numpy(), 1)
+    output, loss = module(x, target)
+    np.testing.assert_allclose(
+        output.detach().numpy(), everything.gather(1, target.unsqueeze(1))[:, 0].detach().numpy()
+    )
+    np.testing.assert_allclose(loss.item(), -output.mean().item())
+    assert module.predict(x).tolist() == everything.argmax(1).tolist()
+    np.testing.assert_allclose(module(x[0], target[0]).output.item(), output[0].item())
+    loss.backward()
+    assert all(each.grad is not None for each in module.parameters())
+    with pytest.raises(ValueError, match="cutoffs must ascend"):
+        nn.AdaptiveLogSoftmaxWithLoss(8, 9, [5, 5])
+    with pytest.raises(RuntimeError, match=r"Target values should be in \[0, 8\]"):
+        module(x, target + 1)
+
+
+def test_embeddings_of_given_rows() -> None:
+    rows = mt.arange(6.0).reshape(3, 2)
+    frozen, moving = nn.Embedding.from_pretrained(rows), nn.Embedding.from_pretrained(rows, freeze=False)
+    assert (frozen.weight.requires_grad, moving.weight.requires_grad) == (False, True)
+    rows[2, 0] = 9.0
+    assert frozen(mt.tensor(2)).tolist() == [9.0, 5.0]
+    assert nn.EmbeddingBag.from_pretrained(rows, mode="sum")(mt.tensor([[0, 1]])).tolist() == [[2.0, 4.0]]
+    with pytest.raises(AssertionError, match="2-dimensional"):
+        nn.Embedding.from_pretrained(rows[0])

@@ -24,7 +24,7 @@ MISSING_NAMES = {
         Tensor.dim_order Tensor.index Tensor.is_*
         Tensor.module_load Tensor.new
         Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as
-        Tensor.xpu func.* nn.*Loss* nn.Adaptive* nn.Buffer nn.Container nn.CrossMapLRN2d
+        Tensor.xpu func.* nn.*Loss* nn.Buffer nn.Container nn.CrossMapLRN2d
         nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.Uninitialized*
         nn.functional.* nn.utils.* optim.* torch.*_ torch.*_copy torch.*_loss torch.*_norm
         torch.*avg_pool* torch.*dropout torch.*grid_sampler*

@@ -6,6 +6,7 @@ from . import functional as functional
 from . import grad as grad
 from . import init as init
 from . import utils as utils
+from .adaptive_softmax import *  # noqa: F403
 from .container import *  # noqa: F403
 from .convolution import *  # noqa: F403
 from .dropout import *  # noqa: F403

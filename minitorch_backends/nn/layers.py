@@ -138,6 +138,23 @@ class Embedding(Module):
         if _weight is None:
             self.reset_parameters()
 
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:
+        """An embedding of given rows, without a copy, which do not require gradients if `freeze`."""
+        rows, columns = _matrix(cls.__name__, embeddings)
+        return cls(
+            rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, _freeze=freeze
+        )  # fmt: skip
+
     def reset_parameters(self) -> None:
         """Draw the rows anew."""
         init.normal_(self.weight)
@@ -151,6 +168,13 @@ class Embedding(Module):
         options = {"padding_idx": None} | self._OPTIONS
         changed = [f", {name}={getattr(self, name)}" for name in options if getattr(self, name) != options[name]]
         return f"{self.num_embeddings}, {self.embedding_dim}{''.join(changed)}"
+
+
+def _matrix(name: str, embeddings: Tensor) -> tuple[int, int]:
+    """The sizes of given rows. Raises AssertionError for what is no matrix."""
+    if embeddings.ndim != 2:
+        raise AssertionError(f"{name}.from_pretrained(): embeddings must be 2-dimensional, got {embeddings.ndim}-D")
+    return embeddings.shape[0], embeddings.shape[1]
 
 
 class EmbeddingBag(Module):
@@ -186,6 +210,28 @@ class EmbeddingBag(Module):
                 f"EmbeddingBag(): _weight must have shape {list(rows.weight.shape)}, got {list(_weight.shape)}"
             )
         self.weight = rows.weight if _weight is None else Parameter(_weight)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """As `Embedding.from_pretrained`."""
+        rows, columns = _matrix(cls.__name__, embeddings)
+        made = cls(
+            rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+            padding_idx,
+        )  # fmt: skip
+        made.weight.requires_grad_(not freeze)
+        return made
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(

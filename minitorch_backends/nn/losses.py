@@ -8,8 +8,8 @@ from .functional_modules import OfFunction
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
     "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
-    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss",
-    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -99,3 +99,11 @@ class CTCLoss(OfFunction, function=F.ctc_loss, operands=4, shown=False):
 
 class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3, shown=False):
     """max(0, distance to the positive - to the negative + margin)."""
+
+
+class TripletMarginWithDistanceLoss(OfFunction, function=F.triplet_margin_with_distance_loss, operands=3, shown=False):
+    """`TripletMarginLoss` of any distance."""
+
+
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss`, under a name that torch deprecates."""
