@@ -80,10 +80,7 @@ class Builder:
         else:
             operator = find(node.op_type, self._opset)
             assert operator is not None  # as `_check` saw
-            attributes = self._attributes(node, label)
-            if operator.counts_outputs:
-                attributes["outputs"] = len(outputs)
-            module = Node(operator, attributes, len(inputs))
+            module = Node(operator, self._attributes(node, label), len(inputs), len(outputs))
             used = {name for place, name in enumerate(inputs) if operator.take(place) == "tensor"}
         holder, attribute = self._place(graph, label)
         holder.add_module(attribute, module)

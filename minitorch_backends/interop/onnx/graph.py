@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...nn.module import Module
+from ...ops.conv.packed import PackedConvolution
 from .table import Operator
 
 __all__ = ["Graph", "Held", "Node", "Step"]
@@ -14,8 +15,10 @@ __all__ = ["Graph", "Held", "Node", "Step"]
 class Node(Module):
     """One node: an operator and its attributes."""
 
-    def __init__(self, operator: Operator, attributes: dict[str, Any], inputs: int) -> None:
+    def __init__(self, operator: Operator, attributes: dict[str, Any], inputs: int, outputs: int) -> None:
         self.operator, self.attributes = operator, attributes
+        further = {"outputs": outputs, "packed": PackedConvolution()}
+        self._options = attributes | {name: further[name] for name in operator.asks}
         kinds = [operator.take(place) for place in range(inputs)]
         self._values = [(place, kind == "list") for place, kind in enumerate(kinds) if kind in ("list", "number")]
 
@@ -25,7 +28,7 @@ class Node(Module):
             value = given[place]
             if value is not None:
                 given[place] = value.reshape(-1).tolist() if as_list else value.item()
-        return self.operator.function(*given, **self.attributes)
+        return self.operator.function(*given, **self._options)
 
     def extra_repr(self) -> str:
         return ", ".join([self.operator.name, *(f"{name}={value!r}" for name, value in self.attributes.items())])

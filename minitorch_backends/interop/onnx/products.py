@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ... import linalg, ops
+from ...autograd.modes import derives
 from ...nn import functional as F
+from ...ops.conv.packed import PackedConvolution
 from ...tensor.dtypes import float64, int32
 from ...tensor.tensor import Tensor
 from .table import Statistics, operator
@@ -91,15 +93,17 @@ def padded(x: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
 def convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, kernel_shape: list[int] | None = None,
     strides: list[int] | None = None, pads: list[int] | None = None, dilations: list[int] | None = None,
-    group: int = 1, auto_pad: str = "NOTSET",
+    group: int = 1, auto_pad: str = "NOTSET", packed: PackedConvolution | None = None,
 ) -> Tensor:  # fmt: skip
     dims = weight.ndim - 2
     steps = Steps(weight.shape[2:], strides or [1] * dims, dilations or [1] * dims)
     around = pads_of(x.shape[2:], steps, pads, auto_pad)
     if not around.is_symmetric:
         x, around = padded(x, around), Pads([0] * dims, [0] * dims)
-    function = getattr(F, f"conv{dims}d")
-    return function(x, weight, bias, tuple(steps.strides), tuple(around.before), tuple(steps.dilations), group)
+    options = tuple(steps.strides), tuple(around.before), tuple(steps.dilations), group
+    if packed is not None and not derives():
+        return packed.conv(dims, x, weight, bias, *options)
+    return getattr(F, f"conv{dims}d")(x, weight, bias, *options)
 
 
 @operator("ConvTranspose")

@@ -3,7 +3,7 @@
 A function's positional parameters are the operator's inputs, its keyword-only ones the attributes. Inputs that are
 annotated as tensors arrive as tensors (None where they were left out); others, such as `axes: list[int]`, as Python
 numbers and lists. An input that was an attribute in older versions is found by its name. A function with a parameter
-`outputs` is told how many of its outputs are used.
+`outputs` is told how many of its outputs are used, one with `packed` is given what its node keeps of a packed weight.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Operator:
     Attributes:
         function: computes it.
         takes: for each input "tensor", "statistics", "list" or "number"; the last one holds for all further ones too.
-        counts_outputs: whether the function is told how many outputs are used.
+        asks: for what else the function has a parameter: "outputs", "packed".
     """
 
     def __init__(self, name: str, since: int, function: Callable[..., Any], inputs: int | None) -> None:
@@ -40,7 +40,7 @@ class Operator:
         variadic = [each for each in parameters if each.kind is each.VAR_POSITIONAL]
         kinds = [_kind(str(each.annotation)) for each in (*positional, *variadic)]
         self.takes = kinds if inputs is None else ["tensor"] * inputs
-        self.counts_outputs = inputs is None and any(each.name == "outputs" for each in parameters)
+        self.asks = {each.name for each in parameters} & {"outputs", "packed"} if inputs is None else set[str]()
 
     def take(self, place: int) -> str:
         return self.takes[min(place, len(self.takes) - 1)] if self.takes else "tensor"
