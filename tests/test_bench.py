@@ -181,7 +181,7 @@ def test_units_that_cut_drift(results):
     assert len(found) == 11
     drift = {name: -each["drift"] for name, each in found.items()}
     assert drift["V100"] > drift["A100"] > drift["H100"] > 20 * abs(drift["MI250"])
-    assert drift["H100 fp8"] > 10 * drift["H100 fp8, sums of 128"] > 10 * drift["H100"]
+    assert drift["H100 fp8"] > 10 * drift["H100 fp8 by 128"] > 10 * drift["H100"]
     assert found["A100"] == found["Ada"] != found["H100"] == found["B200"]
 
 
