@@ -276,6 +276,16 @@ def test_half_products_in_float32(dtype: Any) -> None:
         assert found.dtype is mt.float32
         assert_near(found, exact)
     assert mt.mm(a, b, out_dtype=dtype).dtype is dtype
+    bias = numbers(5, seed=2).requires_grad_()
+    for addend in (bias, bias.to(dtype)):
+        found = mt.addmm(addend, a, b, beta=2, alpha=0.5, out_dtype=mt.float32)
+        assert found.dtype is mt.float32
+        assert_near(found, 0.5 * exact + 2 * addend.detach().double().numpy())
+        assert mt.equal(found, mt.baddbmm(addend, a[None], b[None], beta=2, alpha=0.5, out_dtype=mt.float32)[0])
+    gradients = mt.autograd.grad(found.sum(), (a, bias))
+    assert gradients[0].dtype is dtype
+    assert mt.equal(gradients[0], (b.float().sum(1) / 2).expand(3, 40).to(dtype))
+    assert mt.equal(gradients[1], mt.full((5,), 6.0))
     (gradient,) = mt.autograd.grad(mt.mm(a, b, out_dtype=mt.float32).sum(), a)
     assert gradient.dtype is dtype
     assert mt.equal(gradient, b.float().sum(1).expand(3, 40).to(dtype))

@@ -64,7 +64,7 @@ MISSING_ARGUMENTS = {
     "torch.save pickle_protocol": "the one protocol that torch reads with weights_only=True",
     "torch.save _*": "private in torch",
     "torch.full names": "named tensors, which torch has deprecated",
-    "*mm out_dtype": "results in another type than the operands': issue P",
+    "*add*mm out_dtype": "given by keyword: torch's old order, `addmm(beta, input, mat1, mat2)`, has four places too",
     "torch.norm *": "`out` is given by keyword, since the method takes `dtype` in its place",
     "*stft align_to_window": "issue O",
     "Tensor.set_ *": "other shapes of the same memory: as_strided",

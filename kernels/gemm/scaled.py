@@ -17,6 +17,7 @@ The error of a result is that of float32 accumulation, and of two roundings by t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,6 +31,9 @@ from . import matmul
 from .device import Unit, in_float32
 
 __all__ = ["scaled_matmul"]
+
+_LEAST_NARROW = 1 << 21
+"""Terms of a product from which loops for short operands, which are compiled first, are worth their call."""
 
 
 def _exact(
@@ -128,7 +132,8 @@ def _by_float32(
     a: np.ndarray, b: np.ndarray, *scales: np.ndarray, block: int = 0, inside: bool = False, fast: bool = False
 ) -> np.ndarray:
     """The product of the values in float32, by the quickest precision that rounds none of them."""
-    precision = OF_HALF.get(a.dtype.name, "bf16")
+    terms = math.prod(a.shape) * b.shape[-1]
+    precision = OF_HALF.get(a.dtype.name, "bf16") if terms >= _LEAST_NARROW else "ieee"
     left, right = _wide(a), _wide(b)
     if inside and all(map(_fits, scales)):
         k = a.shape[-1]

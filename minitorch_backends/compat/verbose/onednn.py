@@ -31,6 +31,8 @@ _DTYPES = {
     "bool": "boolean",
     "complex64": "c64",
     "complex128": "c128",
+    "float8_e4m3fn": "f8_e4m3",
+    "float8_e5m2": "f8_e5m2",
 }
 """oneDNN's names of dtypes; it has no complex ones."""
 
@@ -97,7 +99,8 @@ class _Described(NamedTuple):
 def _other(call: Call) -> _Described:
     """A matrix product; any other kernel under its own name, in the same columns."""
     is_product = call.kernel in PRODUCTS
-    names = ("src", "wei", "bia") if is_product else tuple(f"src_{index}" for index in range(len(call.arrays)))
+    third = "scales" if call.kernel == "scaled_matmul" else "bia"
+    names = ("src", "wei", third, third) if is_product else tuple(f"src_{index}" for index in range(len(call.arrays)))
     ndim = max((len(array.shape) for array in call.arrays), default=0)
     layouts = [_Layout(array, ndim) for array in call.arrays]
     descriptors = [layout.descriptor(name) for layout, name in zip(layouts, names, strict=False)]

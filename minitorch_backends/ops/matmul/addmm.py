@@ -11,33 +11,45 @@ from ...autograd.half_types import widened
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
-from ...kernels.float8 import from_float32, is_float8, to_float32
+from ...kernels.float8 import from_float32, is_float8
 from ...kernels.shapes import broadcast_shapes
-from ...tensor.casting import fitted_number
+from ...tensor.casting import converted, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugated
 from .dispatch import fused_sum, product, wide_product
-from .matmul import adjoint, gradient_of_right, of_dims, times
+from .matmul import adjoint, gradient_of_right, is_wider, of_dims, times
 from .shapes import refuse_mixed, shape_error
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
 
 def added(
-    name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
+    name: str,
+    x: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    beta: Any,
+    alpha: Any,
+    precision: str | None,
+    out_dtype: Any = None,
 ) -> np.ndarray:
-    """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
+    """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0. An `out_dtype` of float32 leaves
+    half types unrounded."""
     refuse_mixed(a, b)
-    refuse_mixed(x, a)
+    wide = out_dtype is not None and is_wider(name, a.dtype, out_dtype)
+    if not (wide and x.dtype == np.float32):
+        refuse_mixed(x, a)
     if beta != 1 or alpha != 1:
         _refuse_unheld(name, a.dtype, beta=beta, alpha=alpha)
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
     refuse_unfit(name, x, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
-    if is_float8(a.dtype):  # in float32, rounded once
+    if wide or is_float8(a.dtype):  # in float32, rounded once
         total = wide_product(a, b) * np.float32(alpha)
-        return from_float32(total if beta == 0 else total + to_float32(x) * np.float32(beta), a.dtype)
+        if beta != 0:
+            total = total + converted(x, total.dtype) * np.float32(beta)
+        return total if wide else from_float32(total, a.dtype)
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)
@@ -73,7 +85,9 @@ def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
 
 
 def _scaled_product(a: Tensor, b: Tensor, alpha: Any, precision: str | None) -> Tensor:
-    """conj(alpha) * (a @ b), rounded once."""
+    """conj(alpha) * (a @ b), rounded once; of a half type beside float32, in that."""
+    if a.dtype is not b.dtype:
+        a, b = widened(a), widened(b)
     if alpha == 1:
         return times(a, b, precision)
     scaled = addmm if a.ndim == 2 else baddbmm
@@ -102,21 +116,29 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
     mat1=lambda g, mat2, alpha, precision: _scaled_product(g, adjoint(mat2), alpha, precision),
     mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: (
         gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision)
-        if alpha == 1
+        if alpha == 1 and g.dtype is mat1.dtype
         else _scaled_product(adjoint(mat1), g, alpha, precision)
     ),
     reference=lambda input, mat1, mat2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat1 @ mat2),
     samples=_adding((3, 2), (3, 4), (4, 2)),
 )  # fmt: skip
 def addmm(
-    input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+    input: Array,
+    mat1: Array,
+    mat2: Array,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out_dtype: Any = None,
+    precision: str | None = None,
 ) -> np.ndarray:
-    """beta * input + alpha * (mat1 @ mat2) for matrices; `input` broadcasts, and is not read where beta is 0."""
+    """beta * input + alpha * (mat1 @ mat2) for matrices; `input` broadcasts, and is not read where beta is 0.
+    `out_dtype` as in `mm`; the input may be of it."""
     if mat1.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(
             f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}"
         )
-    return added("addmm", input, mat1, mat2, beta, alpha, precision)
+    return added("addmm", input, mat1, mat2, beta, alpha, precision, out_dtype)
 
 
 @op(
@@ -128,15 +150,22 @@ def addmm(
     samples=_adding((2, 3, 2), (2, 3, 4), (2, 4, 2)),
 )  # fmt: skip
 def baddbmm(
-    input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+    input: Array,
+    batch1: Array,
+    batch2: Array,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out_dtype: Any = None,
+    precision: str | None = None,
 ) -> np.ndarray:
-    """beta * input + alpha * (batch1 @ batch2) for batches of matrices of equal number."""
+    """beta * input + alpha * (batch1 @ batch2) for batches of matrices of equal number; `out_dtype` as in `addmm`."""
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(
             "baddbmm(): batch1 and batch2 must be 3-D with equal first sizes, and their shapes are "
             f"{list(batch1.shape)} and {list(batch2.shape)}"
         )
-    return added("baddbmm", input, batch1, batch2, beta, alpha, precision)
+    return added("baddbmm", input, batch1, batch2, beta, alpha, precision, out_dtype)
 
 
 @composite(

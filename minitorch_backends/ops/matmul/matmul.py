@@ -172,16 +172,22 @@ def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
     return wide_product(input, other) if wide else converted(product(input, other), wanted.dtype)
 
 
-def _to(name: str, a: Tensor, b: Tensor, out_dtype: Any, precision: str | None) -> Tensor:
-    """`product_to` of the dtypes that torch has: the operands' own, and float32 for half types."""
-    wanted = None if out_dtype is None else to_dtype(out_dtype)
-    if wanted is None or wanted is a.dtype:
-        return times(a, b, precision)
-    if not (wanted is float32 and is_half(a._array.dtype)):
+def is_wider(name: str, dtype: np.dtype, out_dtype: Any) -> bool:
+    """Whether a product of operands of a dtype is to be float32, and not theirs. Raises RuntimeError for dtypes that
+    torch does not have: others than the operands' and, of half types, float32."""
+    wanted, own = to_dtype(out_dtype), to_dtype(dtype)
+    if wanted is own:
+        return False
+    if not (wanted is float32 and is_half(dtype)):
         raise RuntimeError(
-            f"{name}(): out_dtype must be {a.dtype!r}, the operands', or mt.float32 for half types, got {wanted!r}"
+            f"{name}(): out_dtype must be {own!r}, the operands', or mt.float32 for half types, got {wanted!r}"
         )
-    return product_to(a, b, wanted)
+    return True
+
+
+def _to(name: str, a: Tensor, b: Tensor, out_dtype: Any, precision: str | None) -> Tensor:
+    wide = out_dtype is not None and is_wider(name, a._array.dtype, out_dtype)
+    return product_to(a, b, float32) if wide else times(a, b, precision)
 
 
 def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
