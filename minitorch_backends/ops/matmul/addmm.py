@@ -46,7 +46,7 @@ def added(
         raise shape_error(a, b)
     refuse_unfit(name, x, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
     if wide or is_float8(a.dtype):  # in float32, rounded once
-        total = wide_product(a, b) * np.float32(alpha)
+        total: np.ndarray = wide_product(a, b) * np.float32(alpha)
         if beta != 0:
             total = total + converted(x, total.dtype) * np.float32(beta)
         return total if wide else from_float32(total, a.dtype)
