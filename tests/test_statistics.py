@@ -120,7 +120,7 @@ def test_the_slope_of_sinc_is_exact_where_its_terms_cancel(size: float) -> None:
         (lambda: mt.searchsorted(mt.ones(3), mt.ones(3), sorter=mt.tensor([0])), "must have the same size"),
         (lambda: mt.searchsorted(mt.ones(3), mt.ones(3), side="up"), "side must be 'left' or 'right'"),
         (lambda: mt.bucketize(mt.ones(3), mt.ones(2, 2)), "must be 1 dimension"),
-        (lambda: mt.isin(mt.ones(3) > 0, 1), "not implemented for bool"),
+        (lambda: mt.isin(mt.ones(3) > 0, 1), r"isin\(\) is not implemented for mt\.bool"),
         (lambda: mt.unique(mt.ones(3) * 1j), "not implemented for mt.complex64"),
         (lambda: mt.heaviside(mt.ones(3), mt.ones(3).int()), "different dtypes"),
     ],

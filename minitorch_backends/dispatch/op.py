@@ -18,11 +18,12 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..autograd.half_types import rounding_once
-from ..tensor.tensor import Tensor
+from ..tensor.dtypes import dtype_of
+from ..tensor.tensor import Tensor, not_a_tensor
 from . import instrumentation
 from .call_errors import argument_errors, call_error, name_caller, scalar
 from .codegen import call, inplace_call
@@ -31,7 +32,7 @@ from .mutation import refuse_unfit
 from .out_argument import written_out
 from .overloads import Overloads
 from .parameter_types import numeric_parameters
-from .promotion import EVERY_CATEGORY, EVERY_DTYPE
+from .promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
 from .registry import registry
 
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
@@ -62,6 +63,7 @@ def composite(
     name: str | None = None,
     method: bool | str = True,
     takes: str = EVERY_CATEGORY,
+    also: str = "",
     inplace: bool = False,
     takes_out: bool = False,
     stateful: bool | str = False,
@@ -74,6 +76,9 @@ def composite(
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is made of ops; the arguments are those of `op`.
+
+    The first argument, where that is a tensor, is refused as ops refuse theirs when the function does not take its
+    dtype. The categories `also` pass too: the function itself checks whether they go with its other arguments.
 
     `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call. `stateful`
     says that the function draws random numbers or writes to an argument, and returns one tensor of the dtype of its
@@ -92,6 +97,7 @@ def composite(
         kinds, order = numeric_parameters(parameters.values()), list(parameters)
         typed = stateful if isinstance(stateful, str) else next(iter(parameters), "")
         scalars = [(order.index(each), each, kinds[each]) for each in kinds]
+        first = _first_tensor(parameters) if takes != EVERY_CATEGORY else None
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
@@ -105,6 +111,8 @@ def composite(
                     return result
             if len(args) > most or (named and not named.keys() <= known):
                 args, named = overloads.resolve(public_name, args, named)
+            if first is not None:
+                _check_first(public_name, first, takes, also, args, named)
             try:
                 if scalars:
                     args, named = _with_scalars(public_name, scalars, args, named)
@@ -131,6 +139,22 @@ def composite(
         return installed
 
     return declare
+
+
+def _first_tensor(parameters: Mapping[str, inspect.Parameter]) -> str | None:
+    """The name of the first parameter, where it is a tensor."""
+    first = next(iter(parameters.values()), None)
+    return first.name if first is not None and first.annotation in ("Tensor", Tensor) else None
+
+
+def _check_first(name: str, parameter: str, takes: str, also: str, args: tuple, named: dict[str, Any]) -> None:
+    """Raise TypeError for a first argument that is not a tensor, NotImplementedError for one of a refused dtype."""
+    input = args[0] if args else named.get(parameter)
+    if not isinstance(input, Tensor):
+        if args or parameter in named:
+            raise not_a_tensor(name, parameter, input)
+    elif (dtype := dtype_of(input._array)).letter not in takes and dtype.letter not in also:
+        raise refusal_of_dtype(name, dtype, takes)
 
 
 def _with_scalars(

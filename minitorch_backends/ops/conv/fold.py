@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
@@ -161,7 +160,7 @@ def _unfold_flat_reference(input: Any, kernel_size: Any, dilation: Any = 1, padd
 
 
 @functional(name="unfold")
-@floating_composite(takes="bfc", reference=_unfold_flat_reference, samples=_unfold_samples)
+@composite(method=False, takes="bfc", reference=_unfold_flat_reference, samples=_unfold_samples)
 def unfold_images(
     input: Tensor, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
 ) -> Tensor:
@@ -198,7 +197,7 @@ def _fold_reference(
 
 
 @functional
-@floating_composite(takes="fc", reference=_fold_reference, samples=_fold_samples)
+@composite(method=False, takes="fc", reference=_fold_reference, samples=_fold_samples)
 def fold(
     input: Tensor, output_size: Given, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
 ) -> Tensor:

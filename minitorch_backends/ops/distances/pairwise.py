@@ -168,6 +168,7 @@ def _pdist_reference(input: np.ndarray, p: float = 2.0) -> np.ndarray:
 @composite(
     method=False,
     takes="f",
+    widen=True,
     reference=_pdist_reference,
     samples=shaped(((4, 3),), ((3, 2), 1.0), ((3, 2), 3.0), ((3, 2), math.inf), (gapped(), 2.0), ((1, 2),), ((0, 2),)),
 )

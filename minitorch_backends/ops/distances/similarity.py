@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..functional import functional
@@ -57,7 +57,7 @@ def _cosine_reference(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 
 @functional
-@floating_composite(widen=True, reference=_cosine_reference, samples=_cosine_samples)
+@composite(method=False, takes="f", widen=True, reference=_cosine_reference, samples=_cosine_samples)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`."""
     shape = broadcast_shapes(x1.shape, x2.shape)
@@ -76,7 +76,7 @@ def _pairwise_reference(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, kee
 
 
 @functional
-@floating_composite(widen=True, takes="ifc", reference=_pairwise_reference, samples=_pairwise_samples)
+@composite(method=False, widen=True, takes="ifc", reference=_pairwise_reference, samples=_pairwise_samples)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
@@ -94,7 +94,7 @@ def _ranking_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(widen=True, takes="if", reference=_ranking_reference, samples=_ranking_samples)
+@composite(method=False, widen=True, takes="if", reference=_ranking_reference, samples=_ranking_samples)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -123,7 +123,7 @@ def _hinge_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(widen=("input",), reference=_hinge_reference, samples=_hinge_samples)
+@composite(method=False, takes="f", widen=("input",), reference=_hinge_reference, samples=_hinge_samples)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """`input` where the target is 1, max(0, margin - input) where it is -1, and the sum of both elsewhere."""
     near, far = input.where(target != -1, 0), (margin - input).clamp(min=0).where(target != 1, 0)
@@ -147,8 +147,12 @@ def _cosine_embedding_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(
-    widen=("input1", "input2"), takes="bif", reference=_cosine_embedding_reference, samples=_cosine_embedding_samples
+@composite(
+    method=False,
+    widen=("input1", "input2"),
+    takes="bif",
+    reference=_cosine_embedding_reference,
+    samples=_cosine_embedding_samples,
 )
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
@@ -191,7 +195,7 @@ def _triplet_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(widen=True, takes="ifc", reference=_triplet_reference, samples=_triplet_samples)
+@composite(method=False, widen=True, takes="ifc", reference=_triplet_reference, samples=_triplet_samples)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -219,7 +223,9 @@ def triplet_margin_loss(
 
 
 @functional
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=True,
     reference=lambda anchor, positive, negative, **options: _triplet_reference(anchor, positive, negative, **options),
     samples=_triplet_samples,

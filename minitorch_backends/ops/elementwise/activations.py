@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import derives_from
-from ...dispatch.floating import floating_composite
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, arrays_like, between, sample, unary_samples
 from ...kernels import elementwise
@@ -181,7 +180,9 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 @functional(inplace="both")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=True,
     reference=lambda input: _SELU_SCALE * np.where(input > 0, input, _SELU_ALPHA * (np.exp(np.minimum(input, 0)) - 1)),
     samples=unary_samples(-2, 2.5),
@@ -192,7 +193,9 @@ def selu(input: Tensor) -> Tensor:
 
 
 @functional(inplace="both")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=True,
     reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0) / alpha) - 1)),
     samples=_with_options(-2, 2.5, {"alpha": 0.7}),
@@ -277,7 +280,8 @@ def hardswish(input: Array):
 
 
 @functional(inplace="both")
-@floating_composite(
+@composite(
+    method=False,
     widen=True,
     takes="if",
     reference=lambda input, threshold, value: np.where(input <= threshold, value, input),
@@ -289,7 +293,9 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 @functional
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=True,
     reference=lambda input, lambd=0.5: np.where(np.abs(input) > lambd, input, 0),
     samples=_with_options(-2, 2.5, {"lambd": 1.1}),
@@ -300,7 +306,9 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @functional
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=True,
     reference=lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
     samples=_with_options(-2, 2.5, {"lambd": 1.1}),
@@ -325,7 +333,7 @@ def _prelu_reference(input: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 @functional
-@floating_composite(widen=True, reference=_prelu_reference, samples=_prelu_samples)
+@composite(method=False, takes="f", widen=True, reference=_prelu_reference, samples=_prelu_samples)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1)."""
     if weight.ndim and weight.numel() != 1:
@@ -402,15 +410,21 @@ def mish(input: Array):
 
 
 @functional
-@floating_composite(widen=True, takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples())
+@composite(
+    method=False, widen=True, takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples()
+)
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return input - input.tanh()
 
 
 @functional
-@floating_composite(
-    widen=True, takes="ifc", reference=lambda input: input / (1 + np.abs(input)), samples=unary_samples(-2, 2.5)
+@composite(
+    method=False,
+    widen=True,
+    takes="ifc",
+    reference=lambda input: input / (1 + np.abs(input)),
+    samples=unary_samples(-2, 2.5),
 )
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""

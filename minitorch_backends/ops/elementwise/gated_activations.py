@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample, unary_samples
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
@@ -161,7 +160,7 @@ def _glu_reference(input: np.ndarray, dim: int = -1) -> np.ndarray:
 
 
 @functional
-@floating_composite(widen=True, reference=_glu_reference, samples=_glu_samples)
+@composite(method=False, takes="f", widen=True, reference=_glu_reference, samples=_glu_samples)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016)."""
     if input.ndim == 0:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.call_errors import argument_errors, refuse_other_than_bool
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
@@ -39,7 +39,7 @@ def _slope_reference(input: np.ndarray, lower: float = 1 / 8, upper: float = 1 /
 
 
 @functional(inplace="both")
-@floating_composite(widen=True, stateful=True, reference=_slope_reference, samples=_slope_samples)
+@composite(method=False, takes="f", widen=True, stateful=True, reference=_slope_reference, samples=_slope_samples)
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`input` where it is positive, and times a slope elsewhere: in training a random one from `lower` to `upper` for
     each element, otherwise their mean (Xu et al., arXiv 1505.00853).

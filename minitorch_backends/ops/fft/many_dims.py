@@ -178,7 +178,7 @@ def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     return _complex("ifftn", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", reference=_over(np.fft.rfftn, None), samples=_samples(True))
+@composite(method=False, takes="bif", also="c", reference=_over(np.fft.rfftn, None), samples=_samples(True))
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a real tensor, of which the last of the dims keeps the frequencies up to n // 2; errors as there.
 
@@ -199,7 +199,7 @@ def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     return _halved("hfftn", input, s, dim, norm, True)
 
 
-@composite(method=False, takes="bif", reference=_over(_hermitian(True), None), samples=_samples(True))
+@composite(method=False, takes="bif", also="c", reference=_over(_hermitian(True), None), samples=_samples(True))
 def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `hfftn`: half of `ifftn` of a real tensor, with the errors of `rfftn`."""
     return _real("ihfftn", input, s, dim, norm, False)
@@ -217,7 +217,7 @@ def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | Non
     return _complex("ifft2", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", reference=_over(np.fft.rfftn, LAST_TWO), samples=_samples(False))
+@composite(method=False, takes="bif", also="c", reference=_over(np.fft.rfftn, LAST_TWO), samples=_samples(False))
 def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`rfftn` over the last two dims."""
     return _real("rfft2", input, s, dim, norm, True)
@@ -235,7 +235,7 @@ def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | Non
     return _halved("hfft2", input, s, dim, norm, True)
 
 
-@composite(method=False, takes="bif", reference=_over(_hermitian(True), LAST_TWO), samples=_samples(False))
+@composite(method=False, takes="bif", also="c", reference=_over(_hermitian(True), LAST_TWO), samples=_samples(False))
 def ihfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`ihfftn` over the last two dims."""
     return _real("ihfft2", input, s, dim, norm, False)

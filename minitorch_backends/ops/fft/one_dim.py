@@ -162,7 +162,7 @@ def _real(name: str, input: Any, n: Any, dim: Any, scaling: str) -> Tensor:
     return real_transform(resized(input, {axis: length}), (axis,), scaling)
 
 
-@composite(method=False, takes="bif", reference=np.fft.rfft, samples=one_dim())
+@composite(method=False, takes="bif", also="c", reference=np.fft.rfft, samples=one_dim())
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 values of `fft` of a real tensor, with its errors; the others are their conjugates.
 
@@ -173,7 +173,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _real("rfft", real_input("rfft", input), n, dim, scaling_of(norm, True))
 
 
-@composite(method=False, takes="bif", reference=np.fft.ihfft, samples=one_dim())
+@composite(method=False, takes="bif", also="c", reference=np.fft.ihfft, samples=one_dim())
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: the first n // 2 + 1 values of `ifft` of a real tensor, with the errors of `rfft`."""
     return _real("ihfft", real_input("ihfft", input), n, dim, scaling_of(norm, False)).conj()

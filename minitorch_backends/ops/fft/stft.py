@@ -69,7 +69,7 @@ def _piece_reference(
     return stacked if onesided is False or input.dtype.kind == "c" else stacked[..., : n_fft // 2 + 1, :]
 
 
-@composite(takes="fc", reference=_piece_reference, samples=_piece_samples)
+@composite(takes="fc", also="bi", reference=_piece_reference, samples=_piece_samples)
 def stft(
     input: Tensor,
     n_fft: int,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widened
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..conv.im2col import gather_flat
@@ -178,9 +178,15 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
     average.__name__, largest.__name__ = avg_name, max_name
     return (
         functional(
-            floating_composite(takes="fc", reference=_reference(dims, np.mean), samples=_samples(dims, False))(average)
+            composite(method=False, takes="fc", reference=_reference(dims, np.mean), samples=_samples(dims, False))(
+                average
+            )
         ),
-        functional(floating_composite(reference=_reference(dims, np.amax), samples=_samples(dims, True))(largest)),
+        functional(
+            composite(method=False, takes="f", reference=_reference(dims, np.amax), samples=_samples(dims, True))(
+                largest
+            )
+        ),
     )
 
 

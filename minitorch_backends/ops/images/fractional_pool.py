@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..conv.functions import numbers
@@ -182,7 +182,7 @@ def _declare(dims: int) -> Callable[..., Any]:
         return _pool(name, dims, input, *options)
 
     pool.__name__ = name
-    return functional(floating_composite(takes="if", reference=_reference(dims), samples=_samples(dims))(pool))
+    return functional(composite(method=False, takes="if", reference=_reference(dims), samples=_samples(dims))(pool))
 
 
 fractional_max_pool2d = _declare(2)

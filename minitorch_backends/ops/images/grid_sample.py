@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.half_types import widened
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import addressable, integer
@@ -132,7 +132,7 @@ def _grid_reference(
 
 
 @functional
-@floating_composite(reference=_grid_reference, samples=_grid_samples)
+@composite(method=False, takes="f", reference=_grid_reference, samples=_grid_samples)
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -217,7 +217,7 @@ def _affine_reference(theta: Any, size: Sequence[int], align_corners: bool | Non
 
 
 @functional
-@floating_composite(reference=_affine_reference, samples=_affine_samples)
+@composite(method=False, takes="f", reference=_affine_reference, samples=_affine_samples)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The places of `grid_sample` for images of this `size`, (N, C, H, W), that the maps `theta` (N, 2, 3) take them
     to, as (N, H, W, 2); for volumes (N, C, D, H, W) `theta` is (N, 3, 4). Sums of products at full precision.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widened
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.tensor import Tensor
@@ -57,7 +57,7 @@ def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
 
 
 @functional
-@floating_composite(takes="ifc", reference=_response_reference, samples=_response_samples)
+@composite(method=False, takes="ifc", reference=_response_reference, samples=_response_samples)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """input / (k + alpha * m)**beta, m being the mean of squares of `size` neighbouring channels, those beyond the
     first and the last one counting as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification with deep
@@ -129,7 +129,9 @@ def _declare(dims: int) -> Callable[..., Tensor]:
         return result.to(input.dtype) if result.dtype is not input.dtype else result
 
     lp_pool.__name__ = f"lp_pool{dims}d"
-    return functional(floating_composite(reference=_pool_reference(dims), samples=_pool_samples(dims))(lp_pool))
+    return functional(
+        composite(method=False, takes="f", reference=_pool_reference(dims), samples=_pool_samples(dims))(lp_pool)
+    )
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = map(_declare, (1, 2, 3))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...autograd.half_types import widened
 from ...autograd.modes import derives_from
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
@@ -258,8 +258,10 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     pool_mean.__name__ = avg_name
 
     pool_largest.__name__ = max_name
-    largest_of = floating_composite(takes="if", reference=max_reference(dims), samples=_max_samples(dims))(pool_largest)
-    mean = floating_composite(takes="if", reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
+    largest_of = composite(method=False, takes="if", reference=max_reference(dims), samples=_max_samples(dims))(
+        pool_largest
+    )
+    mean = composite(method=False, takes="if", reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
     return functional(largest_of), functional(mean)
 
 

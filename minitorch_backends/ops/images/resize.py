@@ -11,7 +11,6 @@ import numpy as np
 
 from ...autograd.half_types import widened
 from ...dispatch.call_errors import argument_errors, scalar
-from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import uint8
@@ -172,7 +171,7 @@ def _reference(
 
 
 @functional
-@floating_composite(takes="if", reference=_reference, samples=_samples)
+@composite(method=False, takes="if", reference=_reference, samples=_samples)
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,

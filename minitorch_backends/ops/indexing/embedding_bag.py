@@ -124,7 +124,7 @@ def _samples() -> Iterator[Sample]:
 
 
 @functional
-@composite(method=False, takes="f", stateful="weight", reference=_reference, samples=_samples)
+@composite(method=False, takes="f", also="i", stateful="weight", reference=_reference, samples=_samples)
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

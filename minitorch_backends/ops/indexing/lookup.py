@@ -243,6 +243,7 @@ def _unravel_samples() -> Any:
 @composite(
     method=False,
     takes="i",
+    also="bfc",
     reference=lambda indices, shape: tuple(np.array(each) for each in np.unravel_index(indices, shape)),
     samples=_unravel_samples,
 )

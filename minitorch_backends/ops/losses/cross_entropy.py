@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.gathering import gathered, scattered
 from ...kernels.sums import sum as sum_over
@@ -216,7 +215,7 @@ def _nll_reference(
 
 
 @functional(positional="averaging")
-@floating_composite(widen=("input", "target"), reference=_nll_reference, samples=_loss_samples)
+@composite(method=False, takes="f", widen=("input", "target"), reference=_nll_reference, samples=_loss_samples)
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -280,7 +279,13 @@ def _cross_entropy_reference(
 
 
 @functional(positional="averaging")
-@floating_composite(widen=("input", "target"), reference=_cross_entropy_reference, samples=_cross_entropy_samples)
+@composite(
+    method=False,
+    takes="f",
+    widen=("input", "target"),
+    reference=_cross_entropy_reference,
+    samples=_cross_entropy_samples,
+)
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
@@ -165,7 +165,7 @@ def _of_logits(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @functional
-@floating_composite(widen=("log_probs",), reference=_reference, samples=_samples, tested_as=_of_logits)
+@composite(method=False, takes="f", widen=("log_probs",), reference=_reference, samples=_samples, tested_as=_of_logits)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
@@ -62,7 +62,7 @@ def _margin_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(widen=("input",), reference=_margin_reference, samples=_margin_samples)
+@composite(method=False, takes="f", widen=("input",), reference=_margin_reference, samples=_margin_samples)
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -116,7 +116,7 @@ def _multilabel_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(widen=("input",), reference=_multilabel_reference, samples=_multilabel_samples)
+@composite(method=False, takes="f", widen=("input",), reference=_multilabel_reference, samples=_multilabel_samples)
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """The sum over the target's classes and all others of max(0, 1 - score of the one + score of the other), over the
     number of classes.
@@ -152,7 +152,7 @@ def _soft_samples() -> Iterator[Sample]:
 
 
 @functional(positional="averaging")
-@floating_composite(widen=True, reference=_soft_reference, samples=_soft_samples)
+@composite(method=False, takes="f", widen=True, reference=_soft_reference, samples=_soft_samples)
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:

@@ -11,8 +11,7 @@ import numpy as np
 
 from ...autograd.half_types import rounding_once
 from ...dispatch.call_errors import warn_caller
-from ...dispatch.floating import floating_composite
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, pairs, sample
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
@@ -89,7 +88,9 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     also="i",
     widen=True,
     reference=lambda input, target, reduction="mean": reduced_array(np.square(input - target), reduction),
@@ -102,7 +103,8 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
     widen=True,
     takes="ifc",
     reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
@@ -132,8 +134,13 @@ def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta:
 
 
 @functional(positional="averaging")
-@floating_composite(
-    also="i", widen=True, reference=_smooth_l1_reference, samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0})
+@composite(
+    method=False,
+    takes="f",
+    also="i",
+    widen=True,
+    reference=_smooth_l1_reference,
+    samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0}),
 )
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
@@ -153,7 +160,9 @@ def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: fl
 
 
 @functional(positional="options")
-@floating_composite(widen=True, reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37}))
+@composite(
+    method=False, takes="f", widen=True, reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37})
+)
 def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -176,7 +185,9 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=True,
     reference=_kl_div_reference,
     samples=compared(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}),
@@ -232,7 +243,9 @@ def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduc
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     reference=_bce_reference,
     samples=compared(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
 )
@@ -279,7 +292,9 @@ def _bce_with_logits_reference(
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=("input", "target"),
     reference=_bce_with_logits_reference,
     samples=compared(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
@@ -307,7 +322,9 @@ def binary_cross_entropy_with_logits(
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
+    takes="f",
     widen=("input",),
     reference=lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
     samples=compared(-3, 3, -1, 1.2),
@@ -326,7 +343,8 @@ def _poisson_reference(
 
 
 @functional(positional="averaging")
-@floating_composite(
+@composite(
+    method=False,
     widen=True,
     takes="if",
     reference=_poisson_reference,
@@ -367,7 +385,7 @@ def _gaussian_reference(
 
 
 @functional(positional="options")
-@floating_composite(widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
+@composite(method=False, takes="f", widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...autograd.half_types import product_precision, rounding_once
-from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..einsum.api import einsum
@@ -29,7 +29,7 @@ def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
 
 
 @functional
-@floating_composite(takes="ifc", product="matmul", reference=_reference, samples=_samples)
+@composite(method=False, takes="ifc", product="matmul", reference=_reference, samples=_samples)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
 

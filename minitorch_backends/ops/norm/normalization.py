@@ -11,7 +11,6 @@ import numpy as np
 
 from ...autograd.half_types import widened
 from ...autograd.modes import no_grad
-from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...kernels import sums
@@ -92,7 +91,7 @@ def _layer_norm_reference(
 
 
 @functional
-@floating_composite(reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
+@composite(method=False, takes="f", reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -113,7 +112,7 @@ def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps:
 
 
 @functional
-@floating_composite(takes="fc", reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
+@composite(method=False, takes="fc", reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
 
@@ -201,7 +200,7 @@ def _batch_norm_reference(
 
 
 @functional
-@floating_composite(stateful=True, reference=_batch_norm_reference, samples=_batch_samples)
+@composite(method=False, takes="f", stateful=True, reference=_batch_norm_reference, samples=_batch_samples)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -264,7 +263,7 @@ def _group_norm_reference(
 
 
 @functional
-@floating_composite(reference=_group_norm_reference, samples=_group_samples)
+@composite(method=False, takes="f", reference=_group_norm_reference, samples=_group_samples)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -312,7 +311,7 @@ def _instance_norm_reference(
 
 
 @functional
-@floating_composite(stateful=True, reference=_instance_norm_reference, samples=_instance_samples)
+@composite(method=False, takes="f", stateful=True, reference=_instance_norm_reference, samples=_instance_samples)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

@@ -126,7 +126,7 @@ def log_softmax_forward(input: Array, dim: int):
 
 
 @functional(implicit_dim=True)
-@composite(takes="f", reference=_softmax, samples=_along_in_dtype)
+@composite(takes="f", also="bic", reference=_softmax, samples=_along_in_dtype)
 def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along `dim`, safe from overflow, in `dtype` if one is given.
 
@@ -136,7 +136,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 @functional(implicit_dim=True)
-@composite(takes="f", reference=_log_softmax, samples=_along_in_dtype)
+@composite(takes="f", also="bic", reference=_log_softmax, samples=_along_in_dtype)
 def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """log(softmax(input)) along `dim`, accurate where the softmax underflows, in `dtype` if one is given."""
     return log_softmax_forward(input if dtype is None else input.to(dtype), dim)
@@ -144,7 +144,11 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 @functional(implicit_dim=True)
 @composite(
-    takes="f", method=False, reference=lambda input, dim, dtype=None: _softmax(-input, dim), samples=_along_in_dtype
+    takes="f",
+    also="bic",
+    method=False,
+    reference=lambda input, dim, dtype=None: _softmax(-input, dim),
+    samples=_along_in_dtype,
 )
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """softmax(-input), in `dtype` if one is given, which integers need."""
