@@ -10,7 +10,7 @@ from .creation.factories import *
 from .creation.memory import *
 from .creation.sampling import *
 from .creation.variates import *
-from .elementwise import dropout, gated_activations, polynomials, random_activations
+from .elementwise import dropout, gated_activations, polynomials, random_activations, shrinkage
 from .elementwise.arithmetic import *
 from .elementwise.bessel import *
 from .elementwise.cast import *

@@ -15,7 +15,8 @@ from ..dispatch.op import composite
 from ..dispatch.samples import sample, shaped
 from ..tensor.casting import converted
 from ..tensor.tensor import Tensor, adopt
-from .elementwise.activations import hardshrink, prelu
+from .elementwise.activations import prelu
+from .elementwise.shrinkage import hardshrink
 from .elementwise.special import polygamma
 from .matmul.matmul import outer
 from .views.broadcasting import broadcast_shapes

@@ -21,7 +21,6 @@ from ..functional import functional
 __all__ = [
     "celu",
     "elu",
-    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
@@ -33,16 +32,13 @@ __all__ = [
     "relu6",
     "selu",
     "softplus",
-    "softshrink",
     "softsign",
-    "tanhshrink",
-    "threshold",
 ]
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def _with_options(low: float, high: float, *options: dict[str, Any]) -> Callable[[], Iterator[Sample]]:
+def with_options(low: float, high: float, *options: dict[str, Any]) -> Callable[[], Iterator[Sample]]:
     """The usual arrays with values in (low, high), and one array for each set of options."""
 
     def samples() -> Iterator[Sample]:
@@ -140,7 +136,7 @@ def _by_choice(gradient: Tensor, input: Tensor) -> Tensor:
     method=False,
     input=lambda g, input, negative_slope: _by_choice(g.where(input > 0, g * negative_slope), input),
     reference=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope),
-    samples=_with_options(-2, 2.5, {"negative_slope": 0.3}, {"negative_slope": 2.0}, {"negative_slope": -0.5}),
+    samples=with_options(-2, 2.5, {"negative_slope": 0.3}, {"negative_slope": 2.0}, {"negative_slope": -0.5}),
 )
 def leaky_relu(input: Array, negative_slope: float = 0.01):
     """`input` where it is positive, else `input * negative_slope`."""
@@ -162,7 +158,7 @@ def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
     method=False,
     input=_elu_gradient,
     reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0)) - 1)),
-    samples=_with_options(-2, 2.5, {"alpha": 0.7}),
+    samples=with_options(-2, 2.5, {"alpha": 0.7}),
 )
 def elu(input: Array, alpha: float = 1.0):
     """`input` where it is positive, else `alpha * (exp(input) - 1)`."""
@@ -198,7 +194,7 @@ def selu(input: Tensor) -> Tensor:
     takes="f",
     widen=True,
     reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0) / alpha) - 1)),
-    samples=_with_options(-2, 2.5, {"alpha": 0.7}),
+    samples=with_options(-2, 2.5, {"alpha": 0.7}),
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`input` where it is positive, else `alpha * (exp(input / alpha) - 1)`; the slope is continuous for all alpha.
@@ -219,7 +215,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
         g.masked_fill((input <= min_val).logical_or(input >= max_val), 0), input
     ),
     reference=lambda input, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(input, min_val), max_val),
-    samples=_with_options(-2, 2.5, {"min_val": -0.6, "max_val": 1.7}),
+    samples=with_options(-2, 2.5, {"min_val": -0.6, "max_val": 1.7}),
 )
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     """`input` brought into [min_val, max_val], which integers cut off to their type. The gradient is 0 outside and on
@@ -279,47 +275,6 @@ def hardswish(input: Array):
     return elementwise.hardswish(input)
 
 
-@functional(inplace="both")
-@composite(
-    method=False,
-    widen=True,
-    takes="if",
-    reference=lambda input, threshold, value: np.where(input <= threshold, value, input),
-    samples=lambda: (sample(each, 0.4, 7) for each in arrays_like(-2, 2.5)),
-)
-def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """`input` where it is above `threshold`, else `value`."""
-    return input.masked_fill(input <= threshold, value)
-
-
-@functional
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=lambda input, lambd=0.5: np.where(np.abs(input) > lambd, input, 0),
-    samples=_with_options(-2, 2.5, {"lambd": 1.1}),
-)
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """`input`, or 0 where its magnitude is at most `lambd`."""
-    return input.masked_fill(input.abs() <= lambd, 0)
-
-
-@functional
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
-    samples=_with_options(-2, 2.5, {"lambd": 1.1}),
-)
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """`input` moved towards 0 by `lambd`, and 0 where its magnitude is at most that."""
-    if lambd < 0:
-        raise RuntimeError(f"softshrink moves values towards 0 by lambd, which cannot be negative, got {lambd}")
-    return input - input.clamp(-lambd, lambd)
-
-
 def _prelu_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.5, 2, 3), between(0.1, 0.6, 1))
     yield sample(between(-2, 2.5, 2, 3, 2), between(0.1, 0.6, 3))
@@ -367,7 +322,7 @@ def _softplus_reference(input: np.ndarray, beta: float = 1.0, threshold: float =
     method=False,
     input=_softplus_gradient,
     reference=_softplus_reference,
-    samples=_with_options(-3, 3, {"beta": 2.5}, {"beta": 0.5, "threshold": 1.0}),
+    samples=with_options(-3, 3, {"beta": 2.5}, {"beta": 0.5, "threshold": 1.0}),
 )
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     """log(1 + exp(beta * input)) / beta; `input` itself where beta * input is above `threshold`."""
@@ -407,15 +362,6 @@ def _mish_slope(input: Tensor) -> Tensor:
 def mish(input: Array):
     """input * tanh(softplus(input)) (Misra, 2019)."""
     return elementwise.mish(input)
-
-
-@functional
-@composite(
-    method=False, widen=True, takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples()
-)
-def tanhshrink(input: Tensor) -> Tensor:
-    """input - tanh(input)."""
-    return input - input.tanh()
 
 
 @functional
