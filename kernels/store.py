@@ -72,6 +72,7 @@ activity = Activity()
 
 _UNUSED_SECONDS = 3600.0
 _KERNELS = Path(__file__).resolve().parent
+_PREBUILT = _KERNELS / "prebuilt"
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
 _NOT_CODE = {_KERNELS / f"{name}.py" for name in ("__init__", "first_use", "jit", "locks", "native", "notice", "store")}
 """Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
@@ -274,9 +275,28 @@ def _prune(own: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+@functools.cache
+def _prebuilt() -> Path | None:
+    """The folder of code that was installed with the package, laid out as `cache_folder`; None where there is none, or
+    where others could write to it."""
+    try:
+        _refuse_what_others_can_write(_PREBUILT)
+    except OSError:
+        return None
+    return _PREBUILT
+
+
 def read(path: Path) -> bytes | None:
-    """What `write` kept in a file of a module's folder; None where that is damaged, another file's, or not there, and
-    where another user put it there, when the folder was open to others perhaps."""
+    """What `write` kept in a file of a module's folder, or what was installed under its name; None where that is
+    damaged, another file's, or not there, and where another user put it there, when the folder was open to others
+    perhaps."""
+    content, installed = _checked(path), _prebuilt()
+    if content is None and installed is not None:
+        return _checked(installed / path.parent.name / path.name)
+    return content
+
+
+def _checked(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             content = b"" if _danger(path, os.fstat(file.fileno())) else file.read()

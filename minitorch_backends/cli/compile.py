@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--families", type=_some_of(list(FAMILIES)), default=list(FAMILIES), help=f"of {', '.join(FAMILIES)} (all)")
     add("--precisions", type=_some_of(list(PRECISIONS)), default=["ieee", "tf32", "bf16"],
         help="of float32 products (ieee,tf32,bf16)")  # fmt: skip
-    add("--levels", type=_some_of(list(own)), default=[cpu.capability()],
-        help=f"CPU capabilities, of {', '.join(own)} ({cpu.capability()})")  # fmt: skip
+    add("--levels", type=_levels(list(own)), default=[cpu.capability()],
+        help=f"CPU capabilities, of {', '.join(own)}, or all ({cpu.capability()})")  # fmt: skip
     add("--jobs", metavar="N", type=positive, default=1, help="processes that compile at a time (%(default)s)")
 
 
@@ -53,6 +53,10 @@ def _some_of(known: list[str]) -> Callable[[str], list[str]]:
         return list(dict.fromkeys(text.split(",")))
 
     return parse
+
+
+def _levels(own: list[str]) -> Callable[[str], list[str]]:
+    return lambda text: own if text == "all" else _some_of(own)(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -205,6 +205,22 @@ def test_damaged_code_is_compiled_again(damage):
     flush()
 
 
+@pytest.mark.parametrize(("mode", "loaded"), [(0o755, (0, 1)), (0o777, (1, 0))])
+def test_code_that_was_installed_is_loaded(mode, loaded, tmp_path, monkeypatch):
+    """As the wheel has it; not from where others can write."""
+    flush()
+    assert counts(make_same()) == (1, 0)
+    (file,) = files_of(make_same())
+    folder = tmp_path / file.parent.name
+    folder.mkdir()
+    file.rename(folder / file.name)
+    tmp_path.chmod(mode)
+    monkeypatch.setattr(store, "_PREBUILT", tmp_path)
+    monkeypatch.setattr(store, "_prebuilt", store._prebuilt.__wrapped__)
+    assert counts(make_same()) == loaded
+    flush()
+
+
 def test_code_under_the_name_of_another_signature_is_compiled_again():
     """As a copy of the folder may leave it that mixes names up: run, it would read numbers of another type."""
     flush()
