@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
+
+import numpy as np
 
 from .. import threading
+from ..shapes import broadcast_shapes
 from . import loops, plans
 from .plans import Plan, Side
 
@@ -15,6 +19,9 @@ __all__ = [
     "SPREAD_MICROSECONDS",
     "batch_arguments",
     "column_arguments",
+    "divide",
+    "divide_one",
+    "division_of",
     "fits",
     "gains_by_rows",
     "gains_by_thread",
@@ -112,3 +119,43 @@ def column_arguments(plan: Plan, a: Side, b: Side, width: int, threads: int) -> 
     each = plans.up(b_bytes + rows * width * kernel.size, 64)
     sizes = a.lines, b.lines, depth, a.kc, rows, width, b_bytes, each
     return (*packing, b.panel_lines, b.k_bytes, *sizes), threads * (each + loops.LIMITS_BYTES) + a.bytes(a.lines)
+
+
+def divide(plan: Plan, a: Side, b: Side, count: int) -> str | None:
+    """How products of one shape are divided as wholes: "brief" (on the caller's thread), "batch" (each by one thread),
+    "batch of rows" (some rows of each by one thread); None where each is divided by `divide_one`."""
+    if is_brief(plan, a, b):
+        return "brief"
+    if count >= 4 and fits(plan, a, b):
+        return "batch"
+    if gains_by_rows(plan, a, b, count):
+        return "batch of rows"
+    return "batch" if gains_by_thread(plan, a, b, count) else None
+
+
+def divide_one(plan: Plan, a: Side, n: int, packed: bool, threads: int) -> tuple[str, int]:
+    """How one product is divided, whose b has n columns and may be packed: "strips" of rows of a and "columns" of b,
+    with how many a thread packs and multiplies at a time, or "blocks" of the result, after both are packed."""
+    strip = plans.strip(plan, a.lines, n, a.depth, threads)
+    if strip:
+        return "strips", strip
+    width = 0 if packed else plans.columns(plan, a.lines, n, a.depth, threads)
+    return ("columns", width) if width and a.lines <= lines_at_once(a, plan.scheme.mc) else ("blocks", 0)
+
+
+def division_of(
+    isa: str, precision: str, rounding: str, dtype: np.dtype, shape_a: tuple[int, ...], shape_b: tuple[int, ...]
+) -> str | None:
+    """How `product.product` divides products of contiguous arrays; None for those without numbers."""
+    (m, k), n = shape_a[-2:], shape_b[-1]
+    batch = broadcast_shapes(shape_a[:-2], shape_b[:-2])
+    if len(shape_b) == 2:
+        m, batch = math.prod(shape_a[:-1]), ()
+    if not (m and k and n and math.prod(batch)):
+        return None
+    plan = plans.for_rows(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), m)
+    kernel, size = plan.scheme.kernel, dtype.itemsize
+    a = Side(0, True, m, k, k * size, size, kernel.mr, kernel.step, kernel.a_bytes, plan.scheme.kc)
+    b = Side(0, False, n, k, size, n * size, kernel.nr, kernel.step, kernel.b_bytes, plan.scheme.kc)
+    whole = divide(plan, a, b, math.prod(batch))
+    return whole or divide_one(plan, a, n, False, threading.get_num_threads())[0]

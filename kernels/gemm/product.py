@@ -17,9 +17,9 @@ from .divisions import (
     BATCHED_BYTES,
     batch_arguments,
     column_arguments,
-    fits,
+    divide,
+    divide_one,
     gains_by_rows,
-    gains_by_thread,
     is_brief,
     lines_at_once,
     strip_arguments,
@@ -224,12 +224,11 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
     scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
     (pool, threads), certain = threading.pool(), 0.0
     n, sums = b.shape[1] if ready else b.lines, scheme.mc * scheme.nc * scheme.kernel.size
-    strip = plans.strip(plan, a.lines, n, depth, threads)
-    if strip:
-        return _by_strips(plan, a, at_a, b, at_b, target, strip)
-    width = 0 if isinstance(b, Packed) else plans.columns(plan, a.lines, n, depth, threads)
-    if width and a.lines <= lines_at_once(a, scheme.mc):
-        return _by_columns(plan, a, at_a, b, at_b, target, width)
+    way, lines = divide_one(plan, a, n, ready, threads)
+    if way == "strips":
+        return _by_strips(plan, a, at_a, b, at_b, target, lines)
+    if way == "columns" and not isinstance(b, Packed):
+        return _by_columns(plan, a, at_a, b, at_b, target, lines)
     columns, rows = n if ready else lines_at_once(b, scheme.nc), lines_at_once(a, scheme.mc)
     a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))
     memory = take_workspace(a_bytes + b_bytes + threads * (sums + loops.LIMITS_BYTES))
@@ -381,13 +380,9 @@ def _run(
     else:
         added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
         places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
-    count = places.shape[1]
-    if is_brief(plan, side_a, side_b) or (count >= 4 and fits(plan, side_a, side_b)):
-        return _batch(plan, side_a, side_b, target, places)
-    if gains_by_rows(plan, side_a, side_b, count):
-        return _batch_of_rows(plan, side_a, side_b, target, places)
-    if gains_by_thread(plan, side_a, side_b, count):
-        return _batch(plan, side_a, side_b, target, places)
+    way = divide(plan, side_a, side_b, places.shape[1])
+    if way is not None:
+        return (_batch_of_rows if way == "batch of rows" else _batch)(plan, side_a, side_b, target, places)
     return max(
         _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
         for one_a, one_b, one_c, one_addend in places.T.tolist()

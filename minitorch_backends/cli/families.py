@@ -67,7 +67,10 @@ def _transforms() -> None:
 def _factorizations() -> None:
     for shape in ((32, 8, 8), (64, 64), (400, 400)):
         a = mt.randn(*shape) + shape[-1] * mt.eye(shape[-1])
-        mt.linalg.solve(a, mt.randn(*shape))
+        for sides in (2, shape[-1]):
+            b = mt.randn(*shape[:-1], sides)
+            mt.linalg.solve(a, b)
+            mt.linalg.lu_solve(*mt.linalg.lu_factor(a), b)
         mt.linalg.cholesky(a @ a.mT)
         mt.linalg.qr(a)
         mt.linalg.inv(a)

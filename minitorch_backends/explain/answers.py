@@ -13,11 +13,12 @@ from ..backends import precision_policy
 from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
-from ..kernels.registry import planned
+from ..kernels.registry import Planned, planned
 from ..ops.creation.factories import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan
 from ..ops.einsum.program import KEPT, plan_for
+from ..tensor.tensor import Tensor
 from .records import as_text
 
 __all__ = ["Answer", "Contractions", "EinsumCache", "einsum", "einsum_cache", "precision_of", "why"]
@@ -33,6 +34,8 @@ class Answer(NamedTuple):
         refusals: pairs of an implementation and the sentence with which it refuses shapes, dtypes or this CPU.
         options: the kernel's other keywords.
         shapes: of the arguments.
+        division: how the loops of a matrix product divide it among threads, where the arrays are contiguous ("brief",
+            "batch", "batch of rows", "strips", "columns" or "blocks"); None for others.
     """
 
     kernel: str
@@ -42,11 +45,13 @@ class Answer(NamedTuple):
     refusals: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, Any], ...]
     shapes: tuple[tuple[int, ...], ...]
+    division: str | None = None
 
     def __str__(self) -> str:
         first, *others = self.implementations or ("nothing",)
         reason = f": {self.decided_by}" if self.decided_by else ""
         lines = [f"{self.kernel} of {as_text(self.shapes)} runs by {first} at {self.precision}{reason}"]
+        lines += [f"    divided: {self.division}"] if self.division else []
         lines += [f"    not {name}: {sentence}" for name, sentence in self.refusals]
         lines += [f"    {name}={value!r}" for name, value in self.options]
         return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
@@ -77,7 +82,22 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
         refusals=call.decision.refusals,
         options=tuple(others.items()),
         shapes=call.shapes,
+        division=_division(call, tensors),
     )
+
+
+def _division(call: Planned, tensors: list[Any]) -> str | None:
+    """How the loops of a matrix product of these tensors divide it."""
+    from ..kernels.gemm.compiled import ISAS, computed_by_panels
+    from ..kernels.gemm.divisions import division_of
+
+    first = call.decision.candidates[0].name if call.decision.candidates else ""
+    dtype = next((tensor._array.dtype for tensor in tensors if isinstance(tensor, Tensor)), None)
+    if call.kernel.name not in ("matmul", "addmm") or first not in ISAS or dtype is None:
+        return None
+    precision, rounding = call.keywords.get("precision", "ieee"), call.keywords.get("rounding", "rna")
+    inner = computed_by_panels(first, dtype, precision)
+    return None if inner is None else division_of(first, inner, rounding, dtype, call.shapes[0], call.shapes[1])
 
 
 @argument_errors
