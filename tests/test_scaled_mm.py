@@ -184,6 +184,24 @@ def test_a_device_sums_by_its_rule_and_fast_accumulation_leaves_its_sums_inside(
         mt._scaled_mm(a, b, ONE, ONE)
 
 
+def test_a_device_multiplies_two_formats() -> None:
+    """Each has the least exponent of its own: a subnormal e4m3 counts as one of 2**-6, which e5m2 holds as normal."""
+    rule = mt.profiles.PROFILES["b200"].format("e5m2").rule
+    a, b = A[:4, :96], B[:96, :3].float().to(mt.float8_e5m2)
+    normal = mt.where(a.float().abs() < 2.0**-6, 1.0, a.float()).to(mt.float8_e4m3fn)
+    with backends.flags(profile="b200"):
+        found = mt._scaled_mm(normal, b, ONE, ONE, out_dtype=mt.float32)
+        tiny = mt.full((1, 32), 2.0**-9).to(mt.float8_e4m3fn)
+        tiny[0, 0] = 2.0**-6
+        row = mt.full((32, 1), 2.0**-14).to(mt.float8_e5m2)
+        small = mt._scaled_mm(tiny, row, ONE, ONE, out_dtype=mt.float32)
+    x, y = normal.double().numpy(), b.double().numpy()
+    rows, columns = np.repeat(x, 3, 0), np.tile(y.T, (4, 1))
+    expected = definition(rule, "e5m2", rows, columns, np.zeros(12)).reshape(4, 3)
+    np.testing.assert_array_equal(found.numpy(), expected)
+    assert small.item() == 2.0**-14 * (2.0**-6 + 31 * 2.0**-9)
+
+
 def test_a_device_applies_powers_of_two_itself() -> None:
     """Their exponents are added to those of the elements: the same bits as one product of scaled elements that the
     format holds."""

@@ -93,11 +93,13 @@ def test_torch_calls_run_on_our_kernels() -> None:
             _scaled(torch, a, b, *powers, "BlockWise1x32", "BlockWise1x32", output_dtype=torch.float32),
             torch.mm(a.half(), b.half(), out_dtype=torch.float32),
             torch.bmm(a.half()[None], b.half()[None], out_dtype=torch.float32),
+            torch.addmm(torch.ones(N), a.half(), b.half(), out_dtype=torch.float32, beta=2),
+            torch.baddbmm(torch.ones(N).half(), a.half()[None], b.half()[None], out_dtype=torch.float32),
             (a @ b).float(),
         ]
         torch._scaled_mm(a, b, one, other, out_dtype=torch.float32, out=(out := torch.empty(M, N)))
     assert not emulation.left
-    assert sum(emulation.ran.values()) == 7
+    assert sum(emulation.ran.values()) == 9
     with mt.backends.flags(profile="b200"):
         x, y, bias = to_ours(a), to_ours(b), mt.ones(N, dtype=mt.bfloat16)
         scales, of_rows = [[to_ours(each) for each in pair] for pair in ((one, other), (rows, columns))]
@@ -107,6 +109,8 @@ def test_torch_calls_run_on_our_kernels() -> None:
             _scaled(mt, x, y, *map(to_ours, powers), "BlockWise1x32", "BlockWise1x32", output_dtype=mt.float32),
             mt.mm(x.half(), y.half(), mt.float32),
             mt.bmm(x.half()[None], y.half()[None], mt.float32),
+            mt.addmm(mt.ones(N), x.half(), y.half(), out_dtype=mt.float32, beta=2),
+            mt.baddbmm(mt.ones(N).half(), x.half()[None], y.half()[None], out_dtype=mt.float32),
             (x @ y).float(),
         ]
     for one_found, one_wanted in zip([*found, out], [*wanted, wanted[0]], strict=True):

@@ -45,6 +45,20 @@ def _bmm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype) -> Tensor:
     return bmm(input, mat2, _dtype_of(out_dtype))
 
 
+@runs("addmm.dtype", mixed=True)
+def _addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: torch.dtype, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    return addmm(input, mat1, mat2, beta=beta, alpha=alpha, out_dtype=_dtype_of(out_dtype))
+
+
+@runs("baddbmm.dtype", mixed=True)
+def _baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: torch.dtype, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    return baddbmm(input, batch1, batch2, beta=beta, alpha=alpha, out_dtype=_dtype_of(out_dtype))
+
+
 @runs("_scaled_mm", mixed=True, narrow=True)
 def _scaled(
     input: Tensor,
