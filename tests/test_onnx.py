@@ -5,6 +5,7 @@ import importlib
 import inspect
 import os
 import pickle
+import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -317,6 +318,15 @@ def test_audit_of_a_file(tmp_path, capsys):
         load(tmp_path / "model.onnx")(X)
     assert cli.main(["audit", arguments[0]]) == 2
     assert "--inputs must be an NPZ file for an ONNX model, got 'inputs'" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    for name in [each for each in sys.modules if each.startswith("minitorch_backends.interop.onnx")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(mt.interop, "onnx")
+    assert cli.main(["audit", "model.onnx", "--inputs", "x.npz"]) == 2
+    assert "interop.onnx needs onnx: pip install 'minitorch-backends[onnx]'" in capsys.readouterr().err
 
 
 # Files that are damaged, or lie

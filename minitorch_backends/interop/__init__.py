@@ -18,10 +18,19 @@ from .neighbours import register
 
 __all__ = ["array_api", "autoray", "einops", "onnx", "opt_einsum", "safetensors", "tensorly", "torch"]
 
+_EXTRAS = ("onnx", "safetensors", "torch")
+"""Those of the names above that are extras of their own."""
+
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return import_module(f"{__name__}.{name}")
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            extra = name if name in _EXTRAS else "neighbours"
+            raise ImportError(f"interop.{name} needs {name}: pip install 'minitorch-backends[{extra}]'") from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
