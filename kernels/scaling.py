@@ -68,9 +68,7 @@ def scaled(
     """
     from . import scaling_loops as loops
 
-    row = named(precision)
-    scale, form = row.scale, OPERANDS[row.operand]
-    assert scale is not None, "an internal error: a precision that does not scale"
+    scale, form = _scale_of(precision), OPERANDS[named(precision).operand]
     axis %= max(x.ndim, 1)
     turned = not x.flags.c_contiguous and x.flags.f_contiguous
     source, along = (x.T, x.ndim - 1 - axis) if turned else (np.ascontiguousarray(x), axis)
@@ -94,6 +92,12 @@ def scaled(
     return Scaled(values, float(tensor), found, fits)
 
 
+def _scale_of(precision: str) -> Scale:
+    scale = named(precision).scale
+    assert scale is not None, "an internal error: a precision that does not scale"
+    return scale
+
+
 def _laid_out_as(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values in C order, or a copy in the memory order of x."""
     if x.flags.c_contiguous:
@@ -105,9 +109,7 @@ def _laid_out_as(x: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def block_powers(x: np.ndarray, precision: str, axis: int) -> np.ndarray:
     """The scale of each number, where those of blocks along an axis are powers of two: float64, of x's shape."""
-    row = named(precision)
-    assert row.scale is not None, "an internal error: a precision that does not scale"
-    block, greatest = row.scale.block, OPERANDS[row.operand].greatest
+    block, greatest = _scale_of(precision).block, OPERANDS[named(precision).operand].greatest
     lines = np.abs(np.moveaxis(np.where(np.isfinite(x), x, 0), axis, -1))
     k = lines.shape[-1]
     blocks = np.pad(lines, [(0, 0)] * (x.ndim - 1) + [(0, -k % block)]).reshape(
@@ -193,7 +195,7 @@ def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:
 
     def run(*arrays: Any, precision: str, rounding: str | None = None, **keywords: Any) -> np.ndarray:
         groups, unit = keywords.get("groups", 1), keywords.get("unit")
-        if unit is not None and not tensor_scales(precision):
+        if unit is not None and not _scale_of(precision).of_tensor:
             return _by_unit(*arrays[:2], precision, rounding, unit)
         a, b = _operands(kernel.name, arrays[:2], precision, rounding, groups)
         factor = a.factor * b.factor
@@ -211,12 +213,6 @@ def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:
         return np.maximum(result, 0, out=result) if relu else result
 
     return run
-
-
-def tensor_scales(precision: str) -> bool:
-    """Whether a precision has a scale of the tensor, which multiplies results."""
-    scale = named(precision).scale
-    return scale is not None and scale.of_tensor
 
 
 def _by_unit(a: np.ndarray, b: np.ndarray, precision: str, rounding: str | None, unit: Any) -> np.ndarray:
@@ -243,10 +239,9 @@ def error_moments(precision: str, rounding: str = "rne") -> tuple[float, float]:
     """
     from statistics import NormalDist
 
-    row = named(precision)
-    assert row.scale is not None, "an internal error: a precision that does not scale"
+    scale, operand = _scale_of(precision), named(precision).operand
     quantile = np.vectorize(NormalDist().inv_cdf)
-    count = row.scale.block or _TENSOR
+    count = scale.block or _TENSOR
 
     def largest_of(many: int, steps: int) -> np.ndarray:
         """Largest magnitudes of so many numbers."""
@@ -256,10 +251,10 @@ def error_moments(precision: str, rounding: str = "rne") -> tuple[float, float]:
     below = 2 * np.vectorize(NormalDist().cdf)(largest) - 1  # the share of normal numbers below the largest
     shares = (np.arange(_NUMBERS) + 0.5) / _NUMBERS
     others = quantile((1 + below * shares) / 2)
-    scales = _scales(largest, row.scale, OPERANDS[row.operand].greatest, float(largest_of(_TENSOR, 1)[0]))
+    scales = _scales(largest, scale, OPERANDS[operand].greatest, float(largest_of(_TENSOR, 1)[0]))
     moments = []
     for x in (largest, others):
-        low, high = (_divided(x, scales, row.operand, rounding, up) for up in (False, True))
+        low, high = (_divided(x, scales, operand, rounding, up) for up in (False, True))
         alike = low == high  # to nearest, and where stochastic rounding has no choice
         square, mean = np.where(alike, (high - x) ** 2, (x - low) * (high - x)), np.where(alike, high - x, 0.0)
         moments.append(np.array([np.mean(square), np.mean(x * mean)]))

@@ -105,7 +105,7 @@ def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
                 for i in range(start, stop):
                     found = _larger(found, x[row, i])
             divisor, factor = _factors(found, kind, tensor, form[2], emax)
-            lowest = min(lowest, factor) if found else lowest
+            lowest = min(lowest, factor) if found and factor > 0 else lowest
             for i in range(start, stop):
                 kept, a, b, c = _rounded(x[row, i], divisor, factor, form, stochastic, row * k + i, seed)
                 out[row, i] = kept
@@ -130,7 +130,7 @@ def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
                         largest[j] = _larger(largest[j], x[index, i, j])
             for j in range(columns):
                 divisors[j], factors[j] = _factors(largest[j], kind, tensor, form[2], emax)
-                lowest = min(lowest, factors[j]) if largest[j] else lowest
+                lowest = min(lowest, factors[j]) if largest[j] and factors[j] > 0 else lowest
             for i in range(start, stop):
                 place = (index * k + i) * columns
                 for j in range(columns):
