@@ -8,7 +8,6 @@ from typing import Any
 from ...nn.module import Module
 from ...ops import tensor
 from ...ops.views.join import stack
-from ...ops.views.rearrange import flip
 from ...tensor.dtypes import bool_, int64
 from ...tensor.tensor import Tensor
 from .graph import Graph
@@ -77,31 +76,27 @@ class Scan(_ControlFlow):
     body: Graph
 
     def run(self, inputs: Sequence[Any], outer: Mapping[str, Any]) -> tuple[Any, ...]:
-        get, scanned = self.attributes.get, self.attributes["num_scan_inputs"]
+        scanned = self.attributes["num_scan_inputs"]
         states, sequences = list(inputs[: len(inputs) - scanned]), inputs[len(inputs) - scanned :]
-        results = self.outputs - len(states)
-        axes = get("scan_input_axes") or [0] * scanned
         slices = [
             each.unbind(axis)[:: -1 if backward else 1]
-            for each, axis, backward in zip(sequences, axes, get("scan_input_directions") or [0] * scanned, strict=True)
+            for each, (axis, backward) in zip(sequences, self._ways("input", scanned), strict=True)
         ]
         runs: list[Sequence[Tensor]] = []
         for step in zip(*slices, strict=True):
             found = self.body.run((*states, *step), outer)
             states = list(found[: len(states)])
             runs.append(found[len(states) :])
+        results = self.outputs - len(states)
         if not runs and results:
             raise RuntimeError("Scan: sequences must have a length of at least 1, got 0")
-        stacked = [
-            stack(list(each), axis)
-            for each, axis in zip(zip(*runs, strict=True), get("scan_output_axes") or [0] * results, strict=True)
-        ]
-        directions = zip(stacked, get("scan_output_directions") or [0] * results, strict=True)
-        axes = get("scan_output_axes") or [0] * results
-        return (
-            *states,
-            *(flip(each, (axis,)) if back else each for (each, back), axis in zip(directions, axes, strict=True)),
-        )
+        pairs = zip(zip(*runs, strict=True), self._ways("output", results), strict=True)
+        return (*states, *(stack(list(each)[:: -1 if backward else 1], axis) for each, (axis, backward) in pairs))
+
+    def _ways(self, side: str, count: int) -> list[tuple[int, int]]:
+        """The axis of each sequence of a side, and whether it is passed from the end."""
+        axes = self.attributes.get(f"scan_{side}_axes") or [0] * count
+        return list(zip(axes, self.attributes.get(f"scan_{side}_directions") or [0] * count, strict=True))
 
 
 CONTROL_FLOW: dict[str, type[_ControlFlow]] = {"If": If, "Loop": Loop, "Scan": Scan}
