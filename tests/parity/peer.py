@@ -44,6 +44,12 @@ def torch_functions(name: str) -> list[Callable[..., Any]]:
     return [each if callable(each) else lambda tensor: getattr(tensor, name) for each in found if each is not None]
 
 
+def is_missing(error: Exception) -> bool:
+    """Whether torch merely has no kernel for a dtype, or no promotion, as of uint16, uint32 and uint64."""
+    text = str(error)
+    return isinstance(error, NotImplementedError) or "not implemented for" in text or "Promotion for uint16" in text
+
+
 def torch_outcome(name: str, call: Sample) -> Any:
     """What torch returns, or the exception that it raises; after a TypeError the next function is tried."""
     outcome: Any = None
