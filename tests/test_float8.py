@@ -5,6 +5,7 @@ import io
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import minitorch_backends as mt
@@ -49,6 +50,16 @@ def test_conversion_to_8_bits(dtype: Any, values: list[float], expected: list[in
         target[1:] = mt.tensor([value])
         made += [mt.add(mt.tensor([value]), -0.0, out=mt.zeros(1, dtype=dtype)), target[1:]]
         assert [each.view(mt.uint8).item() for each in made] == [code] * 4
+
+
+def test_lists_of_tensors_and_arrays_of_ml_dtypes() -> None:
+    import ml_dtypes
+
+    for dtype in FLOAT8:
+        array = np.array([1, 2], getattr(ml_dtypes, dtype.name))
+        made = mt.tensor([mt.tensor(array)[0], mt.from_numpy(array)[1]])
+        assert made.dtype is dtype
+        assert made.tolist() == [1.0, 2.0]
 
 
 def test_float64_and_integers_are_rounded_once() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.first_use import load
+
 __all__ = ["arrays_of", "as_reals", "distances", "relative_error"]
 
 
@@ -74,13 +76,11 @@ def as_reals(x: np.ndarray) -> np.ndarray:
 
 
 def _ulps(x: np.ndarray, y: np.ndarray) -> float:
-    if x.dtype.kind not in "fcV" and x.dtype.name != "bfloat16":
+    if x.dtype.kind not in "fcV":
         return float(np.abs(as_reals(x) - as_reals(y)).max(initial=0.0))
-    if x.dtype.name == "bfloat16":
-        bits, least = 8, -126
-    else:
-        limits = np.finfo(x.dtype)
-        bits, least = limits.nmant + 1, limits.minexp
+    odd = x.dtype.kind == "V" or x.dtype.itemsize == 1  # NumPy has no limits of these
+    limits = (load("ml_dtypes") if odd else np).finfo(x.dtype)
+    bits, least = limits.nmant + 1, limits.minexp
     wide, true = as_reals(x), as_reals(y)
     exponents = np.maximum(np.frexp(true)[1] - 1, least)
     with np.errstate(invalid="ignore"):

@@ -176,7 +176,7 @@ def _plain(data: Any, kinds: dict[Any, Any]) -> Any:
         array = array.reshape(())
     dtype = dtype_of(array)
     kinds[dtype] = dtype
-    return array.astype(np.float32) if dtype is bfloat16 else array
+    return array.astype(np.float32) if dtype is bfloat16 or dtype.letter == "n" else array
 
 
 def _kind(number: Any) -> DType:
