@@ -59,7 +59,7 @@ def model_of(value: float) -> nn.Module:
         ({"avg_fn": swa_utils.get_ema_avg_fn(0.5)}, 2.25),
         ({"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(0.5), "use_buffers": True}, 2.25),
     ],
-    ids=str,
+    ids=["mean", "exponential", "exponential, of all"],
 )
 def test_averaged_models(options: dict[str, Any], expected: float) -> None:
     averaged = swa_utils.AveragedModel(model_of(9.0), **options)
