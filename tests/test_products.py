@@ -34,7 +34,9 @@ def test_the_generic_flag_governs_products(precision):
     assert [(call.precision, call.direction) for call in log] == [(precision, "forward")]
     assert "fp32_precision" in log[0].decided_by
     error = relative_error(result.numpy(), A.astype(float) @ B.astype(float))
-    expected = {"bf16": 2.4e-3, "tf32": 2.9e-4, "fp16": 2.9e-4, "bf16x3": 4.4e-6}.get(precision, 3e-7)
+    figures = {"bf16": 2.4e-3, "tf32": 2.9e-4, "fp16": 2.9e-4, "bf16x3": 4.4e-6, "mxfp8": 4.1e-2, "e4m3": 3.7e-2}
+    figures |= {"mxfp4": 0.16, "nvfp4": 0.13, "mxfp6": 4e-2, "e5m2": 7.4e-2}
+    expected = figures.get(precision, 3e-7)
     assert expected / 4 < error < expected * 4
 
 
