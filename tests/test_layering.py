@@ -58,7 +58,7 @@ BUDGET = {
     "utils": 1_300,
     "explain": 650,
     "compat.torch": 2_000,
-    "interop": 5_850,
+    "interop": 5_800,
     "lab": 3_200,
     "__init__": 100,
     "__main__": 50,
