@@ -51,7 +51,7 @@ BUDGET = {
     "nn": 5_500,
     "amp": 400,
     "distributions": 4_100,
-    "func": 1_200,
+    "func": 1_300,
     "optim": 2_350,
     "profiles": 100,
     "testing": 200,

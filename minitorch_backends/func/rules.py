@@ -7,27 +7,19 @@ batch as first dimension, or NotImplemented, upon which the op is called once fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from string import ascii_letters
-from typing import Any, TypeGuard
+from typing import Any
 
 from ..dispatch.op import Op
 from ..dispatch.registry import registry
 from ..ops.dims import wrap_dim, wrap_dims
 from ..ops.matmul.matmul import matmul
 from ..tensor.tensor import Tensor
-from .batched import Batched, Level, highest_level, looped, physical
+from .batched import Level, highest_level, looped, physical
+from .function_rules import called, is_batched, value_of, wrapped
 
 __all__ = ["apply"]
 
 Rule = Callable[[Level, Op, dict[str, Any], Any], Any]
-
-
-def _is_batched(value: Any, level: Level) -> TypeGuard[Batched]:
-    return isinstance(value, Batched) and value.level is level
-
-
-def _value(value: Any, level: Level) -> Any:
-    return value.value if _is_batched(value, level) else value
 
 
 def _called(op: Op, bound: dict[str, Any], into: Tensor | None) -> Any:
@@ -47,13 +39,13 @@ def _tensors(op: Op, bound: dict[str, Any]) -> list[Any]:
 def _aligned(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """Elementwise: the operands broadcast behind the batch."""
     given = {name: bound[name] for name in op.inputs if isinstance(bound[name], Tensor)}
-    if op.name == "masked_fill" and _is_batched(bound["value"], level):
+    if op.name == "masked_fill" and is_batched(bound["value"], level):
         return NotImplemented
     most = max(each.ndim for each in given.values())
     if len({each.dtype for each in given.values()}) > 1 and any(not each.ndim for each in given.values()):
         return NotImplemented  # whether a tensor has dimensions matters for the dtype of the result
     for name, each in given.items():
-        if _is_batched(each, level):
+        if is_batched(each, level):
             bound[name] = each.value.reshape((level.size, *(1,) * (most - each.ndim), *each.shape))
     return _called(op, bound, None if into is None else bound[op.inputs[0]])
 
@@ -93,7 +85,7 @@ def _trailing(least: int) -> Rule:
 
     def rule(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
         first, *others = _tensors(op, bound)
-        if not _is_batched(first, level) or first.ndim < least or any(_is_batched(each, level) for each in others):
+        if not is_batched(first, level) or first.ndim < least or any(is_batched(each, level) for each in others):
             return NotImplemented
         bound[op.inputs[0]] = first.value
         return _called(op, bound, None if into is None else first.value)
@@ -104,7 +96,7 @@ def _trailing(least: int) -> Rule:
 def _filled(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """copy and fill, which write a source that broadcasts to each sample."""
     input, source = _tensors(op, bound)
-    if _is_batched(source, level) and source.ndim <= input.ndim:
+    if is_batched(source, level) and source.ndim <= input.ndim:
         source = source.value.reshape((level.size, *(1,) * (input.ndim - source.ndim), *source.shape))
     target = physical(input, level)
     copy = registry["copy"] if isinstance(source, Tensor) else op
@@ -169,6 +161,62 @@ def _reordered(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return _called(op, bound, into)
 
 
+def _transformed(name: str) -> Rule:
+    """Over several dimensions of the first operand, which come one later; others broadcast behind it."""
+
+    def rule(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+        first, *others = _tensors(op, bound)
+        if not is_batched(first, level) or not first.ndim or any(is_batched(each, level) for each in others):
+            return NotImplemented
+        if bound.get("statistics", "moments") != "moments":
+            return NotImplemented  # whose mean has no dimensions of the input
+        bound[name] = tuple(1 + each for each in wrap_dims(bound[name], first.ndim))
+        bound[op.inputs[0]] = first.value
+        return _called(op, bound, None if into is None else first.value)
+
+    return rule
+
+
+def _padded(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+    bound["pairs"] = ((0, 0), *bound["pairs"])
+    bound["input"] = bound["input"].value
+    return _called(op, bound, into)
+
+
+def _looked_up(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+    """Elements at arrays of indices, the same for all, if no slice stands between them."""
+    indices = tuple(bound["indices"])
+    places = [place for place, each in enumerate(indices) if not isinstance(each, slice)]
+    if not places or places[-1] - places[0] >= len(places) or (places[0] and len(places) > 1):
+        return NotImplemented
+    bound["indices"], bound["input"] = (slice(None), *indices), bound["input"].value
+    return _called(op, bound, into)
+
+
+def _added(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+    """addmm, by a product and a sum."""
+    input, first, second = _tensors(op, bound)
+    product = matmul(first, second, precision=bound["precision"]) * bound["alpha"]
+    return NotImplemented if into is not None else value_of(product + input * bound["beta"], level)
+
+
+def _scored(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+    """nll_terms of (classes) or (batch, classes), all samples as one batch."""
+    input, target = (physical(each, level) for each in _tensors(op, bound))
+    if input.ndim > 3:
+        return NotImplemented
+    terms = op.public(input.flatten(0, -2), target.flatten(), bound["ignore_index"])
+    return terms.reshape(target.shape)
+
+
+def _mean_score(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+    input, target = _tensors(op, bound)
+    if input.ndim > 2:
+        return NotImplemented
+    terms = registry["nll_terms"].public(input, target, bound["ignore_index"])
+    return value_of(terms.sum() / (target != bound["ignore_index"]).sum(), level)
+
+
 def _joined(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """cat and stack."""
     tensors = list(bound["tensors"])
@@ -185,12 +233,12 @@ def _multiplied(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     if not one.ndim or not other.ndim:
         return NotImplemented
     vectors = one.ndim == 1, other.ndim == 1
-    first, second = _value(one, level), _value(other, level)
+    first, second = value_of(one, level), value_of(other, level)
     first = first.unsqueeze(-2) if vectors[0] else first
     second = second.unsqueeze(-1) if vectors[1] else second
     ndims = [each.ndim + is_vector for each, is_vector in zip((one, other), vectors, strict=True)]
     first, second = (
-        each.reshape((level.size, *(1,) * (max(ndims) - ndim), *each.shape[1:])) if _is_batched(given, level) else each
+        each.reshape((level.size, *(1,) * (max(ndims) - ndim), *each.shape[1:])) if is_batched(given, level) else each
         for each, given, ndim in zip((first, second), (one, other), ndims, strict=True)
     )
     result = matmul(first, second, precision=bound["precision"])
@@ -200,10 +248,10 @@ def _multiplied(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
 
 def _affine(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     input, weight, bias = _tensors(op, bound)
-    if not _is_batched(weight, level) and not _is_batched(bias, level):
+    if not is_batched(weight, level) and not is_batched(bias, level):
         return _trailing(1)(level, op, bound, into)
     product = matmul(input, weight.mT if weight.ndim > 1 else weight, precision=bound["precision"])
-    return _value(product if bias is None else product + bias, level)
+    return value_of(product if bias is None else product + bias, level)
 
 
 _ALONG = """
@@ -232,6 +280,16 @@ _RULES: dict[str, Rule] = {
     "permute": _permuted,
     "flip": _reordered,
     "roll": _reordered,
+    **dict.fromkeys(["fft_c2c", "fft_r2c", "fft_c2r"], _transformed("dims")),
+    "standardize": _transformed("dim"),
+    "constant_pad": _padded,
+    "mirrored_pad": _padded,
+    "diag_embed": _shifted("dim1", "dim2", more=1),
+    "look_up": _looked_up,
+    "addmm": _added,
+    "binary_cross_entropy_terms": _aligned,
+    "nll_terms": _scored,
+    "nll_mean": _mean_score,
     "cat": _joined,
     "stack": _joined,
     "matmul": _multiplied,
@@ -252,92 +310,12 @@ def _rule_of(op: Op) -> Rule | None:
     return None
 
 
-_IMAGES = {
-    **{f"{kind}{dims}d": dims + 2 for kind in ("conv", "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
-       for dims in (1, 2, 3)},
-    **{f"conv_transpose{dims}d": dims + 2 for dims in (1, 2, 3)},
-}  # fmt: skip
-"""Functions of images that compute each of a batch apart, and how many dimensions such a batch has."""
-
-
-def _folded(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """The batch and the images of each sample as one batch."""
-    first: Any = args[0] if args else None
-    ndim = _IMAGES.get(function.__name__)
-    others = highest_level(args[1:], named)
-    if ndim is None or not _is_batched(first, level) or others is not None or first.ndim not in (ndim - 1, ndim):
-        return NotImplemented
-    value = first.value
-    if first.ndim == ndim:
-        value = value.reshape((level.size * first.shape[0], *first.shape[1:]))
-    result = function(value, *args[1:], **named)
-    if first.ndim == ndim:
-        shape = level.size, first.shape[0]
-        parts = result if isinstance(result, tuple) else (result,)
-        parts = tuple(each.reshape((*shape, *each.shape[1:])) for each in parts)
-        result = type(result)(parts) if isinstance(result, tuple) else parts[0]
-    return _wrapped(result, level)
-
-
-def _contracted(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """einsum, with a further letter for the batch. Each sample by itself where the equation has none to spare."""
-    equation, *operands = args
-    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
-    batch = next((letter for letter in ascii_letters if letter not in str(equation)), None)
-    if not isinstance(equation, str) or "->" not in equation or "." in equation or batch is None:
-        return looped(level, function, args, named)
-    terms, result = equation.split("->")
-    pairs = zip(terms.split(","), operands, strict=True)
-    terms = ",".join(f"{batch if _is_batched(each, level) else ''}{term.strip()}" for term, each in pairs)
-    values = [_value(each, level) for each in operands]
-    return Batched.of(function(f"{terms}->{batch}{result.strip()}", *values, **named), level)
-
-
-def _attended(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """Attention, whose leading dimensions are batches: of all operands, and of a mask that broadcasts behind them."""
-    names = ("query", "key", "value", "attn_mask", "dropout_p")
-    given = {**dict(zip(names, args, strict=False)), **named}
-    operands = [given[name] for name in names[:3]]
-    if len(args) > len(names) or given.get("dropout_p") or len({each.ndim for each in operands}) > 1:
-        return looped(level, function, args, named)
-    mask: Any = given.get("attn_mask")
-    most = operands[0].ndim
-    if _is_batched(mask, level):
-        given["attn_mask"] = mask.value.reshape((level.size, *(1,) * (most - mask.ndim), *mask.shape))
-    for name in names[:3]:
-        given[name] = physical(given[name], level)
-    return Batched.of(function(**given), level)
-
-
-def _on_copies(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """Functions of memory, of which each sample has its own."""
-    return looped(level, lambda first, *rest, **more: function(first.clone(), *rest, **more), args, named)
-
-
-def _wrapped(result: Any, level: Level) -> Any:
-    if isinstance(result, Tensor):
-        return Batched.of(result, level)
-    if isinstance(result, (tuple, list)):
-        made = [_wrapped(each, level) for each in result]
-        return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
-    return result
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "as_strided": _on_copies,
-    "as_strided_scatter": _on_copies,
-    "einsum": _contracted,
-    "scaled_dot_product_attention": _attended,
-}
-"""Functions made of operations that have rules of their own; others run as they are."""
-
-
 def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
     """Call an op, or a function made of ops, on batched operands."""
     if not isinstance(function, Op):
-        return _FUNCTIONS.get(function.__name__, _folded)(level, function, args, named)
+        return called(level, function, args, named)
     op = function
-    if into is not None and not _is_batched(into, level):
+    if into is not None and not is_batched(into, level):
         raise RuntimeError(
             f"{op.name}_(): the tensor that is written to must be batched as its operands are, got one that is the "
             f"same in all samples; use {op.name}()"
@@ -349,7 +327,7 @@ def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into:
         if highest_level(inner) is None:
             result = rule(level, op, bound, into)
             if result is not NotImplemented:
-                return into if into is not None else _wrapped(result, level)
+                return into if into is not None else wrapped(result, level)
     if into is None:
         return looped(level, op, args, named)
     looped(level, lambda first, *rest, **more: op.apply((first, *rest), more, first), args, named)
