@@ -48,7 +48,7 @@ BUDGET = {
     "fft": 50,
     "linalg": 100,
     "special": 100,
-    "nn": 5_500,
+    "nn": 5_550,
     "amp": 400,
     "distributions": 4_100,
     "func": 1_300,

@@ -41,6 +41,7 @@ def test_a_script_runs_unchanged(tmp_path):
 
 
 def test_every_path_of_the_table_is_a_module():
+    assert mt.nn.modules.linear.Linear is mt.nn.Linear
     listed = [*paths.HOMES, *(f"{above}.{name}" for above, names in paths.PATHS.items() for name in names.split())]
     for path in listed:
         assert importlib.import_module(f"minitorch_backends.{path}")
@@ -106,3 +107,11 @@ def test_legacy_constructors():
     assert not isinstance(mt.ones(2), mt.LongTensor)
     with pytest.raises(TypeError, match="float32"):
         mt.FloatTensor(mt.tensor([1]))
+
+
+def test_a_convolution_and_its_normalisation_become_one():
+    conv, norm = mt.nn.Conv2d(2, 3, 2).eval(), mt.nn.BatchNorm2d(3).eval()
+    norm.running_mean.copy_(mt.tensor([0.5, -1.0, 2.0]))
+    norm.running_var.copy_(mt.tensor([4.0, 0.25, 1.0]))
+    x = mt.arange(32.0).reshape(1, 2, 4, 4) / 16
+    mt.testing.assert_close(mt.nn.utils.fuse_conv_bn_eval(conv, norm)(x), norm(conv(x)))

@@ -311,6 +311,11 @@ class Tensor(Methods):
         return result
 
 
+for _name in ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "nested", "quantized", "sparse", "sparse_csr", "vulkan",
+              "xla", "xpu"):  # fmt: skip
+    setattr(Tensor, f"is_{_name}", property(lambda self: False, doc=f"Whether it is torch's kind {_name!r}: False."))
+
+
 class Parameter(Tensor):
     """A tensor that a module learns: a leaf that requires gradients, sharing the memory of the tensor it is made
     from.

@@ -115,7 +115,7 @@ class Finder(MetaPathFinder, Loader):
         root, _, below = module.__name__.partition(".")
         if root == PACKAGE and _is_listed(below):
             above = importlib.import_module(module.__name__.rpartition(".")[0])
-            module.__getattr__ = functools.partial(getattr, above)  # type: ignore[method-assign]
+            module.__getattr__ = functools.partial(_get_forwarded, below, above)  # type: ignore[method-assign]
             return
         home = HOMES.get(below) if root == PACKAGE else UNDER_TORCH.get(below, below)
         if home is None:
@@ -128,6 +128,11 @@ class Finder(MetaPathFinder, Loader):
 def name_of_package() -> str:
     """The name by which the package is used: torch once `install` was called."""
     return ALIAS if isinstance(sys.modules.get(ALIAS), Facade) else PACKAGE
+
+
+def _get_forwarded(path: str, above: ModuleType, name: str) -> Any:
+    """`__getattr__` of a path of `PATHS`: modules below it are imported, others are names of the namespace above."""
+    return importlib.import_module(f"{PACKAGE}.{path}.{name}") if name in children(path) else getattr(above, name)
 
 
 def _get_attribute(path: str, module: ModuleType, name: str) -> Any:

@@ -1,0 +1,52 @@
+"""Layers and the batch normalisation behind them as one layer, in evaluation."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ...tensor.tensor import Parameter
+
+__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+
+
+def fuse_conv_bn_weights(
+    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
+) -> tuple[Parameter, Parameter]:
+    """The weight and bias of a convolution, (C_out, C_in, ...), times and plus what a batch normalisation does.
+
+    Arguments are the convolution's weight and bias, and the mean, variance, eps, weight and bias of the normalisation;
+    biases and the weight of the latter may be None. `transpose` says that channels of the result come second.
+    """
+    scale = (bn_rv + bn_eps).rsqrt() if bn_w is None else bn_w * (bn_rv + bn_eps).rsqrt()
+    shape = [1, -1] if transpose else [-1, 1]
+    weight = conv_w * scale.reshape(shape + [1] * (conv_w.ndim - 2))
+    shift = -bn_rm * scale if conv_b is None else (conv_b - bn_rm) * scale
+    bias = shift if bn_b is None else shift + bn_b
+    return Parameter(weight.detach(), conv_w.requires_grad), Parameter(bias.detach(), conv_w.requires_grad)
+
+
+def fuse_linear_bn_weights(
+    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
+) -> tuple[Parameter, Parameter]:
+    """`fuse_conv_bn_weights` of a linear layer."""
+    return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+
+
+def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+    """A copy of a convolution, or of a linear layer, that does what it and the normalisation behind it do.
+
+    Raises AssertionError, as torch does, while one of them is in training.
+    """
+    if conv.training or bn.training:
+        raise AssertionError("fuse_conv_bn_eval(): modules must be in evaluation; call eval() first")
+    fused = copy.deepcopy(conv)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
+    return fused
+
+
+def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+    """`fuse_conv_bn_eval` of a linear layer."""
+    return fuse_conv_bn_eval(linear, bn)
