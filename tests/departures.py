@@ -195,8 +195,8 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda m: (m.tensor([3], dtype=m.uint16) + m.tensor([-4], dtype=m.int16)).tolist(),
         [-1],
     ),
-    "Every function that only moves elements takes 8-bit floats, and so do matrix products of every shape; torch has "
-    "no kernels of `flip`, `gather`, `take`, `scatter`, `masked_fill`, `bmm`, `mv` and some others for them.": (
+    "Every function that only moves elements takes 8-bit floats, and so do batches of matrix products; torch has no "
+    "kernels of `flip`, `gather`, `take`, `scatter`, `masked_fill`, `bmm` and some others for them.": (
         lambda m: m.tensor([1.0, 2.0]).to(m.float8_e5m2).flip(0).float().tolist(),
         [2.0, 1.0],
     ),

@@ -68,7 +68,7 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
 
 
 @functional
-@composite(takes="ifc", method=False, product="matmul", reference=_reference, samples=_samples)
+@composite(takes="ifcn", method=False, product="matmul", reference=_reference, samples=_samples)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias.
 
