@@ -191,6 +191,9 @@ def test_explain_names_profile_rule_and_evidence() -> None:
     assert "profile = 'h100'" in text
     assert "h100 tf32: Aligned(" in text
     assert "by model" in text
+    with backends.flags(profile="h100", fp32_precision="tf32"), explain.record(residuals=True) as log:
+        normal(3, 64) @ normal(64, 5, seed=1)
+    assert 1e-5 < dict(log[0].options)["relative_error"] < 1e-3
 
 
 def test_what_a_device_has_no_unit_for() -> None:
