@@ -22,6 +22,7 @@ PARTS = {
     "devices": "the same products on eight devices: errors and drift of the sums of their matrix units",
     "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
+    "einsum-plans": "slices, a precision per step, and the networks of einsum_benchmark beside peers",
     "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",
     "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
     "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's where it is installed",
@@ -33,10 +34,16 @@ PARTS = {
 }
 """The parts, in the order in which they run, and what each does."""
 
-SPEED = frozenset({"attention", "conv", "sums", "fft", "models", "overhead", "import"})
+SPEED = frozenset({"einsum-plans", "attention", "conv", "sums", "fft", "models", "overhead", "import"})
 """The parts that measure speed against peers: they run with --full, or by --only."""
 
-MODULES = {"digits-cnn": "digits_cnn", "minilm": "retrieval", "tf32-note": "tf32_note", "import": "imports"}
+MODULES = {
+    "digits-cnn": "digits_cnn",
+    "minilm": "retrieval",
+    "tf32-note": "tf32_note",
+    "einsum-plans": "einsum_plans",
+    "import": "imports",
+}
 """The module of a part, where it has another name."""
 
 SCHEMA = 2

@@ -252,9 +252,8 @@ def test_report_stands_by_itself(quick):
     pictures = sorted(path.name for path in quick.glob("*.png"))
     assert pictures == [
         "attention.png", "conv-algorithms.png", "devices.png", "digits-accuracy.png", "digits-cnn-layers.png",
-        "digits-margins.png",
-        "einsum-strategies.png", "fft-speed.png", "linalg-speed.png", "overview.png", "products-error.png",
-        "products-speed.png",
+        "digits-margins.png", "einsum-assignments.png", "einsum-strategies.png", "fft-speed.png", "linalg-speed.png",
+        "overview.png", "products-error.png", "products-speed.png",
         "tf32-note.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)

@@ -144,7 +144,7 @@ def test_objectives() -> None:
         assert "minimizing" in repr(plans[aim]) or aim == "flops"
     for strategy in ("dp", "random-greedy", "auto-hq"):
         assert costs["write"](mt.einsum_plan(LATTICE, *shapes, strategy=strategy, minimize="write")) > 0
-    step = mt.einsum_plan("ij,jk->ik", (8, 9), (9, 10)).steps[0]
+    step = mt.einsum_plan("ij,jk->ik", (np.int64(8), 9), (9, 10)).steps[0]
     assert step.intensity == 2 * 8 * 9 * 10 / (8 * 9 + 9 * 10 + 8 * 10)
     assert mt.einsum_plan("ij,jk,k->i", (8, 9), (9, 10), (10,), strategy=[(0, 1), (0, 1)]).writes == 80 + 8
     with pytest.raises(ValueError, match="minimize must be one of 'flops', 'size', 'write', 'combo', got 'time'"):
@@ -182,6 +182,20 @@ def test_plans_take_letters_beyond_ascii() -> None:
     np.testing.assert_allclose(found.numpy(), np.linalg.multi_dot([each.numpy() for each in matrices]), rtol=1e-8)
     with pytest.raises(RuntimeError, match="'1' at index 1"):
         mt.einsum_plan("é1", a)
+
+
+def test_networks_of_einsum_benchmark() -> None:
+    generators = pytest.importorskip("einsum_benchmark.generators", reason="the package einsum_benchmark is an extra")
+    for equation, shapes in (
+        generators.structured.lattice((3, 3), d_min=2, d_max=4, seed=0),
+        generators.random.connected_network(10, 2.5, number_of_output_indices=2, max_axis_size=4, seed=0),
+        generators.random.connected_hypernetwork(8, 2.5, 10, 5, True, 3, 3, max_axis_size=3, seed=0),
+        generators.language_model.sliding_likelihood(1, 2, 3, 5),
+    ):
+        arrays = [normal(*shape, seed=index, dtype=np.float64) for index, shape in enumerate(shapes)]
+        plan = mt.einsum_plan(equation, *map(mt.tensor, arrays))
+        expected = opt_einsum.contract(equation, *arrays)
+        np.testing.assert_allclose(plan.run(*arrays).numpy(), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
 
 
 # Files

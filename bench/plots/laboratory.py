@@ -264,7 +264,49 @@ def _contractions(figure: Figure, result: Any) -> None:
     figure.legend(handles, [*(f"strategy {name}" for name in strategies), *used], loc="lower right")
 
 
+def _assignments(figure: Figure, result: dict[str, Any]) -> None:
+    """Error over cost: uniform precisions, and those that a budget chose for each step."""
+    axes = figure.subplots()
+    rows = sorted(result["mixed"]["rows"], key=lambda row: row["cost"])
+    for row in rows:
+        uniform = len(set(row["precisions"])) == 1
+        colour, marker = MARKS[row["precisions"][0]] if uniform else ("#D55E00", "*")
+        size = 9 if uniform else 14
+        axes.plot(row["cost"], row["error"], marker, color=colour, markersize=size, zorder=3)
+        axes.plot(
+            row["cost"],
+            row["predicted_error"],
+            marker,
+            color=colour,
+            markersize=size + 7,
+            markerfacecolor="none",
+            zorder=2,
+        )
+        label = row["name"] if uniform else f"{row['name']}: {', '.join(row['precisions'])}"
+        last = row["cost"] > 0.4
+        axes.annotate(
+            label, (row["cost"], row["error"]), xytext=(-13 if last else 13, 6), textcoords="offset points", fontsize=9,
+            ha="right" if last else "left",
+        )  # fmt: skip
+    axes.plot([], [], "o", color="#555555", label="measured")
+    axes.plot([], [], "o", color="#555555", markerfacecolor="none", markersize=13, label="predicted")
+    axes.set(
+        xscale="log", yscale="log", xlabel="cost by matrix units of devices, relative to ieee", ylabel="relative error",
+        title=f"Precisions of the {len(result['mixed']['steps'])} steps of the {result['mixed']['network']}",
+    )  # fmt: skip
+    axes.margins(x=0.15, y=0.12)
+    axes.legend(loc="upper right")
+
+
 PLOTS: dict[str, list[Plot]] = {
+    "einsum-plans": [
+        Plot(
+            "einsum-assignments",
+            "Left is cheaper, down is more accurate; stars are precisions that lower_within chose for each step.",
+            (10, 5.0),
+            _assignments,
+        ),
+    ],
     "einsum": [
         Plot(
             "einsum-strategies",

@@ -323,7 +323,7 @@ def einsum_plan(
     """
     text, given = _read(equation, operands)
     try:
-        shapes = tuple(each if _is_shape(each) else each._array.shape for each in given)
+        shapes = tuple(tuple(map(int, each)) if _is_shape(each) else each._array.shape for each in given)
     except AttributeError:
         raise _not_tensors(given) from None
     inputs, output = resolve(parse(text, any_letter=True), shapes)
@@ -348,7 +348,7 @@ def einsum_plan(
 
 
 def _is_shape(operand: Any) -> bool:
-    return isinstance(operand, tuple) and all(type(size) is int for size in operand)
+    return isinstance(operand, tuple) and all(type(size) is int or isinstance(size, np.integer) for size in operand)
 
 
 @argument_errors
