@@ -311,7 +311,7 @@ def test_gradients_have_the_dtypes_and_shapes_of_their_inputs(name: str) -> None
 def with_inplace_form() -> list[str]:
     """The ops whose in-place form writes values; that of a view op gives the tensor another shape."""
     ops = [name for name in OPS if not is_composite(name) and not registry[name].view]
-    return [name for name in ops if name + "_" in vars(Tensor)]
+    return [name for name in ops if name + "_" in vars(Tensor) and name != "polygamma"]  # the tensor comes second
 
 
 def writable_calls(name: str, dtype: DType) -> Iterator[tuple[Sample, Tensor]]:

@@ -1,5 +1,6 @@
 """What is asked of tensors and of types."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -11,12 +12,19 @@ import minitorch_backends as mt
 from .calls import ARITHMETIC as DTYPES
 
 
+def have_common_type(first: Any, second: Any) -> bool:
+    """No integer type holds all values of uint64 and of a signed type."""
+    signed = {mt.int8, mt.int16, mt.int32, mt.int64}
+    return not (mt.uint64 in (first, second) and signed & {first, second})
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_result_types_are_those_of_sums(dtype: Any) -> None:
     """Of tensors with dimensions and without, and of numbers."""
     for other, first, second in itertools.product(DTYPES, ((), (2,)), ((), (2,))):
         a, b = mt.zeros(first, dtype=dtype), mt.zeros(second, dtype=other)
-        assert mt.result_type(a, b) is (a + b).dtype
+        if have_common_type(dtype, other):
+            assert mt.result_type(a, b) is (a + b).dtype
     for number in (True, 1, 1.0, 1j):
         a = mt.zeros(2, dtype=dtype)
         assert mt.result_type(a, number) is mt.result_type(number, a) is (a + number).dtype
@@ -25,7 +33,7 @@ def test_result_types_are_those_of_sums(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_what_can_be_cast_can_be_written_in_place(dtype: Any) -> None:
-    for other in DTYPES:
+    for other in filter(functools.partial(have_common_type, dtype), DTYPES):
         target, source = mt.zeros(2, dtype=other), mt.ones(2, dtype=dtype)
         if mt.can_cast(dtype, other):
             assert (target.add_(source)).dtype is other

@@ -25,13 +25,13 @@ pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def test_set_flags_returns_what_was() -> None:
-    """The values of a fresh process, in torch's order; `mkldnn.allow_tf32` is a departure."""
+    """The values of a fresh process, in torch's order, then ours; `mkldnn.allow_tf32` is a departure."""
     assert backends.cudnn.set_flags() == (True, False, None, False, True, "none", "auto")
     assert backends.mkldnn.set_flags() == (True, False, False, "none")
     assert backends.set_flags() == ("none",)
     assert backends.miopen.set_flags() == (False,)
     assert backends.nnpack.set_flags(False) == (True,)
-    assert backends.opt_einsum.set_flags() == (True, "auto")
+    assert backends.opt_einsum.set_flags() == (True, "auto", None)
     assert backends.nnpack.set_flags(True) == (False,)
 
 

@@ -75,9 +75,10 @@ def checked(strategy: Any) -> Strategy:
 
 
 def checked_slices(slices: Any) -> str | None:
-    """What finds labels to slice. Raises ValueError for what is none of `SLICES`, and without its package."""
+    """What finds labels to slice. Raises TypeError or ValueError for others than `SLICES`."""
     if slices is not None and slices not in SLICES:
-        raise ValueError(f"slices must be None or one of {', '.join(map(repr, SLICES))}, got {slices!r}")
+        error = ValueError if isinstance(slices, str) else TypeError
+        raise error(f"slices must be None or one of {', '.join(map(repr, SLICES))}, got {slices!r}")
     if slices == COTENGRA:
         _need_cotengra(f"slices = {slices!r}")
     return slices

@@ -100,6 +100,8 @@ def expression(value: Any) -> str:
 
 
 def _tensor(array: np.ndarray) -> str:
+    if array.dtype.kind == "V":  # a type of ml_dtypes
+        return f"{_tensor(array.astype(np.float32))}.to(mt.{array.dtype.name})"
     dtype = {"f": "float32", "c": "complex64", "b": "bool", "i": "int64", "u": "uint8"}[array.dtype.kind]
     if array.size == 0:
         return f"mt.zeros({array.shape}, dtype=mt.{dtype})"

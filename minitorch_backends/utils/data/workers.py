@@ -210,6 +210,24 @@ def _attempt(function: Callable[[], Any]) -> Any:
 # In the parent
 
 
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold a Ctrl-C back until the block ends: Python drops exceptions of what runs at a fork, and with them the
+    interrupt. Only the main thread is interrupted, and may do so."""
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or usual is None:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if came:
+        signal.raise_signal(signal.SIGINT)
+
+
 class Pool:
     """The workers of one loader: `submit` gives one a task, `receive` waits for the next results of any."""
 
@@ -222,8 +240,9 @@ class Pool:
                 self._connections.append(own)
                 inherited = self._connections if context.get_start_method() == "fork" else []
                 process = context.Process(target=_work, args=(number, other, setting, inherited), daemon=True)
-                process.start()
-                self._processes.append(process)
+                with _interrupts_later():
+                    process.start()
+                    self._processes.append(process)
                 other.close()
         except BaseException:
             self.close()
