@@ -157,19 +157,19 @@ class Generator:
         """0 to n - 1 in random order, of int64."""
         return self._stream().permutation(n)
 
-    def poisson(self, rates: np.ndarray) -> np.ndarray:
+    def _poisson(self, rates: np.ndarray) -> np.ndarray:
         """Poisson distributed numbers of events, of int64."""
         return self._stream().poisson(rates)
 
-    def binomial(self, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    def _binomial(self, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
         """Binomially distributed numbers of successes, of int64."""
         return self._stream().binomial(counts.astype(np.int64), chances)
 
-    def geometric(self, p: float, shape: tuple[int, ...]) -> np.ndarray:
+    def _geometric(self, p: float, shape: tuple[int, ...]) -> np.ndarray:
         """Numbers of trials up to the first success, of int64."""
         return self._stream().geometric(p, shape)
 
-    def von_mises(self, loc: np.ndarray, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    def _von_mises(self, loc: np.ndarray, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """Angles of a von Mises distribution, in float64."""
         return self._stream().vonmises(loc, concentration, shape)
 

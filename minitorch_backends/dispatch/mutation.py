@@ -19,7 +19,7 @@ from ..kernels.shapes import broadcast_shapes
 from ..tensor.casting import converted
 from ..tensor.dtypes import dtype_of
 from ..tensor.size import repeats
-from ..tensor.tensor import Tensor, adopt
+from ..tensor.tensor import Tensor, adopt, not_a_tensor
 from . import instrumentation
 from .registry import registry
 
@@ -153,7 +153,9 @@ def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | Non
 
 def refuse_unwritable(name: str, into: Tensor) -> None:
     """Raise RuntimeError where torch forbids a write by the method `name`_: overlapping memory, and leaves that require
-    gradients."""
+    gradients; TypeError for values other than tensors."""
+    if not isinstance(into, Tensor):
+        raise not_a_tensor(f"{name}_", "self", into)
     if name != "fill" or not into._array.flags.writeable:  # one value may be written where elements repeat
         refuse_unwritable_memory(f"{name}_", into._array)
     refuse_inference(into, "Inplace update to inference tensor")

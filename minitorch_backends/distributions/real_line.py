@@ -215,7 +215,7 @@ class VonMises(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape, loc, spread = self._extended_shape(sample_shape), self.loc._array, self.concentration._array
-        return adopt(converted(chosen(None).von_mises(loc, spread, tuple(shape)), loc.dtype))
+        return adopt(converted(chosen(None)._von_mises(loc, spread, tuple(shape)), loc.dtype))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

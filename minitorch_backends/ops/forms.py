@@ -48,6 +48,13 @@ _F = SimpleNamespace(**functions)
 _REDUCTIONS = ("none", "mean", "sum")
 
 
+def _reduction(code: int) -> str:
+    """The reduction that torch's number stands for. Raises ValueError for other numbers."""
+    if type(code) is not int or not 0 <= code < len(_REDUCTIONS):
+        raise ValueError(f"reduction must be 0 (none), 1 (mean) or 2 (sum), got {code!r}")
+    return _REDUCTIONS[code]
+
+
 def _form(function: Callable[..., Any]) -> Callable[..., Any]:
     _forms[function.__name__] = argument_errors(function)
     return function
@@ -138,7 +145,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`, with torch's own order of arguments."""
     return _F.binary_cross_entropy_with_logits(
-        input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight
+        input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight
     )
 
 
@@ -153,7 +160,7 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.cosine_embedding_loss`, with torch's own order of arguments."""
-    return _F.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+    return _F.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction(reduction))
 
 
 @_form
@@ -167,7 +174,7 @@ def ctc_loss(
     zero_infinity: bool = False,
 ) -> Tensor:
     """`nn.functional.ctc_loss`, with torch's own order of arguments."""
-    return _F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
+    return _F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity)
 
 
 @_form
@@ -264,7 +271,7 @@ def group_norm(
 @_form
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """`nn.functional.hinge_embedding_loss`, with torch's own order of arguments."""
-    return _F.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
+    return _F.hinge_embedding_loss(input, target, margin, reduction=_reduction(reduction))
 
 
 @_form
@@ -286,7 +293,7 @@ def instance_norm(
 @_form
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div`, with torch's own order of arguments."""
-    return _F.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
+    return _F.kl_div(input, target, reduction=_reduction(reduction), log_target=log_target)
 
 
 @_form
@@ -307,13 +314,13 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """`nn.functional.margin_ranking_loss`, with torch's own order of arguments."""
-    return _F.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+    return _F.margin_ranking_loss(input1, input2, target, margin, reduction=_reduction(reduction))
 
 
 @_form
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """`nn.functional.poisson_nll_loss`, with torch's own order of arguments."""
-    return _F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
+    return _F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_reduction(reduction))
 
 
 @_form
@@ -328,7 +335,7 @@ def triplet_margin_loss(
     reduction: int = 1,
 ) -> Tensor:
     """`nn.functional.triplet_margin_loss`, with torch's own order of arguments."""
-    return _F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction])
+    return _F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction))
 
 
 for _name, _method in _SYNONYMS.items():

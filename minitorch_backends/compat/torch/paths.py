@@ -10,7 +10,6 @@ import functools
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -94,8 +93,11 @@ def children(path: str) -> set[str]:
     return {each for each in homes if "." not in each} | set(PATHS.get(path, "").split())
 
 
-class Finder(MetaPathFinder, Loader):
-    """Finds modules below `root`: the package, of modules that are no files of it, or torch, once it is installed."""
+class Finder:
+    """Finds modules below `root`: the package, of modules that are no files of it, or torch, once it is installed.
+
+    It has no base class, since `importlib.abc` takes 5 ms to import.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -107,7 +109,11 @@ class Finder(MetaPathFinder, Loader):
         is_namespace = "__getattr__" in vars(sys.modules[fullname.rpartition(".")[0]])
         if root == PACKAGE and not (is_namespace or below in HOMES or _is_listed(below)):
             return None
-        return ModuleSpec(fullname, self, is_package=True)
+        loader: Any = self
+        return ModuleSpec(fullname, loader, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python to make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module that is meant in the place of the new one. Raises ModuleNotFoundError where there is none; it

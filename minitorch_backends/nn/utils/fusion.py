@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ...dispatch.call_errors import refuse_other_than_tensor
 from ...tensor.tensor import Parameter
+from ..module import Module
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
@@ -18,6 +20,13 @@ def fuse_conv_bn_weights(
     Arguments are the convolution's weight and bias, and the mean, variance, eps, weight and bias of the normalisation;
     biases and the weight of the latter may be None. `transpose` says that channels of the result come second.
     """
+    for argument, value in (("conv_w", conv_w), ("bn_rm", bn_rm), ("bn_rv", bn_rv)):
+        refuse_other_than_tensor("fuse_conv_bn_weights", argument, value)
+    for argument, value in (("conv_b", conv_b), ("bn_w", bn_w), ("bn_b", bn_b)):
+        if value is not None:
+            refuse_other_than_tensor("fuse_conv_bn_weights", argument, value)
+    if conv_w.ndim < 2:
+        raise ValueError(f"fuse_conv_bn_weights(): conv_w must have 2 dimensions or more, got {conv_w.ndim}")
     scale = (bn_rv + bn_eps).rsqrt() if bn_w is None else bn_w * (bn_rv + bn_eps).rsqrt()
     shape = [1, -1] if transpose else [-1, 1]
     weight = conv_w * scale.reshape(shape + [1] * (conv_w.ndim - 2))
@@ -38,6 +47,9 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
     Raises AssertionError, as torch does, while one of them is in training.
     """
+    for argument, module in (("conv", conv), ("bn", bn)):
+        if not isinstance(module, Module):
+            raise TypeError(f"fuse_conv_bn_eval(): {argument} must be a Module, got {type(module).__name__}")
     if conv.training or bn.training:
         raise AssertionError("fuse_conv_bn_eval(): modules must be in evaluation; call eval() first")
     fused = copy.deepcopy(conv)

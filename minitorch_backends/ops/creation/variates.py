@@ -35,7 +35,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     rates = _floating("poisson", "input", input)
     if not (rates >= 0).all():
         raise RuntimeError(f"poisson(): rates must be at least 0, got {rates.min()}")
-    return adopt(converted(chosen(generator).poisson(rates), input._array.dtype))
+    return adopt(converted(chosen(generator)._poisson(rates), input._array.dtype))
 
 
 @argument_errors
@@ -48,7 +48,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if not ((counts >= 0).all() and (chances >= 0).all() and (chances <= 1).all()):
         raise RuntimeError("binomial(): count must be at least 0 and prob from 0 to 1, got others among them")
     shape = broadcast_shapes(counts.shape, chances.shape)
-    drawn = chosen(generator).binomial(np.broadcast_to(counts, shape), np.broadcast_to(chances, shape))
+    drawn = chosen(generator)._binomial(np.broadcast_to(counts, shape), np.broadcast_to(chances, shape))
     return adopt(converted(drawn, count._array.dtype))
 
 
@@ -80,7 +80,7 @@ def _geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -
     (0, 1)."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_(): p must be in (0, 1), got {p}")
-    return _fill("geometric", self, lambda stream: stream.geometric(p, self._array.shape), generator)
+    return _fill("geometric", self, lambda stream: stream._geometric(p, self._array.shape), generator)
 
 
 def _log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:

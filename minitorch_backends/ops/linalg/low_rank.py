@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...dispatch.call_errors import argument_errors
+from ...dispatch.call_errors import argument_errors, refuse_other_than_tensor
 from ...tensor.tensor import Tensor
 from ..creation.sampling import randn
 from .orthogonal import qr
@@ -20,6 +20,15 @@ def _range_of(A: Tensor, q: int, niter: int) -> Tensor:
     return found
 
 
+def _sizes(name: str, A: Tensor) -> tuple[int, int]:
+    """The sizes of a matrix. Raises TypeError for others than tensors, RuntimeError for fewer dimensions."""
+    refuse_other_than_tensor(name, "A", A)
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}(): A must be a matrix or a batch of matrices, got shape {list(A.shape)}")
+    m, n = A.shape[-2:]
+    return m, n
+
+
 @argument_errors
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """The largest `q` singular values of (..., m, n) matrices, of A or of A - M, with vectors in columns: (U, S, V).
@@ -28,7 +37,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
     beyond the sizes, or negative.
     """
     A = A if M is None else A - M
-    m, n = A.shape[-2:]
+    m, n = _sizes("svd_lowrank", A)
     if not 0 <= q <= min(m, n):
         raise ValueError(f"svd_lowrank(): q must be from 0 to the smaller size {min(m, n)}, got {q}")
     if m < n:
@@ -45,5 +54,5 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
     `q` is by default at most 6. Raises ValueError as `svd_lowrank` does.
     """
-    q = min(6, *A.shape[-2:]) if q is None else q
+    q = min(6, *_sizes("pca_lowrank", A)) if q is None else q
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
