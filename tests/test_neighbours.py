@@ -1,6 +1,5 @@
 """Libraries that compute with tensors: the right values, and flags that act in them."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,6 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.backends import flags
 
-from .processes import python
-from .readme import code_blocks
-
-PAGES = Path(__file__).parents[1] / "docs" / "neighbours"
 RNG = np.random.default_rng(0)
 LEVELS = {"ieee": (0.0, 1e-6), "tf32": (1e-6, 1e-2), "bf16": (1e-5, 1e-1)}
 """The least and the greatest relative error of small networks at each precision."""
@@ -155,17 +150,3 @@ def test_quimb_computes_with_tensors() -> None:
     network = circuit.amplitude("010110", rehearse="tn", simplify_sequence="")
     exact, network = network.contract(optimize="greedy"), on_tensors(network, mt.complex64)
     assert_flags_act(lambda: network.contract(optimize="greedy"), exact)
-
-
-# The pages of the documentation, which show SciPy, scikit-learn and TensorLy too
-
-LIBRARIES = {"array_api": "numpy", "scikit_learn": "sklearn"}
-"""The libraries of pages that have not their names."""
-
-
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_pages_run(page: Path) -> None:
-    """Each asserts what it says."""
-    needed(LIBRARIES.get(page.stem, page.stem))
-    done = python(f"import warnings; warnings.simplefilter('ignore')\n{code_blocks(page.read_text(encoding='utf-8'))}")
-    assert not done.error
