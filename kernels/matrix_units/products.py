@@ -15,6 +15,7 @@ __all__ = ["definition", "multiply"]
 _NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
 
 
+@np.errstate(over="ignore", invalid="ignore")  # infinities and NaN are results
 def definition(
     rule: Rule, operand: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, *, result: Any = np.float32, promote: int = 0
 ) -> np.ndarray:
@@ -24,9 +25,7 @@ def definition(
     from zero, and what it had is added, to nearest, to an fp32 number, which begins as c. A NaN operand, Inf times zero
     and infinities of both signs make NaN (0x7FFFFFFF, in float16 0x7FFF).
     """
-    with np.errstate(over="ignore"):  # c may exceed the range of float16
-        c = np.asarray(c).astype(result)
-    a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, c))
+    a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, np.asarray(c).astype(result)))
     finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1) & np.isfinite(c)
     left, right = (_padded(np.where(finite[:, None], x, 0.0), 1, rule.length) for x in (a, b))
     total, depth = np.where(finite, c, 0.0), left.shape[1]

@@ -81,6 +81,7 @@ REFUSED_HERE = {
     "scatter_reduce": "c",
     "index_reduce": "bc",
     "mode": "c",
+    "gradient": "b",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
@@ -97,6 +98,7 @@ ACCEPTED_HERE = {
     "rsub": "a boolean tensor and a number, which are brought to the number's type",
     "affine_grid": "no images",
     "hardtanh": "unsigned integers and negative limits",
+    "gradient": "unsigned integers, whose differences wrap around",
     **dict.fromkeys(("quantile", "nanquantile"), "half types"),
     "scatter": "a negative number for unsigned integers, which wraps around",
     "linalg_svd": "a driver, which torch takes on GPUs only",
@@ -130,10 +132,10 @@ WRONG_IN_TORCH: dict[tuple[str, Any], str] = {
 }
 """Samples, by name and number (or dtype), that are not compared, and what torch does with them."""
 
-NOT_IN_TORCH = {"round_to"}
-"""Ops of the laboratory."""
+NOT_COMPARED = {"round_to", "scaled_mm", "_scaled_mm"}
+"""Ops of the laboratory, and those of 8-bit operands, which NumPy does not hand to torch: `test_scaled_mm.py`."""
 
-compared = pytest.mark.parametrize("name", [name for name in OPS if is_public(name) and name not in NOT_IN_TORCH])
+compared = pytest.mark.parametrize("name", [name for name in OPS if is_public(name) and name not in NOT_COMPARED])
 
 
 @compared

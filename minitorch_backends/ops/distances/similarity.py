@@ -226,6 +226,7 @@ def triplet_margin_loss(
 @composite(
     method=False,
     takes="f",
+    also="ic",
     widen=True,
     reference=lambda anchor, positive, negative, **options: _triplet_reference(anchor, positive, negative, **options),
     samples=_triplet_samples,
