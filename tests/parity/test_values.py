@@ -82,6 +82,7 @@ REFUSED_HERE = {
     "index_reduce": "bc",
     "mode": "c",
     "gradient": "b",
+    "triplet_margin_with_distance_loss": "bi",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""

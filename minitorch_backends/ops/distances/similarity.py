@@ -225,8 +225,7 @@ def triplet_margin_loss(
 @functional
 @composite(
     method=False,
-    takes="f",
-    also="ic",
+    takes="fc",
     widen=True,
     reference=lambda anchor, positive, negative, **options: _triplet_reference(anchor, positive, negative, **options),
     samples=_triplet_samples,
