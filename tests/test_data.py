@@ -184,9 +184,9 @@ def test_refused_arguments():
 INTERRUPTED = """
 import time
 from tests.test_data import DataLoader, Numbers
-print("ready", flush=True)
-for _ in DataLoader(Numbers(100, 40, lambda: time.sleep(600)), num_workers=2, batch_size=4):
-    pass
+for batch in DataLoader(Numbers(100, 40, lambda: time.sleep(600)), num_workers=2, batch_size=4):
+    if batch[0] == 0:
+        print("ready", flush=True)
 """
 
 
