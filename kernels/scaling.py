@@ -17,8 +17,8 @@ numbers and the scales of blocks apart, and adds their exponents itself.
 
 Where K lies in the operands of each kernel is in `_ALONG`. Blocks do not cross the groups of a convolution. They follow
 K in all products but two: a convolution's K is channels and taps, and blocks are of neighbouring channels at one place,
-shorter where a group has fewer of them; and the K of its weight gradient is images and places, of which both operands
-have blocks of neighbouring places of one image, each its own. So an operand is rounded once, as on a device, and not
+shorter where a group has fewer of them. The K of its weight gradient is images and places; there both operands have
+blocks of neighbouring places of one image, each its own. So an operand is rounded once, as on a device, and not
 for each window that it is in.
 """
 

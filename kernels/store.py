@@ -277,8 +277,8 @@ def _prune(own: Path) -> None:
 
 @functools.cache
 def _prebuilt() -> Path | None:
-    """The folder of code that was installed with the package, laid out as `cache_folder`; None where there is none, or
-    where others could write to it."""
+    """The folder of code that was installed with the package, laid out as `cache_folder`. None for a package
+    without it, or where others could write to it."""
     try:
         _refuse_what_others_can_write(_PREBUILT)
     except OSError:

@@ -83,7 +83,7 @@ def _define_types() -> None:
 
 
 def lanes_of(kind: Any) -> Any:
-    """Numba's type of a vector of a tag, of which compiled code has the class."""
+    """Numba's type of a vector with this tag."""
     from .lane_types import Lanes
 
     return Lanes(kind)

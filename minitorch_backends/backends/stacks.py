@@ -22,7 +22,7 @@ class Stack(NamedTuple):
         name: what users type.
         family: of flags, the only one that has a say.
         source: what the defaults are read from.
-        defaults: values of flags of the family that nobody has set, where they differ from torch's.
+        defaults: values of the family's unset flags, where they differ from torch's.
         profile: the device that sums products, and rounds operands to TF32, unless `profile` is set.
     """
 

@@ -92,7 +92,7 @@ def _need_cotengra(what: str) -> None:
 
 
 def _path_inside(strategy: Any) -> Any:
-    """The path of a tree or of a report of a path; what is none of these stays."""
+    """The path of a contraction tree or of a `PathInfo`; other values are returned as they are."""
     if isinstance(strategy, type):
         return strategy
     if hasattr(strategy, "get_path") and hasattr(strategy, "sliced_inds"):  # cotengra.ContractionTree

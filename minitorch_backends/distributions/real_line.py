@@ -28,8 +28,8 @@ __all__ = [
 _LOCATION = {"loc": constraints.real, "scale": constraints.positive}
 
 
-class Normal(ExponentialFamily):
-    """Normal numbers of mean `loc` and standard deviation `scale`."""
+class _LocationScale(Distribution):
+    """Numbers that are moved by `loc` and stretched by `scale`."""
 
     arg_constraints, support, has_rsample = _LOCATION, constraints.real, True
     loc: Tensor
@@ -37,6 +37,10 @@ class Normal(ExponentialFamily):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self._set(validate_args, loc=loc, scale=scale)
+
+
+class Normal(_LocationScale, ExponentialFamily):
+    """Normal numbers of mean `loc` and standard deviation `scale`."""
 
     @property
     def mean(self) -> Tensor:
@@ -66,15 +70,8 @@ class Normal(ExponentialFamily):
         return 0.5 + math.log(2 * math.pi) / 2 + self.scale.log()
 
 
-class Laplace(Distribution):
+class Laplace(_LocationScale):
     """Numbers whose density falls exponentially on both sides of `loc`."""
-
-    arg_constraints, support, has_rsample = _LOCATION, constraints.real, True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Tensor:
@@ -107,15 +104,8 @@ class Laplace(Distribution):
         return 1 + (2 * self.scale).log()
 
 
-class Cauchy(Distribution):
+class Cauchy(_LocationScale):
     """Numbers of infinite variance around `loc`; `scale` is the half width at half of the density."""
-
-    arg_constraints, support, has_rsample = _LOCATION, constraints.real, True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Tensor:

@@ -183,52 +183,27 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
-@_form
-def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`nn.functional.dropout`, with torch's own order of arguments."""
-    return _F.dropout(input, p, train)
+def _dropout_forms(name: str, of: str) -> None:
+    """Declare `name`, the function `of` of `nn.functional` with torch's own order of arguments, and `name_`."""
+    chosen = getattr(_F, of)
+
+    def copying(input: Tensor, p: float, train: bool) -> Tensor:
+        return chosen(input, p, train)
+
+    def writing(input: Tensor, p: float, train: bool) -> Tensor:
+        return chosen(input, p, train, True)
+
+    copying.__name__ = copying.__qualname__ = name
+    copying.__doc__ = f"`nn.functional.{of}`, with torch's own order of arguments."
+    writing.__name__ = writing.__qualname__ = name + "_"
+    writing.__doc__ = f"`{name}`, written into the input."
+    _form(copying)
+    _form(writing)
 
 
-@_form
-def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`dropout`, written into the input."""
-    return _F.dropout(input, p, train, True)
-
-
-@_form
-def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`nn.functional.alpha_dropout`, with torch's own order of arguments."""
-    return _F.alpha_dropout(input, p, train)
-
-
-@_form
-def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`alpha_dropout`, written into the input."""
-    return _F.alpha_dropout(input, p, train, True)
-
-
-@_form
-def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`nn.functional.feature_alpha_dropout`, with torch's own order of arguments."""
-    return _F.feature_alpha_dropout(input, p, train)
-
-
-@_form
-def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`feature_alpha_dropout`, written into the input."""
-    return _F.feature_alpha_dropout(input, p, train, True)
-
-
-@_form
-def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`nn.functional.dropout2d`."""
-    return _F.dropout2d(input, p, train)
-
-
-@_form
-def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`feature_dropout`, written into the input."""
-    return _F.dropout2d(input, p, train, True)
+for _name in ("dropout", "alpha_dropout", "feature_alpha_dropout"):
+    _dropout_forms(_name, _name)
+_dropout_forms("feature_dropout", "dropout2d")
 
 
 @_form

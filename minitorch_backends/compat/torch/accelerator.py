@@ -1,4 +1,4 @@
-"""`torch.accelerator`: there is none."""
+"""`torch.accelerator`, which reports that no accelerator is present."""
 
 from __future__ import annotations
 

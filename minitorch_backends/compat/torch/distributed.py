@@ -132,7 +132,7 @@ def _finished(name: str, async_op: bool) -> _Work | None:
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> _Work | None:
-    """Wait for the other processes, of which there are none."""
+    """Return at once: this process is the only one."""
     return _finished("barrier", async_op)
 
 
