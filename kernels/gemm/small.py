@@ -68,8 +68,8 @@ _LEAST_BROADCAST = 500_000
 addresses take 10 us to find."""
 
 _LEAST_ALONE = 14_000
-"""Products (m * k * n) of one exact float32 or float64 product from which vectors are faster than BLAS: what is
-done before the loops takes longer. Microseconds by vectors and by BLAS: n = 8 0.96, 0.56; 16 0.95, 0.70; 24 1.11, 0.93; 32
+"""Products (m * k * n) of one exact float32 or float64 product from which vectors are faster than BLAS, in spite of
+what comes before their loops. Microseconds by vectors and by BLAS: n = 8 0.96, 0.56; 16 0.95, 0.70; 24 1.11, 0.93; 32
 1.23, 1.30; 48 1.8, 2.6; [8, 64] @ [64, 8] 0.99, 0.65; [16, 64] @ [64, 16] 1.07, 0.93."""
 
 _LEAST_LINES, _LEAST_LINES_IN_BATCH, _ALWAYS = 8, 3, 1000
