@@ -22,7 +22,7 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff format --check .
 
 types: $(VENV)/installed-dev
-	$(VENV_PYTHON) -m mypy -p minitorch_backends -m tests.types_seen
+	$(VENV_PYTHON) -m mypy -p minitorch_backends -m tests.support.types_seen
 
 parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does not have unless you put it there
 	@$(VENV_PYTHON) -c "import torch" 2>/dev/null || { echo "make parity compares with torch, which is not installed;" \

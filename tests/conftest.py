@@ -3,12 +3,15 @@
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from minitorch_backends import backends
 from minitorch_backends.pytest_plugin import QUIET
+
+TESTS = Path(__file__).parent
 
 # An example may compile a kernel, so no deadline. CI draws the same examples every time; elsewhere they vary.
 settings.register_profile("local", deadline=None, max_examples=50)
@@ -23,14 +26,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONGEST_FILES = (
-    "test_ops.py", "test_bench.py", "test_fft.py", "test_conv.py", "test_gemm.py", "test_linalg_contract.py",
+    "ops/test_ops.py", "bench/test_bench.py", "ops/test_fft.py", "kernels/test_fft.py", "ops/test_conv.py",
+    "kernels/conv/test_conv.py", "kernels/gemm/test_gemm.py", "kernels/linalg/test_contract.py",
 )  # fmt: skip
 """Each takes a minute or more where nothing is compiled yet."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that no worker has one of them left when the others have nothing."""
-    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
+    longest = {TESTS / name for name in LONGEST_FILES}
+    items.sort(key=lambda item: item.path not in longest)
 
 
 def pytest_collection_finish() -> None:

@@ -12,12 +12,13 @@ import sys
 from minitorch_backends.kernels import cpu
 
 ALIKE = (
-    "blas_library", "elementwise", "jit", "linalg_contract", "linalg_jacobi", "linalg_reflections", "linalg_small",
-    "normalization", "pooling", "precision", "rounding", "rows",
+    "linalg/test_contract.py", "linalg/test_jacobi.py", "linalg/test_reflections.py", "linalg/test_small.py",
+    "test_blas_library.py", "test_elementwise.py", "test_jit.py", "test_normalization.py", "test_pooling.py",
+    "test_precision.py", "test_rounding.py", "test_rows.py",
 )  # fmt: skip
-"""Tests of kernels, by the ends of their files' names."""
+"""Tests of what is compiled alike for every level but "portable"."""
 
-OF_ANY = ("decisions", "store")
+OF_ANY = ("test_decisions.py", "test_store.py")
 """Tests that pretend to other CPUs or start processes of their own: alike at every capability."""
 
 WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
@@ -28,12 +29,12 @@ def main() -> int:
     own = min(map(cpu.LEVELS.index, (cpu.capability(), cpu.hardware())))
     runs: list[tuple[str, str, tuple[str, ...]]] = [(level, "0", ()) for level in cpu.LEVELS[:own]]
     if "portable" != cpu.hardware() != "amx":
-        runs.append(("amx", "1", ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "fft")))
+        runs.append(("amx", "1", ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "test_fft.py")))
     for level, emulated, without in runs:
         settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
         sys.stdout.write(f"tests/kernels with {' '.join(f'{name}={value}' for name, value in settings.items())}\n")
         sys.stdout.flush()
-        ignored = [f"--ignore=tests/kernels/test_{name}.py" for name in (*OF_ANY, *without)]
+        ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
         command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "tests/kernels", *ignored, *sys.argv[1:]]
         done = subprocess.run(command, env={**os.environ, **settings}, check=False)
         if done.returncode:

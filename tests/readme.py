@@ -10,7 +10,7 @@ from minitorch_backends.backends.stacks import STACKS
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 from minitorch_backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Tree, TwoStage
 
-from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES
+from .support.departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES
 
 README = Path(__file__).parents[1] / "README.md"
 

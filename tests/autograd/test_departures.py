@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..departures import AUTOGRAD_DEPARTURES
+from ..support.departures import AUTOGRAD_DEPARTURES
 
 
 def test_every_departure_has_a_test() -> None:

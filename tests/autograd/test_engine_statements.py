@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import backward, grad
 from minitorch_backends.autograd.graph import GradientEdge, get_gradient_edge
 
-from .tools import leaf, tensor, values, warned
+from ..support.autograd import leaf, tensor, values, warned
 
 
 def test_a1_one_element_of_any_shape_is_a_scalar() -> None:

@@ -9,7 +9,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import Function, grad, gradcheck, gradgradcheck
 from minitorch_backends.autograd.function import once_differentiable
 
-from .tools import leaf, made_in_inference, tensor, values
+from ..support.autograd import leaf, made_in_inference, tensor, values
 
 
 class Cube(Function):

@@ -19,8 +19,8 @@ from minitorch_backends.utils.checkpoint import (
     set_checkpoint_early_stop,
 )
 
-from ..calls import OPS, UNDERIVABLE, leaves_of, replaced, results, run, samples_of, takes, tensors
-from .tools import leaf, tensor, values
+from ..support.autograd import leaf, tensor, values
+from ..support.calls import OPS, UNDERIVABLE, leaves_of, replaced, results, run, samples_of, takes, tensors
 
 
 def cubes(x: mt.Tensor) -> mt.Tensor:

@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd.graph import set_growth_limit, statistics
 from minitorch_backends.dispatch import instrumentation
 
-from .tools import in_thread, leaf, tensor, warned
+from ..support.autograd import in_thread, leaf, tensor, warned
 
 
 @pytest.fixture(autouse=True)

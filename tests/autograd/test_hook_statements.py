@@ -9,7 +9,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import backward, grad
 from minitorch_backends.autograd.graph import register_multi_grad_hook
 
-from .tools import leaf, tensor, values
+from ..support.autograd import leaf, tensor, values
 
 
 def test_h1_hooks_run_in_order_and_replace() -> None:

@@ -10,7 +10,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.autograd.graph import statistics
 
-from .tools import leaf
+from ..support.autograd import leaf
 
 LAYERS, WIDTH, BATCH = 50, 64, 256
 STEP = 4 * (LAYERS * BATCH * WIDTH + LAYERS * WIDTH * (WIDTH + 1))

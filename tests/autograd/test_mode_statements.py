@@ -1,5 +1,5 @@
 """Grad modes, statement by statement (G1 to G19); those about no_grad, enable_grad and set_grad_enabled alone are in
-tests/test_modes.py.
+test_modes.py.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack
 from minitorch_backends.autograd.grad_mode import _unsafe_preserve_version_counter
 from minitorch_backends.autograd.graph import increment_version, saved_tensors_hooks
 
-from .tools import in_thread, leaf, tensor
+from ..support.autograd import in_thread, leaf, tensor
 
 
 def state() -> tuple[bool, ...]:

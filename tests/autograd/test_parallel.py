@@ -16,7 +16,7 @@ from minitorch_backends.autograd.extras import parallel
 from minitorch_backends.autograd.graph import saved_tensors_hooks
 from minitorch_backends.kernels import threading as kernel_threads
 
-from .tools import leaf, values
+from ..support.autograd import leaf, values
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import grad
 from minitorch_backends.autograd.graph import allow_mutation_on_saved_tensors
 
-from .programs import LEAVES, Instruction, Machine, Replay, derivatives, programs, same, starting_values
-from .tools import leaf, tensor
+from ..support.autograd import leaf, tensor
+from ..support.programs import LEAVES, Instruction, Machine, Replay, derivatives, programs, same, starting_values
 
 REFUSALS = re.compile(
     r"leaf Variable|is being modified inplace|has been modified inplace|more than one element"

@@ -28,7 +28,7 @@ from minitorch_backends.autograd.graph import (
     saved_tensors_hooks,
 )
 
-from .tools import in_thread, leaf, tensor, values, warned
+from ..support.autograd import in_thread, leaf, tensor, values, warned
 
 
 @pytest.fixture(autouse=True)

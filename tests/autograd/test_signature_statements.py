@@ -12,7 +12,7 @@ import minitorch_backends as mt
 from minitorch_backends import autograd
 from minitorch_backends.autograd import functional, graph
 
-from .tools import leaf, values
+from ..support.autograd import leaf, values
 
 SIGNATURES: dict[Callable[..., Any], str] = {
     mt.Tensor.backward: "(self, gradient=None, retain_graph=None, create_graph=False, inputs=None)",

@@ -10,7 +10,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.nn import Parameter
 
-from .tools import leaf, made_in_inference, tensor, values
+from ..support.autograd import leaf, made_in_inference, tensor, values
 
 # Section 4.2: leaves and parameters
 

@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd.versions import writes
 from minitorch_backends.nn import Parameter
 
-from .tools import leaf, made_in_inference, tensor, values
+from ..support.autograd import leaf, made_in_inference, tensor, values
 
 # Section 4.4: versions
 

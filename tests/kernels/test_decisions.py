@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from ..cpus import CPUS, decisions
+from ..support.cpus import CPUS, decisions
 
 NAMES = ("portable", "zen3", "skylake_x", "zen4", "sapphire_rapids")
 CHOICES = [  # kernel, shapes, dtype, keywords; the first choice on each of NAMES, or one for all

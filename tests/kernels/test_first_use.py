@@ -12,7 +12,7 @@ import pytest
 
 from minitorch_backends.kernels import first_use
 
-from ..processes import python
+from ..support.processes import python
 
 
 class Interrupted(Exception):

@@ -13,7 +13,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precision import PRECISIONS, Precision, Scale, add, predicted_error
 
-from .. import reference
+from ..support import reference
 
 F = mt.nn.functional
 

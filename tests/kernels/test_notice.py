@@ -4,7 +4,7 @@ import pytest
 
 from minitorch_backends.kernels import notice
 
-from ..processes import python
+from ..support.processes import python
 
 SLOW = """
 import time

@@ -10,7 +10,7 @@ import pytest
 
 from minitorch_backends.kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, named, predicted_error
 
-from .. import reference
+from ..support import reference
 
 EXACT = ("bf16x9", "ieee")
 SPLITS = [name for name, row in PRECISIONS.items() if row.parts > 1]

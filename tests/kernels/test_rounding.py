@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.rounding import round_to, split
 
-from .. import reference
+from ..support import reference
 
 ROUNDED = [("bf16", None), ("fp16", None), ("tf32", None), ("tf32", "rna"), ("tf32", "rne"), ("tf32", "rz")]
 SPLITS = [name for name, row in PRECISIONS.items() if row.parts > 1]

@@ -15,7 +15,7 @@ from minitorch_backends.kernels.conv import conv, conv_input_gradient, conv_weig
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 
-from .. import reference
+from ..support import reference
 
 F = mt.nn.functional
 SCALED = [name for name, row in PRECISIONS.items() if row.scale is not None]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels import sums, threading
-from tests.layouts import arrays, axes_of, exact
+from tests.support.layouts import arrays, axes_of, exact
 
 DTYPES = [np.float32, np.complex64, np.float16, ml_dtypes.bfloat16, np.float64, np.complex128]
 UNITS = {np.dtype(dtype): 2.0**-23 for dtype in DTYPES} | dict.fromkeys(

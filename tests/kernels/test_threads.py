@@ -8,7 +8,7 @@ import pytest
 
 from minitorch_backends.kernels import threading
 
-from ..processes import python
+from ..support.processes import python
 
 PRODUCT = """
 import numpy as np

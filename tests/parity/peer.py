@@ -15,7 +15,7 @@ from minitorch_backends.nn import functional
 from minitorch_backends.tensor.dtypes import DType
 from minitorch_backends.tensor.tensor import Tensor
 
-from ..calls import as_dtype, mapped, tested
+from ..support.calls import as_dtype, mapped, tested
 
 OWN_KEYWORDS = {"precision"}
 """Keywords that products take here and not in torch."""

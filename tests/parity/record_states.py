@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..test_lr_scheduler import CASES as SCHEDULES
-from ..test_lr_scheduler import made, optimizer
+from ..optim.test_lr_scheduler import CASES as SCHEDULES
+from ..optim.test_lr_scheduler import made, optimizer
 
 TARGET = Path(__file__).parents[1] / "data" / "torch_states.json"
 OPTIMIZERS: dict[str, dict[str, Any]] = {

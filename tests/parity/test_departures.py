@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from ..departures import FUNCTION_DEPARTURES
+from ..support.departures import FUNCTION_DEPARTURES
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

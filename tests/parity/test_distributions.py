@@ -7,7 +7,7 @@ import pytest
 
 import minitorch_backends as mt
 
-from ..distribution_cases import CASES, made
+from ..support.distribution_cases import CASES, made
 from .peer import torch
 
 QUANTITIES = ("mean", "mode", "variance", "stddev", "batch_shape", "event_shape", "support", "has_rsample")

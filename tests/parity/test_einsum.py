@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 
-from ..einsum_equations import MALFORMED
+from ..support.einsum_equations import MALFORMED
 
 PIECES = ("a", "b", "C", "...", ",", "->", ".", " ", "1", "-", ">", "\t")
 

@@ -7,7 +7,7 @@ import pytest
 
 import minitorch_backends as mt
 
-from ..test_lbfgs import SEARCHES, closure_of, rosenbrock
+from ..optim.test_lbfgs import SEARCHES, closure_of, rosenbrock
 from .peer import torch
 
 

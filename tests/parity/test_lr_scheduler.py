@@ -7,7 +7,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.optim import SGD, Adam, lr_scheduler
 
-from ..test_lr_scheduler import CASES, followed, made, optimizer
+from ..optim.test_lr_scheduler import CASES, followed, made, optimizer
 from .peer import torch
 
 

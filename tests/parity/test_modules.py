@@ -7,7 +7,7 @@ import pytest
 
 import minitorch_backends as mt
 
-from ..module_calls import CALLS, inputs_of
+from ..support.module_calls import CALLS, inputs_of
 from .peer import torch
 
 OWN_REPR = {"Softshrink", "Hardshrink", "Softmax2d", "TripletMarginWithDistanceLoss", "Unflatten"}

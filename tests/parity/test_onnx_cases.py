@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 
-from tests.test_onnx import ANOTHER_RULE, cases_of, check, is_read
+from tests.interop.test_onnx import ANOTHER_RULE, cases_of, check, is_read
 
 COUNTS = {"passed": 0, "other types or opsets": 0, "no implementation": 0}
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from torch.testing._internal.opinfo.core import OpInfo
 
-from ..departures import CALL_DEPARTURES
+from ..support.departures import CALL_DEPARTURES
 from .opinfo import OPS, differences, found_here, name_of_op
 
 INEXACT_IN_TORCH = {

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import minitorch_backends as mt
 
-from ..autograd.programs import BINARY_WRITES, Instruction, Machine, derivatives, programs, same
+from ..support.programs import BINARY_WRITES, Instruction, Machine, derivatives, programs, same
 
 
 def overlaps_itself(machine: Machine, instruction: Instruction) -> bool:

@@ -12,7 +12,7 @@ from minitorch_backends.dispatch.samples import Sample
 from minitorch_backends.tensor.dtypes import DType, dtypes, result_dtype, scalar_dtype
 from minitorch_backends.tensor.tensor import adopt
 
-from ..calls import ARITHMETIC, arrays_in, run, samples_of
+from ..support.calls import ARITHMETIC, arrays_in, run, samples_of
 from .peer import KINDS, is_missing, name_of, promoting, torch_dtype, torch_outcome
 
 SCALARS = [True, 3, 2.5, 1j]

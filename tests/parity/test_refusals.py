@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ..bad_calls import BAD_CALLS, BadCall
+from ..support.bad_calls import BAD_CALLS, BadCall
 
 OTHERWISE = {
     "a tensor of text": "ValueError in torch, which looks into the text for elements",

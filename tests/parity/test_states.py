@@ -8,9 +8,9 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.optim import SGD, lr_scheduler
 
-from ..test_lr_scheduler import CASES as SCHEDULES
-from ..test_lr_scheduler import made, optimizer
-from ..test_optim import CASES, gradients_for
+from ..optim.test_lr_scheduler import CASES as SCHEDULES
+from ..optim.test_lr_scheduler import made, optimizer
+from ..optim.test_optim import CASES, gradients_for
 from .peer import torch
 
 VALUES = np.linspace(-1, 1, 6).reshape(2, 3)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from ..processes import python
+from ..support.processes import python
 
 PROGRAM = """
 import {name} as lib

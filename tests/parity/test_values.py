@@ -13,7 +13,7 @@ from minitorch_backends.dispatch.samples import Sample
 from minitorch_backends.tensor.dtypes import FLOATING, DType
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
-from ..calls import (
+from ..support.calls import (
     ARITHMETIC,
     HALVES,
     NO_HALVES,

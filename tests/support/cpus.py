@@ -1,0 +1,70 @@
+"""CPUs that a process can pretend to run on, so that every machine checks what is decided on all of them.
+
+`python -m tests.support.cpus NAME THREADS` reads calls as JSON lines and prints what that CPU would choose.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import ml_dtypes  # noqa: F401  (its types get names)
+import numpy as np
+
+_AVX2 = ("avx2", "fma", "f16c")
+_AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
+_BF16 = (*_AVX512, "avx512_bf16", "avx512vbmi", "avx512_vnni")
+CPUS = {
+    "portable": ("GenuineIntel", ()),
+    "zen3": ("AuthenticAMD", _AVX2),
+    "skylake_x": ("GenuineIntel", _AVX512),
+    "zen4": ("AuthenticAMD", _BF16),
+    "zen5": ("AuthenticAMD", (*_BF16, "avx_vnni", "avx512_vp2intersect")),
+    "sapphire_rapids": ("GenuineIntel", (*_BF16, "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")),
+}
+"""Vendor and features of each, in the words of /proc/cpuinfo."""
+
+
+def pretend(name: str) -> None:
+    """Have this process take itself to run on the CPU `name`. To be called before any kernel is loaded."""
+    from minitorch_backends.kernels import cpu
+
+    vendor, flags = CPUS[name]
+    described = {"flags": frozenset(flags), "vendor_id": frozenset([vendor])}
+    cpu._described = described.__getitem__
+    cpu._tiles_granted = lambda: True
+    for variable in (cpu.VARIABLE, cpu.TORCH_VARIABLE, cpu.EMULATION):
+        os.environ.pop(variable, None)
+    for memo in (cpu._asked_to_emulate, cpu.hardware, cpu.detected, cpu.emulated, cpu.capability):
+        memo.cache_clear()
+
+
+def decisions(name: str, calls: list[tuple], threads: int = 2) -> list[tuple[list[str], dict[str, str]]]:
+    """For each call (kernel, shapes, dtype, keywords) the implementations that the CPU `name` would try, best first,
+    and the sentences of those that refuse, by name."""
+    command = [sys.executable, "-m", "tests.support.cpus", name, str(threads)]
+    lines = "".join(json.dumps(call) + "\n" for call in calls)
+    printed = subprocess.run(command, input=lines, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [tuple(json.loads(line)) for line in printed.splitlines()]
+
+
+def _main() -> None:
+    name, threads = sys.argv[1:]
+    pretend(name)
+    import minitorch_backends.kernels.conv
+    import minitorch_backends.kernels.fft
+    import minitorch_backends.kernels.gemm
+    import minitorch_backends.kernels.linalg  # noqa: F401
+    from minitorch_backends.kernels.registry import ArraySpec, kernels
+    from minitorch_backends.kernels.threading import set_num_threads
+
+    set_num_threads(int(threads))
+    for line in sys.stdin:
+        kernel, shapes, dtype, keywords = json.loads(line)
+        specs = [ArraySpec(tuple(shape), np.dtype(dtype)) for shape in shapes]
+        decision = kernels[kernel].decide(*specs, **keywords)
+        sys.stdout.write(json.dumps([[each.name for each in decision.candidates], dict(decision.refusals)]) + "\n")
+
+
+if __name__ == "__main__":
+    _main()
