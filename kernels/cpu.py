@@ -1,4 +1,7 @@
-"""Which instruction sets kernels may use: what the CPU has, what the operating system grants, what the user allows."""
+"""Which instructions kernels may use: what the CPU has, what the operating system grants, what the user allows.
+
+The features of a CPU are a set; a level is the name of a set of features, which kernels need as a whole.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,35 @@ import platform
 
 __all__ = [
     "EMULATION",
+    "FEATURES",
     "LEVELS",
     "VARIABLE",
     "capability",
     "converts_half",
+    "described",
     "detected",
     "emulated",
+    "features",
     "hardware",
     "looks_up_bytes",
     "refusal",
 ]
 
-LEVELS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
-"""Capabilities, each of which includes those before it. `avx2` means FMA and F16C too, `avx512` F, BW, DQ and VL,
-`avx512_bf16` its products of pairs, `amx` bf16 tiles."""
+_AVX2 = frozenset({"avx2", "fma", "f16c"})
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+_BF16 = _AVX512 | {"avx512_bf16"}
+_TILES = frozenset({"amx_tile", "amx_bf16"})
+
+FEATURES: dict[str, frozenset[str]] = {
+    "portable": frozenset(),
+    "avx2": _AVX2,
+    "avx512": _AVX512,
+    "avx512_bf16": _BF16,
+    "amx": _BF16 | _TILES,
+}
+"""By level the features that it stands for, in the words of Linux. Each set includes those before it."""
+
+LEVELS = tuple(FEATURES)
 
 VARIABLE = "MINITORCH_CPU_CAPABILITY"
 """Environment variable that caps the capability; read once, when the first kernel asks."""
@@ -37,23 +55,17 @@ TORCH_VARIABLE = "ATEN_CPU_CAPABILITY"
 
 _TORCH_LEVELS = {"default": "portable", "avx2": "avx2", "avx512": "avx512"}
 
-_NEEDS = {
-    "avx2": ("avx2", "fma", "f16c"),
-    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
-    "avx512_bf16": ("avx512_bf16",),
-    "amx": ("amx_tile", "amx_bf16"),
-}
-
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 
-def _described(field: str) -> frozenset[str]:
+def described(field: str) -> frozenset[str]:
     """The words of a field of Linux's description of the first CPU; none where it cannot be read."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
             for line in lines:
-                if line.startswith(field):
-                    return frozenset(line.split(":", 1)[1].split())
+                name, _, words = line.partition(":")
+                if name.strip() == field:
+                    return frozenset(words.split())
     except OSError:
         pass
     return frozenset()
@@ -77,16 +89,19 @@ def _asked_to_emulate() -> bool:
 
 
 @functools.cache
-def hardware() -> str:
-    """The highest of `LEVELS` that the CPU has and the operating system grants."""
+def features() -> frozenset[str]:
+    """The features that the CPU has and the operating system grants, in the words of Linux; none of other machines than
+    x86-64."""
     if platform.machine() not in ("x86_64", "AMD64"):
-        return "portable"
-    flags, level = _described("flags"), "portable"
-    for candidate, needs in _NEEDS.items():
-        if not flags.issuperset(needs) or (candidate == "amx" and not _tiles_granted()):
-            break
-        level = candidate
-    return level
+        return frozenset()
+    found = described("flags")
+    return found if not found.issuperset(_TILES) or _tiles_granted() else found - _TILES
+
+
+@functools.cache
+def hardware() -> str:
+    """The highest of `LEVELS` whose features the CPU has and the operating system grants."""
+    return next(level for level in reversed(LEVELS) if FEATURES[level] <= features())
 
 
 @functools.cache
@@ -102,7 +117,7 @@ def emulated(level: str) -> bool:
     the CPU lacks them too."""
     if not _asked_to_emulate() or hardware() == "portable":
         return False
-    return level == "amx" or LEVELS.index(level) > LEVELS.index(hardware())
+    return level == "amx" or not FEATURES[level] <= features()
 
 
 @functools.cache
@@ -119,7 +134,7 @@ def capability() -> str:
 
 def refusal(isa: str | None) -> str | None:
     """Why an implementation that needs `isa` may not run here, or None when it may."""
-    if isa is None or LEVELS.index(isa) <= LEVELS.index(capability()):
+    if isa is None or FEATURES[isa] <= FEATURES[capability()]:
         return None
     vain = f"; {EMULATION} needs AVX2" if _asked_to_emulate() and hardware() == "portable" else ""
     return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE}{vain})"
@@ -130,17 +145,17 @@ def gains_by_pairs() -> bool:
     """Whether the CPU begins VDPBF16PS as often as a fused multiply-add of as many lanes, and so does twice the
     products. AMD's cores do, from Zen 4 on, which has it first (0.27 ns each, measured); Intel's with AMX begin it a
     quarter as often."""
-    return "AuthenticAMD" in _described("vendor_id")
+    return "AuthenticAMD" in described("vendor_id")
 
 
 @functools.cache
 def looks_up_bytes() -> bool:
     """Whether the CPU has AVX512_VBMI and AVX512_VNNI, or software for them. All have them that have AMX; one with
     AVX512_BF16 does not."""
-    return emulated("avx512") or _described("flags").issuperset(("avx512vbmi", "avx512_vnni"))
+    return emulated("avx512") or features() >= {"avx512vbmi", "avx512_vnni"}
 
 
 def converts_half() -> bool:
     """Whether compiled code can read and write float16. Without F16C the compiler would call a library function that is
     not there, which ends the process."""
-    return capability() != LEVELS[0]
+    return "f16c" in FEATURES[capability()]

@@ -74,9 +74,12 @@ _UNUSED_SECONDS = 3600.0
 _KERNELS = Path(__file__).resolve().parent
 _PREBUILT = _KERNELS / "prebuilt"
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
-_NOT_CODE = {_KERNELS / f"{name}.py" for name in ("__init__", "first_use", "jit", "locks", "native", "notice", "store")}
+_NOT_CODE = {
+    _KERNELS / f"{name}.py"
+    for name in ("__init__", "cpu", "first_use", "jit", "locks", "machine", "native", "notice", "store", "threading")
+}
 """Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
-leaves the files valid. Options of compilation are part of a file's name."""
+leaves the files valid. Options of compilation, and what `cpu` says of instructions, are part of a file's name."""
 
 
 def _cache_root() -> Path:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from . import machine
 from .locks import lock
 
-__all__ = ["available_cpus", "get_num_threads", "pool", "set_num_threads", "when_changed"]
+__all__ = ["available_cores", "available_cpus", "get_num_threads", "pool", "set_num_threads", "when_changed"]
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -52,13 +53,17 @@ def _cgroup_limit(root: Path = _CGROUP, own: Path = Path("/proc/self/cgroup")) -
 
 def available_cpus() -> int:
     """CPUs that this process may run on: those of its affinity mask, within its control group's quota."""
-    granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(granted, _cgroup_limit())))
+    return max(1, math.ceil(min(len(machine.granted_cpus()), _cgroup_limit())))
+
+
+def available_cores() -> int:
+    """Physical cores that this process may use: those of its affinity mask, within its control group's quota."""
+    return max(1, math.ceil(min(machine.cores(), _cgroup_limit())))
 
 
 def _default_threads() -> int:
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return min(available_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) > 0 else available_cpus()
+    return min(available_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) > 0 else available_cores()
 
 
 class _Pool:
@@ -100,8 +105,8 @@ _growing = lock()
 
 
 def get_num_threads() -> int:
-    """Threads that one kernel may use. The default is the number of CPUs that the process may use, or less where
-    OMP_NUM_THREADS says so."""
+    """Threads that one kernel may use. The default is the number of physical cores that the process may use, since two
+    threads of a core share its units; OMP_NUM_THREADS sets another one, up to the number of CPUs."""
     global _threads
     if _threads is None:
         _threads = _default_threads()

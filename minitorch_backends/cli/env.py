@@ -55,15 +55,18 @@ def _versions() -> dict[str, str]:
 
 def _machine() -> dict[str, Any]:
     from .. import backends
-    from ..kernels import cpu, threading
+    from ..kernels import cpu, machine, threading
     from ..kernels.blas_library import blas_library
 
-    blas = blas_library()
+    blas, cores, cpus = blas_library(), threading.available_cores(), threading.available_cpus()
     return {
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "cpu capability": f"{backends.cpu.get_cpu_capability()} ({_detected(cpu)}, {_cap(cpu)})",
-        "threads": f"{threading.get_num_threads()} of {threading.available_cpus()} CPUs, a pool of its own",
+        "microarchitecture": machine.microarchitecture() or "unknown",
+        "caches": str(machine.caches()),
+        "cores": f"{cores} physical, {cpus} logical, within the affinity mask and the quota",
+        "threads": f"{threading.get_num_threads()}, a pool of its own",
         "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
         "BLAS of NumPy": " ".join(filter(None, (blas.name, blas.version, blas.path))),
     }

@@ -90,7 +90,7 @@ def test_variables_of_other_libraries_are_named_with_what_comes_of_them(tmp_path
     assert effects["OMP_NUM_THREADS=1"].startswith("obeyed")
     assert effects["OMP_PROC_BIND=true"].startswith("not for kernels")
     assert effects["MKL_CBWR=AVX2"].startswith("obeyed" if backends.mkl.is_available() else "without effect")
-    assert found["machine"]["threads"].startswith("1 of ")
+    assert found["machine"]["threads"].startswith("1, ")
     code = found["compiled code"]
     assert (code["folder"], code["size"]) == (str(tmp_path), "0.0 MB in 0 files")
 

@@ -31,7 +31,8 @@ def restore_threads():
 
 
 def test_the_default_is_what_the_process_may_use():
-    assert 1 <= threading.get_num_threads() <= threading.available_cpus() <= (os.cpu_count() or 1)
+    assert 1 <= threading.available_cores() <= threading.available_cpus() <= (os.cpu_count() or 1)
+    assert threading.get_num_threads() <= threading.available_cpus()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity masks here")
@@ -42,11 +43,23 @@ def test_affinity_limits_the_default():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [("1", 1), ("1,4", 1), ("100000", None), ("", None), ("x", None), ("0", None)]
+    ("value", "expected"),
+    [("1", 1), ("1,4", 1), ("3", 3), ("100000", 8), ("", 4), ("x", 4), ("0", 4)],
 )
-def test_omp_num_threads_limits_the_default(monkeypatch, value, expected):
+def test_omp_num_threads_sets_the_default_up_to_the_cpus(monkeypatch, value, expected):
+    """Without it there is a thread for each of 4 physical cores of 8 CPUs."""
     monkeypatch.setenv("OMP_NUM_THREADS", value)
-    assert threading._default_threads() == (expected or threading.available_cpus())
+    monkeypatch.setattr(threading, "_cgroup_limit", lambda: math.inf)
+    monkeypatch.setattr(threading.machine, "cores", lambda: 4)
+    monkeypatch.setattr(threading.machine, "granted_cpus", lambda: list(range(8)))
+    assert threading._default_threads() == expected
+
+
+def test_a_quota_below_the_cores_limits_the_default(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threading, "_cgroup_limit", lambda: 2.5)
+    monkeypatch.setattr(threading.machine, "cores", lambda: 4)
+    assert threading._default_threads() == 3
 
 
 @pytest.mark.parametrize(

@@ -15,27 +15,30 @@ _AVX2 = ("avx2", "fma", "f16c")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
 _BF16 = (*_AVX512, "avx512_bf16", "avx512vbmi", "avx512_vnni")
 CPUS = {
-    "portable": ("GenuineIntel", ()),
-    "zen3": ("AuthenticAMD", _AVX2),
-    "skylake_x": ("GenuineIntel", _AVX512),
-    "zen4": ("AuthenticAMD", _BF16),
-    "zen5": ("AuthenticAMD", (*_BF16, "avx_vnni", "avx512_vp2intersect")),
-    "sapphire_rapids": ("GenuineIntel", (*_BF16, "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")),
-}
-"""Vendor and features of each, in the words of /proc/cpuinfo."""
+    "portable": ("GenuineIntel", "6", "23", ()),
+    "zen3": ("AuthenticAMD", "25", "33", _AVX2),
+    "skylake_x": ("GenuineIntel", "6", "85", _AVX512),
+    "zen4": ("AuthenticAMD", "25", "97", _BF16),
+    "zen5": ("AuthenticAMD", "26", "2", (*_BF16, "avx_vnni", "avx512_vp2intersect")),
+    "sapphire_rapids": (
+        "GenuineIntel", "6", "143", (*_BF16, "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"),
+    ),
+}  # fmt: skip
+"""Vendor, family, model and features of each, in the words of /proc/cpuinfo."""
 
 
 def pretend(name: str) -> None:
     """Have this process take itself to run on the CPU `name`. To be called before any kernel is loaded."""
     from minitorch_backends.kernels import cpu
 
-    vendor, flags = CPUS[name]
-    described = {"flags": frozenset(flags), "vendor_id": frozenset([vendor])}
-    cpu._described = described.__getitem__
+    vendor, family, model, flags = CPUS[name]
+    words = {"flags": flags, "vendor_id": [vendor], "cpu family": [family], "model": [model]}
+    described = {field: frozenset(found) for field, found in words.items()}
+    cpu.described = described.__getitem__
     cpu._tiles_granted = lambda: True
     for variable in (cpu.VARIABLE, cpu.TORCH_VARIABLE, cpu.EMULATION):
         os.environ.pop(variable, None)
-    for memo in (cpu._asked_to_emulate, cpu.hardware, cpu.detected, cpu.emulated, cpu.capability):
+    for memo in (cpu._asked_to_emulate, cpu.features, cpu.hardware, cpu.detected, cpu.emulated, cpu.capability):
         memo.cache_clear()
 
 

@@ -124,7 +124,7 @@ def test_other_texts_are_refused():
 
 def test_the_refusal_says_what_emulation_needs():
     code = (
-        "from minitorch_backends.kernels import cpu; cpu._described = lambda field: frozenset();"
+        "from minitorch_backends.kernels import cpu; cpu.described = lambda field: frozenset();"
         "print(cpu.refusal('amx'))"
     )
     expected = f"needs amx, and the CPU capability in force is portable (CPU and {cpu.VARIABLE}"
