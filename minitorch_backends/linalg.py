@@ -1,7 +1,8 @@
 """Linear algebra under the names of `torch.linalg`.
 
-`backends.cuda.preferred_linalg_library("default" | "cusolver" | "magma")` chooses the family of algorithms; the
-precision flags of products reach inside `solve`, `inv`, `lstsq` and `cholesky_solve`, which refine their solutions.
+`backends.cuda.preferred_linalg_library("default" | "cusolver" | "magma")` chooses the family of algorithms. The
+precision flags of matrix products also apply inside `solve`, `inv`, `lstsq` and `cholesky_solve`, which refine their
+solutions.
 """
 
 from .ops.linalg.checks import LinAlgError

@@ -1,10 +1,10 @@
-"""Matrix units of other devices, bit for bit: the table of profiles, and the units themselves.
+"""Bit-exact models of other devices' matrix units, and the table of device profiles.
 
     d = mt.profiles.mma(a, b, c, profile="h100", format="bf16")
     with mt.backends.flags(profile="h100", fp32_precision="bf16"):
         d = a @ b  # summed as that unit does
 
-`PROFILES` has a row for each device, with its evidence; `add` adds a row.
+`PROFILES` has one row per device, with the evidence for it; `add` adds a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tensor.tensor import Tensor
 __all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "mma"]
 
 _TYPES = {"fp16": "float16", "bf16": "bfloat16", **{operand: name for name, operand in FORMATS.items()}}
-"""The types of the formats of operands. That of tf32 is float32; units ignore its last 13 bits."""
+"""The storage dtype of each operand format. TF32 is stored as float32; the units ignore the low 13 bits."""
 
 _RESULTS = {"float32": np.float32, "float16": np.float16}
 
@@ -37,22 +37,23 @@ def mma(
     result: str = "float32",
     instruction: str | None = None,
 ) -> Tensor:
-    """n dot products as a device's matrix unit computes them: c + the sums over K of a * b.
+    """Compute n dot products as a device's matrix unit does: c + the sums over K of a * b.
 
     Arguments:
-        a, b: (n, K), values of `format`, as tensors or arrays of any floating dtype.
-        c: (n), rounded to `result` first.
-        profile: a name of `PROFILES`, or a row of one's own.
-        format: "fp16", "bf16", "tf32" (whose low 13 bits the unit ignores), "e4m3", "e5m2", "e4m3fnuz" or "e5m2fnuz".
+        a, b: shape (n, K), values of `format`, as tensors or arrays of any floating dtype.
+        c: shape (n,), rounded to `result` first.
+        profile: a name in `PROFILES`, or a row of your own.
+        format: "fp16", "bf16", "tf32" (the unit ignores the low 13 bits), "e4m3", "e5m2", "e4m3fnuz" or "e5m2fnuz".
         result: "float32", or "float16" where NVIDIA's units have it: for fp16 and fp8.
-        instruction: of several that a device has for a format, the one to use, as "mma.sync" for fp8 on H100.
+        instruction: the instruction to use where a device has several for a format, for example "mma.sync" for fp8 on
+            H100.
 
-    Returns (n) in `result`. Raises ValueError for unknown names and for values that the format does not hold, and
-    RuntimeError for shapes that do not fit.
+    Returns shape (n,) in `result`. Raises ValueError for unknown names and for values that `format` cannot hold, and
+    RuntimeError for mismatched shapes.
     """
     way = named(profile).format(format, instruction)
     if way.rule is None:
-        raise ValueError(f"mma(): profile must be a device whose order of sums is known, got {named(profile).name!r}")
+        raise ValueError(f"mma(): profile must be a device with a known summation order, got {named(profile).name!r}")
     kind = _RESULTS.get(result)
     if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
         has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"
@@ -70,10 +71,10 @@ def _has_half_results(way: Format, operand: str) -> bool:
 
 
 def _values(name: str, x: np.ndarray, operand: str) -> np.ndarray:
-    """The values of an operand, which must be of its format."""
+    """The values of an operand. Raises ValueError unless `format` holds them exactly."""
     if operand == "tf32":
         return (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    load("ml_dtypes")  # which gives NumPy the types
+    load("ml_dtypes")  # registers the extension dtypes with NumPy
     with np.errstate(over="ignore", invalid="ignore"):
         held = x.astype(_TYPES[operand]).astype(np.float64)
     wrong = np.flatnonzero((held != x) & ~(np.isnan(held) & np.isnan(x)))

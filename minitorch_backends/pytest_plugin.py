@@ -1,15 +1,17 @@
-"""A plugin of pytest: no test leaves a flag changed, and a suite runs as on a GPU, a TPU or oneDNN.
+"""A pytest plugin: tests must not leak flags, and a suite can run as on a GPU, a TPU or oneDNN.
 
     pytest --minitorch-emulate=cuda --minitorch-profile=a100
     pytest --minitorch-closest=20
 
-It is active wherever this package is installed. A test that ends with other flags than it began with is an error at
-its teardown, and the flags are put back. What fixtures of a wider scope set counts as the beginning, and what a test's
-own fixtures set and put back is no change. `--minitorch-emulate` and `--minitorch-profile` set the flags of these names
-for the whole suite, and for the processes that it starts. `--minitorch-closest` lists the calls of
-`testing.assert_close` that had the least room, which fail first at a lower precision or on another CPU; with either of
-the other options ten are listed. NumPy's floating-point warnings in this package are ignored, as they are where it is
-imported. `pytest -p no:minitorch_backends` switches it off.
+The plugin is active wherever this package is installed; `pytest -p no:minitorch_backends` switches it off. A test that
+ends with other flags than it began with is an error at its teardown, and the plugin restores the flags. Flags set by
+fixtures of a wider scope belong to the beginning. A test's own fixtures may set flags if they restore them.
+
+`--minitorch-emulate` and `--minitorch-profile` set the flags of these names for the whole suite and for the processes
+that it starts. `--minitorch-closest` lists the calls of `testing.assert_close` that came closest to failing. They fail
+first at a lower precision or on another CPU. With either of the other options the plugin lists ten of them.
+
+NumPy's floating-point warnings from this package are ignored, as they are on import.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _OPTIONS = {
     "emulate": "run with minitorch_backends.backends.emulate set to this family of flags",
     "profile": "run with minitorch_backends.backends.profile set to this device, whose matrix unit sums products",
 }
-"""The flags that an option of this name sets for the whole suite, with the option's help."""
+"""The flags that each option sets for the whole suite, with the option's help text."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,7 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         metavar="N",
         default=None,
-        help="list the N calls of assert_close that had the least room (10 with the options below, else 0)",
+        help="list the N calls of assert_close that came closest to failing (default: 10 with the options below, "
+        "otherwise 0)",
     )
     for flag, text in _OPTIONS.items():
         names = [name for name in rows[flag].choices.examples if name is not None]
@@ -51,7 +54,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 QUIET = "ignore::RuntimeWarning:minitorch_backends"
-"""Sums that overflow give Inf without a word, also where a suite takes warnings for errors and drops other filters."""
+"""Warning filters: sums that overflow to Inf stay silent, even if a suite turns warnings into errors and drops other
+filters.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _wanted(config: pytest.Config) -> dict[str, str]:
-    """The flags that the command line sets, with their values."""
+    """The flags set on the command line, with their values."""
     values = {flag: config.getoption(f"--minitorch-{flag}") for flag in _OPTIONS}
     return {flag: value for flag, value in values.items() if value is not None}
 
@@ -90,7 +95,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _set(saved: Snapshot) -> dict[str, Any]:
-    """What is set to something else than being unset, for which a default that is set stands mostly too."""
+    """The stored flags that differ from "unset". A flag explicitly set to its default usually counts as unset."""
     return {path: value for path, value in saved.values if rows[path].permits or value != rows[path].default}
 
 
@@ -100,7 +105,7 @@ def _minitorch_flags_stay_as_they_were() -> Iterator[None]:
     yield
     was, now = _set(before), _set(backends.snapshot())
     if backends.flags_frozen() and not frozen:
-        pytest.fail("the test froze the flags with disable_global_flags(), which has no way back", pytrace=False)
+        pytest.fail("the test froze the flags with disable_global_flags(), which cannot be undone", pytrace=False)
     if was == now:
         return
     override.set(level)
@@ -117,7 +122,7 @@ def _minitorch_flags_stay_as_they_were() -> Iterator[None]:
 
 
 class _Closest:
-    """Collect how much of its tolerance each `assert_close` takes; reports bring it from processes of pytest-xdist."""
+    """Collects the share of its tolerance that each `assert_close` uses, also from workers of pytest-xdist."""
 
     def __init__(self, count: int, root: Path) -> None:
         self._count, self._root = count, root
@@ -155,7 +160,9 @@ class _Closest:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         worst = sorted(self._all, key=lambda each: -each[0])[: self._count]
         if worst:
-            terminalreporter.section("assert_close with the least room: share of the tolerance that is used")
+            terminalreporter.section(
+                "calls of assert_close that came closest to failing, with the share of the tolerance that they used"
+            )
         for share, place, test, rule in worst:
             used = f"{share:8.1%}" if math.isfinite(share) else "     inf"
             terminalreporter.line("  ".join(filter(None, (used, place, test, rule))))

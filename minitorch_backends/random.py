@@ -1,8 +1,7 @@
-"""Streams of random numbers, and the default one.
+"""Random number generators, and the default one.
 
-The stream is that of NumPy's PCG64 (O'Neill, "PCG: A family of simple fast space-efficient statistically good
-algorithms for random number generation", 2014). It is the same on every platform for one seed, and another one than
-torch's.
+The stream is NumPy's PCG64 (O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms for
+random number generation", 2014). A seed gives the same numbers on every platform; they differ from torch's.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 _SEED = 67280421310721
-"""The seed of a new generator, which is torch's: with it, `Generator()` draws the same numbers every time."""
+"""The initial seed of a new generator, as in torch: `Generator()` draws the same numbers every time."""
 
 _WORD = 1 << 64
 
@@ -39,8 +38,10 @@ _drawn_as: ContextVar[DType | None] = ContextVar("drawn_as", default=None)
 
 @contextlib.contextmanager
 def drawn_as(dtype: DType) -> Iterator[None]:
-    """In the block, random numbers in float64 of this thread or task are those of `dtype`, converted: a function
-    computes with the same ones whether its default dtype is float64 or `dtype`."""
+    """Draw random float64 numbers in this thread or task as numbers of `dtype`, converted, while the block runs.
+
+    A function then computes with the same random numbers whether its default dtype is float64 or `dtype`.
+    """
     token = _drawn_as.set(dtype)
     try:
         yield
@@ -49,7 +50,7 @@ def drawn_as(dtype: DType) -> Iterator[None]:
 
 
 class Generator:
-    """A stream of random numbers, which all functions here take as `generator=`. Safe to share between threads."""
+    """A random number generator, accepted by every random function as `generator=`. Safe to share between threads."""
 
     def __init__(self, device: Any = "cpu") -> None:
         refuse_device(device)
@@ -60,28 +61,28 @@ class Generator:
         return CPU
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the stream that belongs to `seed`, from -2**63 to 2**64 - 1. Raises ValueError for others."""
+        """Seed the generator with an integer from -2**63 to 2**64 - 1. Raises ValueError for other integers."""
         try:
             number = int(seed)
         except (TypeError, ValueError, OverflowError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"manual_seed(): seed must be an integer, got {seed!r}") from None
         if not -_WORD // 2 <= number < _WORD:
-            raise ValueError(f"seed {seed!r} is out of range; expected -2**63 to 2**64 - 1")
+            raise ValueError(f"manual_seed(): seed must be from -2**63 to 2**64 - 1, got {seed!r}")
         self._seed = number % _WORD
         self._numpy = np.random.Generator(np.random.PCG64(self._seed))
         return self
 
     def seed(self) -> int:
-        """Start the stream of a seed that the operating system draws, and return the seed."""
+        """Seed the generator from the operating system, and return the seed."""
         return self.manual_seed(secrets.randbits(63)).initial_seed()
 
     def initial_seed(self) -> int:
-        """The seed that the stream was started with."""
+        """The seed that the generator was last seeded with."""
         return self._seed
 
     def get_state(self) -> Tensor:
-        """All that the next numbers depend on, as 56 bytes."""
+        """The full state of the generator, as 56 bytes (uint8)."""
         state = self._numpy.bit_generator.state
         words = (
             (state["state"]["state"], 16),
@@ -93,15 +94,18 @@ class Generator:
         return adopt(np.frombuffer(b"".join(word.to_bytes(size, "little") for word, size in words), np.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Go on from a state that `get_state` returned.
+        """Continue from a state that `get_state` returned.
 
-        Raises TypeError for anything else, RuntimeError for other sizes.
+        Raises TypeError if the state is not a uint8 tensor, and RuntimeError if it does not have 56 elements.
         """
         if not isinstance(new_state, Tensor) or new_state._array.dtype != np.uint8:
-            raise TypeError(f"a state is a tensor of mt.uint8, as get_state() returns, got {type(new_state).__name__}")
+            raise TypeError(
+                "set_state(): state must be a tensor of mt.uint8, as get_state() returns, got "
+                f"{type(new_state).__name__}"
+            )
         data = new_state._array.tobytes()
         if len(data) != 56:
-            raise RuntimeError(f"a state has 56 bytes, as get_state() returns, got {len(data)}")
+            raise RuntimeError(f"set_state(): state must have 56 bytes, as get_state() returns, got {len(data)}")
         state, inc, seed, has, word = (
             int.from_bytes(data[a:b], "little") for a, b in ((0, 16), (16, 32), (32, 40), (40, 48), (48, 56))
         )
@@ -114,17 +118,18 @@ class Generator:
     def __reduce__(self) -> tuple:
         return _restored, (self.get_state(),)
 
-    # What is drawn, as arrays
+    # Distributions, as arrays
 
     def _stream(self) -> np.random.Generator:
-        """NumPy's generator; inside `vmap` it may be refused."""
+        """NumPy's generator for the next draw. `vmap` may forbid random calls."""
         if instrumentation.drawing is not None:
             instrumentation.drawing()
         return self._numpy
 
     def uniform(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Numbers in [0, 1), of a floating type; for half types multiples of 2**-11 and 2**-8, so that none rounds to
-        1.
+        """Uniform numbers in [0, 1) of a floating dtype.
+
+        float16 numbers are multiples of 2**-11 and bfloat16 ones of 2**-8, so that none rounds to 1.
         """
         dtype = to_dtype(dtype)
         if (source := _drawn_as.get()) is not None and dtype.name == "float64" != source.name:
@@ -150,31 +155,31 @@ class Generator:
         return draw((*shape, 2), dtype.to_real()).view(dtype.dtype)[..., 0]
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Integers from `low` to `high` - 1, of int64."""
+        """Integers from `low` to `high` - 1, int64."""
         return self._stream().integers(low, high, shape, np.int64)
 
     def permutation(self, n: int) -> np.ndarray:
-        """0 to n - 1 in random order, of int64."""
+        """A random permutation of 0 to n - 1, int64."""
         return self._stream().permutation(n)
 
     def _poisson(self, rates: np.ndarray) -> np.ndarray:
-        """Poisson distributed numbers of events, of int64."""
+        """Poisson-distributed counts, int64."""
         return self._stream().poisson(rates)
 
     def _binomial(self, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
-        """Binomially distributed numbers of successes, of int64."""
+        """Binomially distributed numbers of successes, int64."""
         return self._stream().binomial(counts.astype(np.int64), chances)
 
     def _geometric(self, p: float, shape: tuple[int, ...]) -> np.ndarray:
-        """Numbers of trials up to the first success, of int64."""
+        """Geometrically distributed numbers of trials up to the first success, int64."""
         return self._stream().geometric(p, shape)
 
     def _von_mises(self, loc: np.ndarray, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Angles of a von Mises distribution, in float64."""
+        """Angles in radians from a von Mises distribution, float64."""
         return self._stream().vonmises(loc, concentration, shape)
 
     def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Exponentially distributed numbers of mean 1, of float64."""
+        """Exponentially distributed numbers of mean 1, float64."""
         return self._stream().standard_exponential(shape)
 
 
@@ -183,13 +188,13 @@ def _restored(state: Tensor) -> Generator:
 
 
 default_generator = Generator()
-"""What functions draw from when no `generator` is given. It starts with a seed of the operating system's."""
+"""The generator that random functions use without `generator=`. The operating system gives its first seed."""
 default_generator.seed()
 scaling.draw_seed = lambda: int(default_generator.integers(0, 1 << 32, ()))
 
 
 def rewinding(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that raises put the default generator back, so that a call that is refused has drawn nothing."""
+    """Wrap a function so that it restores the default generator when it raises: a rejected call draws nothing."""
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -204,17 +209,17 @@ def rewinding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator's stream that belongs to `seed`, and return the generator."""
+    """Seed the default generator, and return it."""
     return default_generator.manual_seed(seed)
 
 
 def seed() -> int:
-    """Start the default generator with a seed of the operating system's, and return the seed."""
+    """Seed the default generator from the operating system, and return the seed."""
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default generator was started with."""
+    """The seed that the default generator was last seeded with."""
     return default_generator.initial_seed()
 
 
@@ -225,5 +230,5 @@ def get_rng_state() -> Tensor:
 
 @argument_errors
 def set_rng_state(new_state: Tensor) -> None:
-    """Put the default generator into a state that `get_rng_state` returned."""
+    """Restore a state of the default generator that `get_rng_state` returned."""
     default_generator.set_state(new_state)

@@ -1,4 +1,4 @@
-"""Comparisons for tests, with tolerances by type, or by what a precision is expected to cost."""
+"""Comparisons for tests. Tolerances follow from the dtype, or from the expected error of a precision."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _TOLERANCES = {
     complex64: (1.3e-6, 1e-5),
     complex128: (1e-7, 1e-7),
 }
-"""Relative and absolute ones, torch's; 0 for other types. Of two types the larger ones."""
+"""torch's relative and absolute tolerances by dtype; 0 for other dtypes. For two dtypes the larger ones apply."""
 
 observers: list[Callable[[float, str], None]] = []
-"""Called for each pair of arrays that `assert_close` compares: with the share of the tolerance that their difference
-takes, more than 1 where they are not close, and what the tolerance is that of."""
+"""Callbacks for each pair of arrays that `assert_close` compares. Arguments: the share of the tolerance that the
+difference uses (more than 1 where they are not close), and a description of the tolerance.
+"""
 
 _MARGIN = 2.0
-"""Times the largest error that is expected of normal operands."""
+"""The tolerance is this factor times the largest error expected of normally distributed operands."""
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -60,24 +61,28 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    Both are tensors, arrays, numbers, or sequences or mappings of such. Without `rtol` and `atol`, which are given
-    together, tolerances are torch's, by type.
+    `actual` and `expected` are tensors, arrays, numbers, or sequences or mappings of these. `rtol` and `atol` are given
+    together; without them torch's tolerances apply, by dtype.
 
-    With `k` they are those of a sum of k products: twice the largest error that normal operands are expected to have
-    at `precision`, by default the one at which the flags in force let float32 products run. So a test that passes in
-    ieee also passes under TF32, and no wrong result does that is off by more. Errors are relative to `scale`, the size
-    of a sum of products with random signs, by default the root mean square of `expected`: give sqrt(k) times the root
-    mean squares of both operands where sums cancel more.
+    With `k` the tolerance is that of a sum of k products: twice the largest error expected of normally distributed
+    operands at `precision`. The default precision is the one that the flags select for float32 products. A test that
+    passes in IEEE float32 then also passes under TF32, and a result with a larger error fails.
 
-    `msg` replaces the message, or makes one of it. Raises TypeError for what cannot be compared, ValueError for
-    tolerances that do not go together.
+    `scale` is the magnitude that errors are relative to: the size of a sum of products with random signs. The default
+    is the root mean square of `expected`. Where sums cancel more, pass sqrt(k) times the root mean squares of both
+    operands.
+
+    `msg` replaces the message, or is a function of the default message. Raises TypeError for values that cannot be
+    compared, and ValueError for options that exclude each other.
     """
     if (rtol is None) != (atol is None):
-        raise ValueError(f"assert_close: rtol and atol are given together or not at all, got {rtol=}, {atol=}")
+        raise ValueError(f"assert_close(): rtol and atol must be given together, got {rtol=}, {atol=}")
     if k is None and (precision is not None or scale is not None):
-        raise ValueError("assert_close: precision and scale say what sums of k products may be off; give k as well")
+        raise ValueError(
+            "assert_close(): precision and scale require k, the number of products in a sum; give k as well"
+        )
     if k is not None and rtol is not None:
-        raise ValueError("assert_close: k says what is allowed, and so do rtol and atol; give one of them")
+        raise ValueError("assert_close(): k and rtol, atol both set the tolerance; give one of them")
 
     def allowed(a: np.ndarray, b: np.ndarray) -> _Allowed:
         if rtol is not None and atol is not None:
@@ -106,7 +111,7 @@ def _of_products(expected: np.ndarray, k: int, precision: str | None, scale: flo
 
 
 def _pairs(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """What is compared with what, and where it was."""
+    """Pair up the leaves of both arguments, each with its path."""
     if isinstance(expected, (Tensor, np.ndarray, *_NUMBERS)) and isinstance(actual, (Tensor, np.ndarray, *_NUMBERS)):
         yield path, actual, expected
     elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
@@ -126,7 +131,7 @@ def _pairs(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, An
             yield from _pairs(a, b, f"{path}[{place}]")
     else:
         raise TypeError(
-            f"assert_close compares tensors, arrays, numbers, and sequences and mappings of these, got "
+            "assert_close(): values must be tensors, arrays, numbers, or sequences and mappings of these, got "
             f"{type(actual).__name__} and {type(expected).__name__}{path and ' at ' + path}"
         )
 
@@ -143,7 +148,7 @@ def _difference(
     check_dtype: bool,
     check_stride: bool,
 ) -> str | None:
-    """In which way the two differ; None if they do not."""
+    """Describe the difference of two arrays; None if they are close."""
     a, b = (each._array if isinstance(each, Tensor) else np.asarray(each) for each in (actual, expected))
     if a.shape != b.shape:
         return f"The shapes differ: {list(a.shape)} is not {list(b.shape)}."
@@ -172,12 +177,12 @@ def _difference(
         place = np.unravel_index(int(np.argmax(np.where(wrong & ~same, values, -1))), values.shape)
         lines.append(f"Largest {name} difference: {values[place]:.3g}{_at(place)}; allowed are {most:.3g}.")
         if name == "absolute":
-            lines[-1] += f" There {a[place]} was found, and {b[place]} expected."
+            lines[-1] += f" Found {a[place]} there, expected {b[place]}."
     return "\n".join(lines)
 
 
 def _share(distance: np.ndarray, tolerance: np.ndarray) -> float:
-    """The greatest share of the tolerance that a difference takes; infinite where that is not a number."""
+    """The largest share of the tolerance that a difference uses; infinite for NaN."""
     shares = np.divide(distance, tolerance, out=np.zeros_like(distance), where=distance != 0)
     return float(np.where(np.isnan(shares), np.inf, shares).max(initial=0.0))
 

@@ -1,8 +1,8 @@
 """Mixed precision, under the names of torch.amp: `autocast` and `GradScaler`.
 
-Autocast is a rule about the dtypes of inputs: products compute in a half type, losses, transforms and decompositions in
-float32, by the op lists that torch has for the CPU. Flags say how a product of float32 is computed; this says which
-products have half types to begin with. The two act together.
+Autocast decides the dtypes of inputs, by torch's op lists for the CPU: products compute in a half type; losses,
+transforms and decompositions in float32. Flags decide how a float32 product is computed. The two are independent and
+combine.
 """
 
 from .autocast import (

@@ -1,9 +1,9 @@
-"""`autocast`: a block in which ops get their inputs in the dtype that torch's lists name.
+"""`autocast`: a block in which ops receive their inputs in the dtype that torch's lists name.
 
-While a block is active anywhere, calls take the definition of an op (`Op.apply`), or of a composite, and these ask
-`_call` once: it casts the inputs of listed ops, and switches autocast off for what such a function is made of. Casts
-are ops, so that gradients reach the parameters in their own dtype. Those of parameters are kept until the outermost
-block ends, as in torch: a weight that is used twice is cast once.
+While a block is active in any thread, calls take the definition of an op (`Op.apply`) or of a composite, which calls
+`_call` once. It casts the inputs of listed ops, and switches autocast off inside them. Casts are ops, so gradients
+reach the parameters in their own dtype. As in torch, casts of parameters are cached until the outermost block ends: a
+weight that is used twice is cast once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOWER = """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     einsum linalg_vecdot linear lstm_layer matmul mm prelu rnn_layer scaled_dot_product_attention tensordot
 """
-"""What computes in the half type: products, by the names of the registry; einsum and tensordot are made of them."""
+"""Functions that compute in the half type: products, by registry name. einsum and tensordot are composed of them."""
 
 FLOAT32 = """
     adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits
@@ -45,17 +45,17 @@ FLOAT32 = """
     poisson_nll_loss polar prod qr quantile rfft rfft2 rfftn smooth_l1_loss soft_margin_loss stft svd trace
     triangular_solve triplet_margin_loss view_as_complex
 """
-"""What computes in float32."""
+"""Functions that compute in float32."""
 
 WIDEST = """
     cat index_copy stack
 """
-"""What brings its inputs to the widest of their floating types."""
+"""Functions that cast their inputs to the widest of their floating dtypes."""
 
 UNCHANGED = """
     addmv addr dot inner mv outer pdist vdot
 """
-"""What is made of products here, and keeps the dtype of its inputs."""
+"""Functions composed of products that keep the dtype of their inputs."""
 
 _RULES = {
     name: rule
@@ -65,7 +65,7 @@ _RULES = {
 
 
 class _State(NamedTuple):
-    """What the innermost block says: the half type, or None where autocast is off, and the casts that are kept."""
+    """The state of the innermost block: the half type, or None if autocast is off, and the cached casts."""
 
     dtype: DType | None
     kept: dict[int, tuple[Any, Tensor]] | None
@@ -75,13 +75,13 @@ class _State(NamedTuple):
 _OFF = _State(None, None, 0)
 _state: ContextVar[_State] = ContextVar("autocast", default=_OFF)
 _DEFAULTS = {"cpu": bfloat16, "cuda": float16, "xpu": bfloat16, "mps": float16}
-"""The half types of devices, where the block does not say."""
+"""The default half type of each device."""
 
 _lock, _blocks = threading.Lock(), 0
 
 
 def _call(name: str, function: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
-    """Call an op or a composite with its inputs cast; return NotImplemented for one whose inputs stay."""
+    """Call an op or a composite with its inputs cast; return NotImplemented if the inputs stay unchanged."""
     state = _state.get()
     if state.dtype is None or (rule := _RULES.get(name)) is None:
         return NotImplemented
@@ -99,7 +99,7 @@ def _call(name: str, function: Callable[..., Any], args: Any, named: dict[str, A
 
 
 def _arrays(values: Any) -> list[Any]:
-    """The arrays of tensors, also of those in lists."""
+    """The arrays of tensors, including those in lists."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
@@ -110,7 +110,7 @@ def _arrays(values: Any) -> list[Any]:
 
 
 def _cast(value: Any, wanted: DType | None, state: _State) -> Any:
-    """A tensor of floats in another type, except of float64; lists of them too."""
+    """Cast a floating tensor, except float64, to another dtype; also in lists."""
     if wanted is None:
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
@@ -129,11 +129,11 @@ def _cast(value: Any, wanted: DType | None, state: _State) -> Any:
 
 
 class autocast(Scope):
-    """A block, or a decorated function, in which products compute in `dtype`: bfloat16 by default, or float16.
+    """Compute products in `dtype` (bfloat16 by default, or float16) while a block or a decorated function runs.
 
-    `device_type` is torch's. Blocks for devices that are not there warn and do nothing, as in torch without them; with
-    `enabled=False` inputs stay as they are. Raises RuntimeError for an unknown device, and warns of other dtypes, which
-    switch it off.
+    `device_type` is as in torch. Blocks for absent devices warn and have no effect, as in torch without them. With
+    `enabled=False` inputs stay unchanged. Raises RuntimeError for an unknown device. Other dtypes warn and switch
+    autocast off.
     """
 
     __slots__ = ("_cache", "_dtype", "_enabled", "_tokens", "device")
@@ -151,11 +151,11 @@ class autocast(Scope):
         self._dtype = _DEFAULTS[device_type] if dtype is None else to_dtype(dtype)
         self._cache = True if cache_enabled is None else cache_enabled
         if enabled and device_type != "cpu":
-            warnings.warn(f"autocast(): there is no {device_type} device, so that it does nothing", stacklevel=2)
+            warnings.warn(f"autocast(): there is no {device_type} device, so it has no effect", stacklevel=2)
             self._enabled = False
         elif enabled and self._dtype not in (bfloat16, float16):
             warnings.warn(
-                f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so that it does nothing",
+                f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so it has no effect",
                 stacklevel=2,
             )
             self._enabled = False
@@ -180,7 +180,7 @@ class autocast(Scope):
 
 
 def _count(change: int) -> None:
-    """Have all calls ask `_call` while a block is active in some thread."""
+    """Make all calls use `_call` while a block is active in some thread."""
     global _blocks
     with _lock:
         _blocks += change
@@ -194,23 +194,24 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> DType:
-    """The half type in force, or that of a block that does not name one."""
+    """The current half type, or the default of blocks that name none."""
     return (_state.get().dtype if device_type == "cpu" else None) or _DEFAULTS[device_type]
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept until the outermost block ends."""
+    """Whether casts of parameters are cached until the outermost block ends."""
     return _state.get() is _OFF or _state.get().kept is not None
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast is there for a type of device."""
+    """Whether autocast supports a device type."""
     return device_type in _DEFAULTS
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """Decorate `forward` of an `autograd.Function`: with `cast_inputs` it gets tensors in this dtype and runs with
-    autocast off, as if it were listed."""
+    """Decorate `forward` of an `autograd.Function`. With `cast_inputs` it receives tensors in this dtype and runs with
+    autocast off, as if it were listed.
+    """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 

@@ -1,6 +1,7 @@
-"""`GradScaler`: losses are scaled so that gradients of half types do not vanish, and steps that overflow are left out.
+"""`GradScaler`: losses are scaled so that gradients in half types do not underflow, and steps that overflow are
+skipped.
 
-The way of P. Micikevicius et al. (2018), "Mixed precision training", with torch's names and state dict.
+Method: P. Micikevicius et al. (2018), "Mixed precision training", with torch's names and state dict.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ __all__ = ["GradScaler"]
 
 
 class GradScaler:
-    """Scales losses by a factor that grows by `growth_factor` after `growth_interval` steps without Inf and NaN among
-    the gradients, and shrinks by `backoff_factor` after one with them, which is left out.
+    """Scales losses by a factor.
 
-    As in torch it warns and does nothing where `device` is not there, which is all but "cpu".
+    The factor grows by `growth_factor` after `growth_interval` steps without Inf or NaN in the gradients. It shrinks by
+    `backoff_factor` after a step with one, which is skipped. As in torch, a scaler for an absent `device` (any but
+    "cpu") warns and has no effect.
     """
 
     def __init__(
@@ -27,7 +29,7 @@ class GradScaler:
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         if enabled and device != "cpu":
-            warnings.warn(f"GradScaler(): there is no {device} device, so that it does nothing", stacklevel=2)
+            warnings.warn(f"GradScaler(): there is no {device} device, so it has no effect", stacklevel=2)
             enabled = False
         if growth_factor <= 1.0:
             raise AssertionError(f"GradScaler(): growth_factor must be more than 1, got {growth_factor}")
@@ -40,15 +42,15 @@ class GradScaler:
         self._stepped: set[int] = set()
 
     def is_enabled(self) -> bool:
-        """Whether it scales."""
+        """Whether the scaler is enabled."""
         return self._enabled
 
     def get_scale(self) -> float:
-        """The factor; 1 where it is off."""
+        """The factor; 1 if the scaler is disabled."""
         return self._scale if self._enabled else 1.0
 
     def scale(self, outputs: Any) -> Any:
-        """A tensor, or each of an iterable of them, times the factor."""
+        """Multiply a tensor, or each tensor of an iterable, by the factor."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -56,9 +58,10 @@ class GradScaler:
         return type(outputs)(map(self.scale, outputs))
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimizer's parameters by the factor, once before each step: to clip them.
+        """Divide the gradients of an optimizer's parameters by the factor, at most once before each step, for example
+        to clip them.
 
-        Raises RuntimeError for a second time.
+        Raises RuntimeError on a second call.
         """
         if not self._enabled:
             return
@@ -74,11 +77,11 @@ class GradScaler:
                             self._overflows[id(optimizer)] = True
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale gradients, unless that was done, and take the optimizer's step, unless they overflowed."""
+        """Unscale the gradients, unless already done, and call the optimizer's step, unless they overflowed."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("step(): closures must be left out, since gradients are scaled; call it without one")
+            raise RuntimeError("step(): closures are not supported with scaled gradients; call it without one")
         if id(optimizer) in self._stepped:
             raise RuntimeError("step() was called already for this optimizer since the last update()")
         if id(optimizer) not in self._overflows:
@@ -105,19 +108,19 @@ class GradScaler:
         self._stepped.clear()
 
     def get_growth_factor(self) -> float:
-        """By what the factor grows."""
+        """The factor of growth."""
         return self._growth_factor
 
     def get_backoff_factor(self) -> float:
-        """By what the factor shrinks."""
+        """The factor of reduction."""
         return self._backoff_factor
 
     def get_growth_interval(self) -> int:
-        """Steps without overflow before the factor grows."""
+        """The number of steps without overflow before the factor grows."""
         return self._growth_interval
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, with torch's keys; empty where it is off."""
+        """The state, with torch's keys; empty if the scaler is disabled."""
         if not self._enabled:
             return {}
         return {
@@ -126,7 +129,7 @@ class GradScaler:
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state. Raises RuntimeError for an empty one, of a scaler that was off."""
+        """Restore a state. Raises RuntimeError for the empty state of a disabled scaler."""
         if not self._enabled:
             return
         if not state_dict:

@@ -15,7 +15,7 @@ from .extras.anomaly_mode import (
     set_detect_anomaly,
 )
 from .function import Function
-from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # binds the function over its module
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # shadows the module of the same name
 from .inference import inference_mode, is_inference
 from .modes import (
     enable_grad,

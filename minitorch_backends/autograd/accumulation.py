@@ -1,4 +1,4 @@
-"""Gradients brought to the shape and dtype of what they are the gradients of, and added to `.grad`."""
+"""Accumulation of gradients: reduction to the shape and dtype of the input, and addition to `.grad`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ __all__ = ["accumulate", "accumulate_leaf", "fitted"]
 _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
 
 _locks = tuple(reentrant_lock() for _ in range(16))
-"""Of which each tensor has one, by its address. A finaliser may run a pass of its own in the same thread meanwhile."""
+"""Locks for accumulation, chosen by the tensor's address. They are re-entrant, since a finaliser may run another pass
+in the same thread.
+"""
 
 _ONE_OWNER = 2
-"""What `sys.getrefcount` says of an array that one tensor holds: that reference, and the call's own."""
+"""The value of `sys.getrefcount` for an array held by one tensor: that reference, and the call's own."""
 
 
 def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
-    """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
+    """Reduce a gradient to the shape and dtype of the input: sum over the dimensions that the forward broadcast."""
     array = value._array
     quick = not create_graph and not instrumentation.is_observed() and array.dtype is dtype and dtype in _QUICK
     if quick and array.ndim and array.shape[1:] == shape:
@@ -43,10 +45,10 @@ def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph:
 
 
 def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = False) -> None:
-    """Add `g` to the `.grad` of `tensor`: in place, unless the graph of the gradient is wanted.
+    """Add `g` to the `.grad` of `tensor`: in place, unless the graph of the gradient is recorded.
 
-    The first gradient is kept without a copy when it is `fresh`, its array is nobody else's, and it is laid out in
-    memory as the tensor is. Passes of other threads that reach the tensor wait.
+    The first gradient is stored without a copy if it is `fresh`, its array has no other owner, and it has the memory
+    layout of the tensor. Passes in other threads that reach the same tensor wait.
     """
     with _locks[id(tensor) // 64 % len(_locks)]:
         state = tensor.state
@@ -64,8 +66,8 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
                 state.grad = adopt(array.copy("K"))
         elif state.grad._array.shape != g._array.shape:
             raise RuntimeError(
-                f"a gradient of shape {list(g.shape)} cannot be added to .grad, whose shape is "
-                f"{list(state.grad.shape)}; set .grad to None where .data gets another shape"
+                f"a gradient of shape {list(g.shape)} cannot be added to .grad of shape "
+                f"{list(state.grad.shape)}; set .grad to None after giving .data another shape"
             )
         elif create_graph:
             state.grad = state.grad + g
@@ -74,11 +76,12 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
 
 
 def _add(grad: Tensor, more: np.ndarray) -> None:
-    """Add to a `.grad` in place. Raises RuntimeError where its memory is read-only or expanded."""
+    """Add to a `.grad` in place. Raises RuntimeError if its memory is read-only or expanded."""
     sums, cell = grad._array, grad._cell
     if is_float8(sums.dtype):
         raise NotImplementedError(
-            f"backward(): gradients of {grad.dtype!r} are not summed; set .grad to None before, and use the tensor once"
+            f"backward(): gradients of {grad.dtype!r} cannot be summed; set .grad to None before, and use the "
+            "tensor once"
         )
     if not sums.flags.writeable or 0 in sums.strides:
         from ..dispatch.mutation import refuse_unwritable_memory
@@ -92,7 +95,7 @@ def _add(grad: Tensor, more: np.ndarray) -> None:
 
 
 def accumulate_leaf(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
-    """Add `g` to the `.grad` of a leaf's tensor, with the hooks of its node before and after."""
+    """Add `g` to the `.grad` of a leaf's tensor, and call the hooks of its node before and after."""
     variable, hooks = leaf._variable(), leaf.hooks
     if variable is None:
         return

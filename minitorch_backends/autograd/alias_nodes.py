@@ -1,4 +1,4 @@
-"""Tensors that stand for others inside a function that is differentiated: the same values, and a node of their own."""
+"""Aliases of tensors inside a differentiated function: equal values, with nodes of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["outer_leaves", "stand_in"]
 
 
 class _Identity:
-    """What the engine asks of the op of a stand-in: to pass gradients on."""
+    """The identity op of an alias, as the engine calls it: it passes gradients on."""
 
     name, title = "identity", "AliasBackward0"
 
@@ -25,9 +25,10 @@ _IDENTITY = _Identity()
 
 
 def stand_in(tensor: Tensor, apart: bool = False) -> Tensor:
-    """A tensor with the memory of `tensor`, that requires gradients and is no leaf, so that it may be written to.
+    """Make an alias of `tensor`: same memory, requires gradients, and not a leaf, so that it may be written to.
 
-    It comes from `tensor` when that requires gradients, unless it is to stay `apart`; else from a leaf of its own.
+    If `tensor` requires gradients, the alias depends on it, unless it is to stay `apart`. Otherwise it depends on a new
+    leaf.
     """
     alias = sharing(tensor, tensor._array)
     before = None if apart else history(tensor)
@@ -39,7 +40,7 @@ def stand_in(tensor: Tensor, apart: bool = False) -> Tensor:
 
 
 def outer_leaves(tensors: list[Tensor], stand_ins: list[Tensor]) -> bool:
-    """Whether `tensors` also depend on leaves other than those that `stand_ins`, unwritten, have of their own."""
+    """Whether `tensors` depend on leaves other than those that unwritten `stand_ins` have of their own."""
     edges = [tensor._node.edges[0] for tensor in stand_ins]
     own = {edge for edge in edges if type(edge) is Leaf and edge.variable is None}
     starts = [node for node in map(history, tensors) if node is not None]

@@ -1,3 +1,3 @@
-"""Diagnosis of gradients under the name of torch's module."""
+"""Anomaly detection, under the name of torch's module."""
 
 from .extras.anomaly_mode import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""`backward` and `grad`: what they accept, what they refuse, and what they do with the gradients of a pass."""
+"""`backward` and `grad`: checks of their arguments, and delivery of the gradients of a pass."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph, to be given to `grad` or `backward` among the inputs: a node, and which of its results."""
+    """A node and the index of one of its results, accepted by `grad` and `backward` among the inputs."""
 
     node: Node
     output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Where a tensor comes from. Raises RuntimeError for one that requires no gradient."""
+    """The edge that a tensor comes from. Raises RuntimeError if the tensor does not require a gradient."""
     node = history(tensor)
     if node is None:
         raise RuntimeError("get_gradient_edge expects a tensor that requires grad; call requires_grad_() on it first")
@@ -42,24 +42,25 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add to `.grad` of every leaf that `tensors` depend on the gradient of their sum, weighted by `grad_tensors`.
+    """Add gradients to `.grad` of every leaf: those of the sum of `tensors`, weighted by `grad_tensors`.
 
     Arguments:
         tensors: a tensor or a sequence of tensors that require gradients.
-        grad_tensors: their weights, of their shapes; may be left out for tensors of one element.
+        grad_tensors: their weights, of the same shapes; may be omitted for tensors of one element.
         retain_graph: keep the saved tensors for another pass; by default as `create_graph`.
         create_graph: record the backward pass itself, so that gradients can be differentiated.
         grad_variables: an old name of `grad_tensors`.
-        inputs: the only tensors whose `.grad` is to be filled (one, several, or the values of a dict); they need not be
-            leaves.
+        inputs: fill `.grad` of these tensors only (one, several, or the values of a dict); they need not be leaves.
 
-    Raises RuntimeError for a tensor without a graph, a gradient of a wrong shape, and a second pass through a
-    released graph.
+    Raises RuntimeError for a tensor without a graph, a gradient of a wrong shape, and a second pass through a released
+    graph.
     """
     if grad_variables is not None:
         warnings.warn("grad_variables is deprecated; use grad_tensors instead", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
-            raise RuntimeError("got both grad_tensors and grad_variables, its old name; pass grad_tensors only")
+            raise RuntimeError(
+                "backward(): grad_tensors and grad_variables, its old name, are both given; pass grad_tensors only"
+            )
         grad_tensors = grad_variables
     if grad_tensors is None and isinstance(tensors, Tensor):
         roots = [_root(0, tensors, None)]
@@ -99,13 +100,13 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to each of `inputs`.
+    """Return the gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to each of `inputs`.
 
-    Leaves `.grad` untouched. Returns a tuple, or a dict when `inputs` is one. An input that the outputs do not depend
-    on is an error, None with `allow_unused=True`, or zeros with `materialize_grads=True`.
+    Leaves `.grad` unchanged. Returns a tuple, or a dict if `inputs` is a dict. An input that the outputs do not depend
+    on raises RuntimeError; its gradient is None with `allow_unused=True`, and zeros with `materialize_grads=True`.
 
-    With `is_grads_batched` each of `grad_outputs` has a first dimension more than its output, and so have the results:
-    one pass for each of its elements. `only_inputs` must stay True. See `backward` for the other arguments and errors.
+    With `is_grads_batched` each of `grad_outputs` has an additional first dimension, and so have the results: one pass
+    runs per element. `only_inputs` must stay True. See `backward` for the other arguments and errors.
     """
     if not only_inputs:
         warnings.warn(
@@ -115,7 +116,7 @@ def grad(
         )
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "materialize_grads=True turns unused gradients into zeros, so allow_unused cannot be False; leave it out"
+            "materialize_grads=True turns unused gradients into zeros, so allow_unused cannot be False; omit it"
         )
     if isinstance(inputs, Mapping):
         values = grad(
@@ -131,7 +132,7 @@ def grad(
         return dict(zip(inputs, values, strict=True))
     outputs, wanted = _sequence(outputs), _inputs(inputs)
     if not wanted:
-        raise RuntimeError("grad requires at least one input, got none")
+        raise RuntimeError("grad(): inputs must contain at least one tensor, got none")
     nodes = _nodes_of(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     weights = _weights(outputs, grad_outputs)
@@ -154,11 +155,11 @@ def grad(
 def _batched(
     outputs: Sequence[Tensor], weights: Sequence[Tensor | None], nodes: list[Node], keep: bool, create_graph: bool
 ) -> dict[Node, Tensor]:
-    """The gradients of the nodes, stacked over the passes for each element of the first dimension of the weights."""
+    """Run one pass per element of the weights' first dimension, and stack the gradients of the nodes."""
     sizes = {weight._array.shape[:1] for weight in weights if weight is not None}
     if len(sizes) != 1 or sizes == {()}:
         raise RuntimeError(
-            f"is_grads_batched=True expects grad_outputs with one batch dimension in common, got first sizes "
+            "grad(): grad_outputs must share a first dimension with is_grads_batched=True, got first sizes "
             f"{sorted(map(list, sizes))}"
         )
     ((count,),) = sizes
@@ -203,12 +204,12 @@ def _weights(tensors: Sequence[Tensor], given: Any) -> Sequence[Tensor | None]:
         if weight is not None and not isinstance(weight, Tensor):
             raise TypeError(f"backward(): gradients must be Tensors or None, got {kind_of(weight)}; use mt.tensor(...)")
     if len(weights) < len(tensors):
-        raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients; expected one gradient for each")
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients; expected one gradient per tensor")
     return weights
 
 
 def _roots(tensors: Sequence[Tensor], weights: Iterable[Tensor | None]) -> list[tuple[Node, Tensor]]:
-    """The nodes to start from, and the gradients that start there."""
+    """The nodes where a pass starts, and their gradients."""
     return [_root(index, tensor, weight) for index, (tensor, weight) in enumerate(zip(tensors, weights, strict=False))]
 
 
@@ -227,7 +228,7 @@ def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tens
             return node, adopt(_ONES[array.dtype].copy())
         if array.size != 1 or array.dtype.kind == "c":
             raise RuntimeError(
-                "grad can be implicitly created only for real scalar outputs, and this one is "
+                "grad can be implicitly created only for real scalar outputs, got "
                 f"{tensor.dtype!r}{list(tensor.shape)}; pass gradient=, a tensor of that shape"
             )
         return node, adopt(np.ones(array.shape, array.dtype))

@@ -1,7 +1,7 @@
-"""One backward pass: gradients flow from results to inputs along the recorded graph.
+"""The backward engine: gradients flow from results to inputs along the recorded graph.
 
 Nodes are visited from the newest to the oldest. The order of creation is a topological order, so a heap of sequence
-numbers replaces recursion, and a chain of any length works.
+numbers replaces recursion, and the depth of the graph is unlimited.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["Flow"]
 
 
 class Flow:
-    """Gradients under way: those that have arrived at a node but not been sent on, newest node first.
+    """One backward pass: the gradients that have arrived at nodes but have not been propagated yet, newest node first.
 
     Attributes:
-        accumulates: whether leaves add what arrives to their `.grad`; else it is collected for the wanted nodes only.
-        careful: whether every node is visited with care: for diagnosis, or since the modules of nodes are followed.
-        relevant: the nodes that lead to a wanted one; None stands for all.
+        accumulates: whether leaves add gradients to `.grad`; otherwise only those of the wanted nodes are collected.
+        careful: whether every node runs with instrumentation: hooks, anomaly detection, module attribution.
+        relevant: the nodes that lead to a wanted node; None stands for all nodes.
         found: the gradients of the wanted nodes.
-        awaited: for each leaf with hooks, how many visits to nodes it still waits for.
+        awaited: for each leaf with hooks, the number of nodes to visit before its gradient is complete.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Flow:
     # The pass
 
     def run(self) -> dict[Node, Tensor]:
-        """Visit every node that gradients arrive at; returns the gradients of the wanted ones."""
+        """Visit every node that receives gradients, and return the gradients of the wanted nodes."""
         before, outer = grad_mode.get(), running.get()
         grad_mode.set(before.of_pass(self.create_graph))
         heap, pending, keep = self.heap, self.pending, self.keep
@@ -106,12 +106,14 @@ class Flow:
                 running.set(outer)
 
     def _branches(self, node: Node, heavy: int) -> bool:
-        """Whether another heavy node than this is pending, and threads are there to visit it."""
+        """Whether another heavy node is pending and threads are available for it."""
         others = (g for other, g in self.pending.items() if other is not node and isinstance(g, Tensor))
         return get_num_threads() > 1 and any(g._array.nbytes >= heavy for g in others)
 
     def visit(self, node: Node, g: Any) -> None:
-        """What the loop does for a plain node, for any: hooks, what is wanted of the node, leaves that wait."""
+        """Visit a node of any kind, including those with hooks, wanted nodes and waiting leaves. `run` inlines this for
+        plain nodes.
+        """
         hooks = hooks_if_any(node)
         if hooks is not None:
             running.set(self)
@@ -141,7 +143,7 @@ class Flow:
             self._visited(node)
 
     def will_visit(self, node: Node) -> bool:
-        """Whether this pass gets to a node, if no rule on the way gives None."""
+        """Whether this pass reaches a node, provided that no rule on the way returns None."""
         if self.relevant is not None:
             return node in self.relevant
         if self.reached is None:
@@ -149,10 +151,12 @@ class Flow:
         return node in self.reached
 
     def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
-        """Take what a rule made of `g` to the node of an input, brought to that input's shape and dtype."""
+        """Reduce the gradient that a rule computed from `g` to the input's shape, and send it to the input's node."""
         if value is None:
             return
-        if value._array.shape != like[0] or value._array.dtype is not like[1]:  # no name: `accumulate` counts them
+        if (
+            value._array.shape != like[0] or value._array.dtype is not like[1]
+        ):  # no local name: `accumulate` counts references
             value = fitted(value, like[0], like[1], self.create_graph)
         kind = type(edge)
         if kind is Node:
@@ -170,7 +174,7 @@ class Flow:
             self.send(edge, value)
 
     def send(self, node: Node, g: Tensor) -> None:
-        """Let `g` arrive at a node of any kind; leaves, too, wait for their turn."""
+        """Send `g` to a node of any kind. Leaves are queued too."""
         index = None
         if type(node) is Output:
             index, node = node.index, node.edges[0]
@@ -186,7 +190,7 @@ class Flow:
         else:
             present[index] = g if present[index] is None else present[index] + g
 
-    # Leaves with hooks accumulate as soon as their gradients are whole, as an optimiser in a hook wants it
+    # Leaves with hooks accumulate as soon as their gradients are complete, as an optimizer step in a hook requires.
 
     def _awaited(self) -> dict[Node, int] | None:
         counts: dict[Node, int] = {}

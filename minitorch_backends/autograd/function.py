@@ -1,6 +1,6 @@
-"""`autograd.Function`: ops of the user's own, with a backward written by hand.
+"""`autograd.Function`: user-defined ops with a hand-written backward.
 
-The context that `forward` and `backward` are given is the node itself, as in torch.
+The context passed to `forward` and `backward` is the node itself, as in torch.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionCtx(Node):
-    """The node of one call of a Function, and what its `forward` and `backward` share.
+    """The node of one call of a Function, and the context that its `forward` and `backward` share.
 
-    Attributes may be set on it freely; tensors that backward needs belong in `save_for_backward`, which watches over
-    them. `needs_input_grad` has a bool for each argument of `forward`.
+    Attributes may be set on it freely. Tensors for backward belong in `save_for_backward`, which checks their versions.
+    `needs_input_grad` has a bool for each argument of `forward`.
     """
 
     function: ClassVar[type[Function]]
@@ -46,12 +46,12 @@ class FunctionCtx(Node):
         self._materialize = True
 
     def name(self) -> str:
-        """The name of the Function with "Backward" behind it."""
+        """The name of the Function, followed by "Backward"."""
         return type(self).__name__
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, outputs or other tensors for backward, where `saved_tensors` has them. Raises TypeError for what
-        is no tensor.
+        """Save inputs, outputs or other tensors for backward, which reads them from `saved_tensors`. Raises TypeError
+        for values other than tensors and None.
         """
         for index, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
@@ -62,32 +62,32 @@ class FunctionCtx(Node):
         self._kept = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `jvp`, where `saved_tensors` has them."""
+        """Save tensors for `jvp`, which reads them from `saved_tensors`."""
         self._for_jvp = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs `forward` writes to; they must be returned."""
+        """Declare the inputs that `forward` writes to. They must be returned."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs have no gradient."""
+        """Declare the outputs without gradients."""
         self._constant = tensors
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Does nothing: memory that tensors share is known. (Deprecated in torch.)"""
+        """Has no effect: shared memory is detected. (Deprecated in torch.)"""
         warnings.warn(
-            "mark_shared_storage is deprecated and does nothing: tensors with shared storages are known to be so",
+            "mark_shared_storage is deprecated and has no effect: tensors with shared storages are detected",
             FutureWarning,
             stacklevel=2,
         )
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros for outputs that nothing depended on (the default), or None."""
+        """Choose whether backward receives zeros (the default) or None for outputs without a gradient."""
         self._materialize = value
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved. Raises RuntimeError when it was released, or modified in place since."""
+        """The saved tensors. Raises RuntimeError if they were released, or modified in place since."""
         if self.saved is FREED:
             raise RuntimeError(
                 f"trying to go through {self.name()} a second time, or to read its saved tensors, after they were "
@@ -98,7 +98,7 @@ class FunctionCtx(Node):
         return tuple(map(self._unpacked, self.saved["tensors"]))
 
     def _unpacked(self, entry: Any) -> Tensor | None:
-        """A saved tensor at its place in the graph, since backward may record with `enable_grad`."""
+        """A saved tensor at its place in the graph, since backward may record under `enable_grad`."""
         if entry is None:
             return None
         kept, index = entry
@@ -115,13 +115,13 @@ class FunctionCtx(Node):
 
 
 class _FunctionOp:
-    """What the engine asks of the op of a `FunctionCtx`."""
+    """The op of a `FunctionCtx`, as the engine calls it."""
 
     name = "a Function"
 
     @staticmethod
     def propagate(node: FunctionCtx, edges: tuple, g: Any, flow: Any) -> None:
-        """Call the backward, and send on what it returns."""
+        """Call the user's backward, and send the returned gradients to the inputs."""
         node.needs_input_grad = tuple(edge is not None for edge in edges)
         function = node.function
         apply = function.vjp if function.backward is Function.backward else function.backward
@@ -136,7 +136,7 @@ class _FunctionOp:
 
 
 def _of_input(node: FunctionCtx, index: int, value: Tensor, create_graph: bool) -> Tensor:
-    """What a backward returned for one argument, in its shape and dtype. Raises RuntimeError where it has no such."""
+    """Reduce the gradient of one argument to its shape and dtype. Raises RuntimeError if it does not fit."""
     shape, dtype = node.likes[index]
     wrong = f"Function {node.name()} returned an invalid gradient at index {index} - got "
     if value._array.dtype.kind == "c" != dtype.kind:
@@ -152,7 +152,9 @@ _NOTHING = contextlib.nullcontext()
 
 
 def _checked(node: FunctionCtx, results: Any) -> tuple:
-    """What a backward returned: one gradient for each argument of forward, None for those that are not tensors."""
+    """Check that backward returned one gradient per argument of forward, and None for arguments that are not
+    tensors.
+    """
     given = tuple(results) if isinstance(results, (tuple, list)) else (results,)
     expected = len(node.edges)
     if len(given) < expected or any(each is not None for each in given[expected:]):
@@ -173,7 +175,7 @@ def _checked(node: FunctionCtx, results: Any) -> tuple:
 
 
 class _FunctionMeta(type):
-    """Gives every Function a type of its own for its nodes, `<name>Backward`."""
+    """Gives every Function a node type of its own, `<name>Backward`."""
 
     def __init__(cls, name: str, bases: tuple, attributes: dict[str, Any]) -> None:
         super().__init__(name, bases, attributes)
@@ -181,12 +183,12 @@ class _FunctionMeta(type):
 
 
 class Function(metaclass=_FunctionMeta):
-    """A differentiable function with a gradient of its own; subclasses are called as `Name.apply(...)`.
+    """Base of user-defined differentiable functions; subclasses are called as `Name.apply(...)`.
 
-    Either `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`; and
-    `backward(ctx, *grads)`, which returns a gradient (or None) for each argument of `forward`. `jvp(ctx, *tangents)`,
-    for forward mode, returns a tangent for each output. All are static. Forward and backward run unrecorded, backward
-    recorded under `create_graph`.
+    Define either `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`. Also define
+    `backward(ctx, *grads)`, which returns a gradient (or None) for each argument of `forward`. For forward mode,
+    `jvp(ctx, *tangents)` returns a tangent for each output. All are static methods. Forward runs unrecorded; backward
+    is recorded only under `create_graph`.
     """
 
     _node_type: ClassVar[type[FunctionCtx]]
@@ -200,21 +202,21 @@ class Function(metaclass=_FunctionMeta):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"a Function is not called but applied: {type(self).__name__}.apply(...)")
+        raise RuntimeError(f"a Function cannot be called; use {type(self).__name__}.apply(...)")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs, tensors and others, from the inputs."""
+        """Compute the outputs (tensors and others) from the inputs."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save for backward what it will need; when this is defined, `forward` takes no ctx."""
+        """Save values for backward. If this is defined, `forward` takes no ctx."""
         raise NotImplementedError("setup_context is not implemented")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of the inputs, from those of the outputs."""
+        """Compute the gradients of the inputs from those of the outputs."""
         return Function.vjp(ctx, *grad_outputs)
 
     @staticmethod
@@ -226,15 +228,15 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangents of the outputs, from those of the inputs."""
+        """Compute the tangents of the outputs from those of the inputs."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function in forward mode")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward, and record it when an argument requires gradients."""
+        """Run forward, and record the call if an argument requires gradients."""
         separate = cls.setup_context is not Function.setup_context
         inputs = _in_order(cls.forward, args, kwargs, 0 if separate else 1) if kwargs else args
-        # Before the node, which comes after those of views that are made anew here.
+        # Bring views up to date first: the node of this call must come after theirs.
         edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
         ctx = cls._node_type(inputs)
         if instrumentation.is_observed():
@@ -250,7 +252,7 @@ class Function(metaclass=_FunctionMeta):
         results = _attached(ctx, inputs, edges, output, recording)
         if tangents is not None:
             instrumentation.duals.of_function(ctx, tangents, results)
-        ctx._dirty = ctx._constant = ctx._for_jvp = ()  # outputs, which hold the node
+        ctx._dirty = ctx._constant = ctx._for_jvp = ()  # outputs hold the node
         return results
 
 
@@ -261,7 +263,7 @@ def _in_order(forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any], 
 
 
 def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, recording: bool) -> Any:
-    """What forward returned, as results of the node `ctx`."""
+    """The outputs of forward, as results of the node `ctx`."""
     values = list(output) if isinstance(output, (tuple, list)) else [output]
     dirty = {id(each) for each in ctx._dirty}
     if dirty - {id(each) for each in values}:
@@ -284,7 +286,7 @@ def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, record
             if recording and id(value) not in constant and dtype_of(value._array).category >= FLOATING:
                 node = Output(ctx, index) if several else ctx
             outcome = _result(value, node, given, id(value) in dirty)
-            # A written input without a gradient is returned apart from its history, which does not know of the write.
+            # A written input without a gradient is returned without its history, which does not include the write.
             apart = recording and node is None and outcome is value and outcome._node is not None
             value = sharing(value, value._array) if apart else outcome
         results.append(value)
@@ -299,8 +301,7 @@ def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, record
 
 
 def _kept(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | None]], constant: set[int]) -> Any:
-    """The entry for a saved tensor: what `save` keeps, and which output it is. Inputs that were written to are
-    outputs."""
+    """The entry for a saved tensor, and its index among the outputs. Written inputs are outputs."""
     if tensor is None:
         return None
     if id(tensor) not in outputs:
@@ -344,7 +345,7 @@ def _result(value: Tensor, node: Any, given: dict[int, Tensor], dirty: bool) -> 
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a backward that is not made of differentiable ops: differentiating its results is a RuntimeError."""
+    """Decorate a backward that is not made of differentiable ops: differentiating its results raises RuntimeError."""
 
     @functools.wraps(fn)
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -361,7 +362,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Refusing:
-    """The op of what `once_differentiable` returned."""
+    """The op of the results of a `once_differentiable` function."""
 
     def __init__(self, function: str) -> None:
         self.name = self.title = f"once_differentiable({function})"

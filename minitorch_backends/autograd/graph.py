@@ -1,4 +1,4 @@
-"""What users see of the recorded graph, under the names of torch.autograd.graph."""
+"""The public view of the recorded graph, under the names of torch.autograd.graph."""
 
 from __future__ import annotations
 

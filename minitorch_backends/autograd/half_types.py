@@ -1,9 +1,9 @@
-"""Half types: computed in float32 and rounded once, also in gradients and in functions that are made of several ops.
+"""Half types: compute in float32 and round once, also in gradients and in functions of several ops.
 
-A gradient rule of several steps that ran on half types would round after each of them, and overflow where the gradient
-itself fits: that of `2 / x` squares `1 / x` on the way. So calls on half types are recorded with a variant of their op.
-Its rules are given the gradient and the saved inputs in float32. A result that a rule asks for is computed again, in
-float32, from the inputs, which the node keeps too. Where one was written to since, the saved result is good enough.
+A gradient rule of several steps in a half type would round after each step, and could overflow although the gradient
+itself is representable: the rule of `2 / x` squares `1 / x`. Calls on half types are therefore recorded with a variant
+of their op. Its rules receive the gradient and the saved inputs in float32. A result that a rule uses is recomputed in
+float32 from the inputs, which the node also keeps. If an input was overwritten since, the rule uses the saved result.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["product_precision", "rounding_once", "unchanged", "widened", "with_w
 
 
 def unchanged(g: Tensor) -> Tensor:
-    """Return the gradient as it is: the rule of an op that copies values, which needs no float32."""
+    """Return the gradient unchanged: the rule of an op that copies values and needs no float32."""
     return g
 
 
 def widened(value: Any) -> Any:
-    """A tensor of a half type in float32, also in lists and tuples; everything else as it is."""
+    """Widen tensors of half types to float32, also in lists and tuples. Other values are unchanged."""
     if isinstance(value, Tensor):
         return value.float() if is_half(value._array.dtype) else value
     return type(value)(map(widened, value)) if type(value) in (list, tuple) else value
@@ -38,7 +38,7 @@ def widened(value: Any) -> Any:
 def with_wide_rules(op: Any) -> Any:
     """The variant of an op that records calls on half types."""
     variant = copy.copy(op)
-    vars(variant).pop("propagate", None)  # compiled from the rules
+    vars(variant).pop("propagate", None)  # compiled from the rules of `op`
     rules = {id(rule): rule and _wide(op, rule) for rule in op.rules}
     variant.rules = tuple(rules[id(rule)] for rule in op.rules)
     variant.half_variant, variant.recomputed = None, functools.partial(_recompute, op)
@@ -47,7 +47,7 @@ def with_wide_rules(op: Any) -> Any:
 
 
 def _wide(op: Any, rule: Rule) -> Rule:
-    """A rule that is given half types, and applies `rule` to them in float32."""
+    """Wrap a rule to apply it in float32 to arguments of half types."""
     function, arguments = rule
     if function is unchanged:
         return rule
@@ -65,14 +65,14 @@ def _wide(op: Any, rule: Rule) -> Rule:
 
 
 _PRECISION = {"precision": "ieee"}
-"""Of products that rules make of half types: flags act on those of float32."""
+"""The precision of the products in rules for half types: flags act on float32 inputs only."""
 
 
 def _recompute(op: Any, node: Node, create_graph: bool) -> Any:
-    """The result of a call on half types, in float32."""
+    """Recompute the result of a call on half types in float32."""
     try:
         found = {name: widened(unpack(node, name, create_graph)) for name in op.inputs} | node.metadata
-    except RuntimeError:  # for an input that was written to, or of a node that is released, as its result is then
+    except RuntimeError:  # input overwritten, or node released
         return widened(unpack(node, "out", create_graph))
     found |= _PRECISION if op.product is not None else {}
     by_name = {name: found[name] for name in op.known - set(op.order)}
@@ -80,14 +80,17 @@ def _recompute(op: Any, node: Node, create_graph: bool) -> Any:
 
 
 def product_precision(input: Tensor) -> str | None:
-    """The precision of products that are made in float32 for a half type: full, as flags act on float32 only. None, for
-    that of the flags, for other types."""
+    """The precision of float32 products computed for a half type: IEEE, since flags act on float32 inputs only. None
+    for other types, which use the flags.
+    """
     return "ieee" if is_half(input._array.dtype) else None
 
 
 def rounding_once(function: Callable[..., Any], typed_by: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """A function of tensors that computes half types in float32, and rounds its results to the type to which its
-    arguments promote, or those that `typed_by` names."""
+    """Decorate a function of tensors: compute half types in float32, and round the results once.
+
+    The results get the dtype to which the arguments promote, or those that `typed_by` names.
+    """
     names = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -121,7 +124,7 @@ def _result_dtype(values: list[Any]) -> DType | None:
 
 
 def _narrow(out: Any, dtype: DType | None) -> Any:
-    """The float32 tensors of a result in a half type."""
+    """Round the float32 tensors of a result to a half type."""
     if isinstance(out, tuple):
         found = [_narrow(each, dtype) for each in out]
         return type(out)(*found) if hasattr(out, "_fields") else tuple(found)

@@ -1,8 +1,9 @@
-"""Hooks: functions of the user's that see gradients pass, and may replace them.
+"""Hooks: user functions that receive gradients, and may replace them.
 
-They are kept on the node that a tensor comes from when the hook is registered, so that a hook registered before an
-in-place write sees the gradient of the old value. A node's hooks are called in this order: those of its tensors, those
-of `retain_grad`, "pre", and "post" when its gradients are computed; a leaf's "accumulated" ones after its `.grad` is.
+A hook is stored on the node that the tensor comes from when the hook is registered, so that a hook registered before an
+in-place write receives the gradient of the old value. The order of a node's hooks is: those of its tensors, those of
+`retain_grad`, "pre", and "post" after its gradients are computed. A leaf's "accumulated" hooks run after `.grad` is
+updated.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ __all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hoo
 _next_id = itertools.count().__next__
 
 running: ContextVar[Any] = ContextVar("running_pass", default=None)
-"""The pass whose hooks are being called."""
+"""The pass whose hooks are running."""
 
 watched_leaves: dict[int, Any] = {}
-"""The leaves with hooks, by id: a pass looks for them, to accumulate as soon as their gradients are whole."""
+"""The leaves with hooks, by id. A pass tracks them, to accumulate as soon as their gradients are complete."""
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes it back, as leaving the block does in `with handle:`."""
+    """The handle of a registered hook: `remove()` unregisters it, and so does leaving the block in `with handle:`."""
 
     __slots__ = ("_hooks", "id")
 
@@ -38,7 +39,7 @@ class RemovableHandle:
         hooks[self.id] = fn
 
     def remove(self) -> None:
-        """Forget the hook; does nothing the second time."""
+        """Unregister the hook; a second call has no effect."""
         hooks = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
         if hooks is not None:
             hooks.pop(self.id, None)
@@ -51,7 +52,7 @@ class RemovableHandle:
 
 
 class _Registered(dict[int, Any]):
-    """The hooks of one kind on one node, in the order of registration; handles do not keep them alive."""
+    """The hooks of one kind on one node, in registration order. Handles do not keep them alive."""
 
     __slots__ = ("__weakref__",)
 
@@ -62,7 +63,7 @@ class Hooks:
     Attributes:
         tensor: for each result, functions of its gradient.
         retained: for each result, a reference to the tensor whose `.grad` is to be filled.
-        pre, post: functions of all gradients, as `Node.register_hook` says.
+        pre, post: functions of all gradients; see `Node.register_hook`.
         accumulated: functions of a leaf's tensor.
     """
 
@@ -78,7 +79,7 @@ class Hooks:
         return RemovableHandle(hooks, fn)
 
     def of_tensors(self, g: Any) -> Any:
-        """The gradients after the hooks of the tensors that they belong to: one, or a list for several results."""
+        """The gradients after the tensors' hooks: one gradient, or a list for several results."""
         if not isinstance(g, list):
             return self._of_tensor(0, g)
         return [each if each is None else self._of_tensor(index, each) for index, each in enumerate(g)]
@@ -94,7 +95,7 @@ class Hooks:
         return g
 
     def before(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """The gradients that arrived at a node after its "pre" hooks."""
+        """The gradients that arrived at a node, after its "pre" hooks."""
         for fn in list(self.pre.values()):
             grads = _all_replaced(grads, fn(grads))
         return grads
@@ -116,7 +117,7 @@ class Hooks:
 
 
 def replaced(g: Tensor, result: Any) -> Tensor:
-    """`g`, or what a hook returned in its place. Raises TypeError and RuntimeError for what cannot take its place."""
+    """`g`, or the hook's replacement for it. Raises TypeError and RuntimeError for an invalid replacement."""
     if result is None:
         return g
     if not isinstance(result, Tensor):
@@ -140,7 +141,9 @@ def _all_replaced(grads: tuple, results: Any) -> tuple:
 
 
 def place_of(tensor: Tensor) -> tuple[Node, int]:
-    """The node that a tensor comes from and which of its results it is. Raises RuntimeError when there is none."""
+    """The node of a tensor and the index of its result. Raises RuntimeError if the tensor does not require a
+    gradient.
+    """
     node = history(tensor)
     if node is None:
         raise RuntimeError(
@@ -158,11 +161,11 @@ def _hooks_of(node: Node) -> Hooks:
 
 
 def _register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Call `hook(grad)` in every backward pass, with the gradient of this tensor; a tensor that it returns replaces
-    that.
+    """Call `hook(grad)` in every backward pass with the gradient of this tensor. A returned tensor replaces the
+    gradient.
 
-    Hooks run in the order of registration. Returns a handle with `remove()`. Raises RuntimeError for a tensor that
-    requires no gradient; a hook that returns something else, or another size or dtype, fails in the backward pass.
+    Hooks run in registration order. Returns a handle with `remove()`. Raises RuntimeError for a tensor that does not
+    require a gradient. A hook that returns another type, size or dtype fails in the backward pass.
     """
     node, index = place_of(self)
     if node is DEAD_END:
@@ -171,14 +174,14 @@ def _register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHand
 
 
 def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Call `hook(tensor)` after a backward pass has added to `.grad` of this leaf, as soon as it is complete.
+    """Call `hook(tensor)` after a backward pass has added the complete gradient to `.grad` of this leaf.
 
-    The hook may change `.grad` or set it to None, and must return None. Raises RuntimeError for what is no leaf.
+    The hook may change `.grad` or set it to None, and must return None. Raises RuntimeError for a non-leaf.
     """
     node, _ = place_of(self)
     if type(node) is not Leaf:
         raise RuntimeError(
-            "post accumulate grad hooks cannot be registered on non-leaf tensors, and this is a result of "
+            "post accumulate grad hooks cannot be registered on non-leaf tensors, such as this result of "
             f"{node.name()}; use register_hook"
         )
     if node is DEAD_END:
@@ -189,7 +192,7 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], N
 def _retain_grad(self: Tensor) -> None:
     """Fill `.grad` of this tensor in backward passes, as for a leaf, with the gradient after all hooks of the tensor.
 
-    Does nothing for a leaf. Raises RuntimeError for a tensor that requires no gradient.
+    Has no effect on a leaf. Raises RuntimeError for a tensor that does not require a gradient.
     """
     node = history(self)
     if node is None:
@@ -213,7 +216,7 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 def move_retained(before: Node | None, after: Node | None) -> None:
-    """Let what `retain_grad` asked of the node that a tensor came from be asked of its new node."""
+    """Move the `retain_grad` request from a tensor's old node to its new one."""
     if before is None or after is None:
         return
     old, index = place(before)
@@ -230,10 +233,10 @@ Tensor.retains_grad = property(_retains_grad, doc="Whether `retain_grad` was cal
 
 
 class _MultiGradHook:
-    """Calls one function once in every pass: with all gradients when the last has arrived, or with the first."""
+    """Calls a function once per pass: with all gradients after the last has arrived, or with the first."""
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[..., Any], mode: str) -> None:
-        # Nodes hold their hooks, so that to hold the nodes would be a cycle.
+        # Nodes hold their hooks, so holding the nodes here would make a cycle.
         self.nodes = [weakref.ref(place_of(tensor)[0]) for tensor in tensors]
         self.fn, self.mode, self.lock = fn, mode, lock()
         self.arrived: weakref.WeakKeyDictionary[Any, dict[int, Tensor]] = weakref.WeakKeyDictionary()
@@ -247,7 +250,7 @@ class _MultiGradHook:
                 arrived[position] = g
                 nodes = (node() for node in self.nodes)
                 complete = len(arrived) == sum(node is not None and flow.will_visit(node) for node in nodes)
-            # Called without the lock: `fn` may start a pass of its own.
+            # Called without the lock, since `fn` may start a pass of its own.
             if self.mode == "any":
                 if first:
                     self.fn(g)
@@ -264,7 +267,7 @@ class _Handles:
         self.handles = handles
 
     def remove(self) -> None:
-        """Forget the hook."""
+        """Unregister the hooks."""
         for handle in self.handles:
             handle.remove()
 
@@ -278,9 +281,9 @@ class _Handles:
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _Handles:
     """Call `fn` once in every backward pass that reaches any of `tensors`.
 
-    With mode "all" `fn(grads)` gets the list of their gradients, None for those that the pass does not reach, when the
-    last has been computed; with "any", `fn(grad)` gets the first. Returns a handle with `remove()`. Raises ValueError
-    for another mode, and RuntimeError for a tensor that requires no gradient.
+    With mode "all", `fn(grads)` receives the list of their gradients after the last has been computed; those that the
+    pass does not reach are None. With mode "any", `fn(grad)` receives the first gradient. Returns a handle with
+    `remove()`. Raises ValueError for another mode, and RuntimeError for a tensor that does not require a gradient.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any'), but got {mode!r}")

@@ -1,4 +1,4 @@
-"""Inference tensors: made in inference mode, they count no versions, and recording outside of it refuses them."""
+"""Inference tensors: made in inference mode, without a version counter. Recording outside that mode rejects them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _blocks = 0
 
 
 class InferenceCell:
-    """Stands where other tensors have their version counter; all aliases of the tensor share it. It does not count.
+    """Takes the place of the version counter of an inference tensor and its aliases, and counts nothing.
 
     Attributes:
-        site: the line that made the tensor, when diagnosis was on.
+        site: the line that made the tensor, if anomaly detection was on.
     """
 
     __slots__ = ("site",)
@@ -33,7 +33,7 @@ class InferenceCell:
         raise RuntimeError("Inference tensors do not track version counter; use clone() outside inference mode")
 
     def refusal(self, tensor: Tensor) -> RuntimeError:
-        """The error for saving `tensor`, whose cell this is, for a backward pass."""
+        """The error for saving the inference tensor `tensor` for a backward pass."""
         return RuntimeError(
             f"Inference tensors cannot be saved for backward, and {described(tensor)} is needed for a gradient; pass a "
             "clone() made outside inference mode, or use no_grad() in its place"
@@ -41,30 +41,30 @@ class InferenceCell:
 
 
 def described(tensor: Tensor) -> str:
-    """An inference tensor in the words of an error: dtype, shape, and where it was made if that is known."""
+    """Describe an inference tensor for an error: dtype, shape, and the line that made it if recorded."""
     made_at = getattr(tensor._cell, "site", None)
     made = f" at {made_at}" if made_at else " (set_detect_anomaly(True) would name the line)"
     return f"this {tensor.dtype!r}{list(tensor.shape)}, made in inference mode{made},"
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether a tensor was made in inference mode (or shares the memory of one that was)."""
+    """Whether a tensor was made in inference mode, or shares memory with such a tensor."""
     if not isinstance(input, Tensor):
         raise not_a_tensor("is_inference", "input", input)
     return type(input._cell) is InferenceCell
 
 
 def refuse_inference(tensor: Tensor, what: str) -> None:
-    """Raise RuntimeError when `what` is about to be done to an inference tensor outside inference mode."""
+    """Raise RuntimeError before `what` is done to an inference tensor outside inference mode."""
     if type(tensor._cell) is InferenceCell and not _mode().inference:
         raise RuntimeError(
-            f"{what} outside InferenceMode is not allowed: {described(tensor)} counts no versions; use clone() first, "
-            "or do it in inference mode"
+            f"{what} outside InferenceMode is not allowed: {described(tensor)} has no version counter; use "
+            "clone() first, or do it in inference mode"
         )
 
 
 def _count_blocks(change: int) -> None:
-    """Count the blocks of inference mode being executed, in all threads; while there is one, new tensors are marked."""
+    """Count the active inference-mode blocks of all threads. While there is one, new tensors are marked."""
     global _blocks
     with _lock:
         _blocks += change
@@ -72,7 +72,7 @@ def _count_blocks(change: int) -> None:
 
 
 _plain: Any = InferenceCell(None)
-"""The cell of every inference tensor that is made while diagnosis is off."""
+"""The cell of every inference tensor that is made without anomaly detection."""
 
 
 def _mark(tensor: Tensor) -> None:
@@ -82,10 +82,11 @@ def _mark(tensor: Tensor) -> None:
 
 
 class inference_mode(Mode):
-    """`no_grad` for what will never meet autograd: new tensors count no versions and are refused by later recording.
+    """Like `no_grad`, for tensors that never take part in autograd: they have no version counter, and recording rejects
+    them.
 
-    `with inference_mode():`, `@inference_mode()` or `@inference_mode`. With `mode=False` the block is an ordinary one,
-    also inside inference mode, with recording on or off as it was outside of that.
+    Use `with inference_mode():`, `@inference_mode()` or `@inference_mode`. With `mode=False` the block is an ordinary
+    one, also inside inference mode; recording is then on or off as outside of it.
     """
 
     __slots__ = ("mode",)

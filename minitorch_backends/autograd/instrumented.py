@@ -1,5 +1,4 @@
-"""Visiting a node with care: its hooks are called, what goes wrong is explained, NaN is found where it arises, and
-records of kernel calls know the module."""
+"""Run one backward node with hooks, anomaly detection and module attribution."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ __all__ = ["Recorder", "propagate_with_care"]
 
 
 class Recorder:
-    """Stands for the flow while a node's rules are applied, and keeps what they give by the position of the input."""
+    """Replaces the flow while a node's rules are applied, and collects the gradients by input position."""
 
     def __init__(self, edges: tuple, create_graph: bool) -> None:
         self.create_graph, self.edges = create_graph, edges
@@ -25,7 +24,7 @@ class Recorder:
         self.next = 0
 
     def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
-        """Rules are applied in the order of the inputs, so that the edge says which input it is."""
+        """Store a gradient. Rules are applied in input order, so the edge determines the input."""
         position = self.next
         while self.edges[position] is not edge:
             position += 1
@@ -36,7 +35,7 @@ class Recorder:
 
 
 def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
-    """Apply the rules of a node between its hooks, and send on what they give."""
+    """Apply the rules of a node between its hooks, and send the gradients on."""
     hooks = hooks_if_any(node)
     arrived = g if node.outputs else (g,)
     if hooks is not None and hooks.pre:
@@ -67,6 +66,6 @@ def _refuse_nan(node: Node, values: tuple) -> None:
         if value is not None and np.isnan(value._array).any():
             warn_of_forward(node)
             raise RuntimeError(
-                f"Function '{node.name()}' returned nan values in its {index}th output: the gradient of input {index}, "
-                f"{value.dtype!r}{list(value.shape)}, is NaN where those of its results were not"
+                f"Function '{node.name()}' returned nan values in its {index}th output: the gradient of input "
+                f"{index}, {value.dtype!r}{list(value.shape)}, is NaN although those of its results were not"
             )

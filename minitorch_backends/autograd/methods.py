@@ -1,6 +1,4 @@
-"""What a tensor says of its place in the graph, installed on `Tensor`: requires_grad, is_leaf, grad, backward,
-detach.
-"""
+"""Autograd attributes of `Tensor`: requires_grad, is_leaf, grad, backward, detach."""
 
 from __future__ import annotations
 
@@ -28,11 +26,11 @@ def _not_a_leaf(tensor: Tensor) -> RuntimeError:
 
 
 def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Make this leaf require gradients, or no longer, which results of operations cannot: RuntimeError, as for integers
-    and for inference tensors outside inference mode.
+    """Set whether this leaf requires gradients. Raises RuntimeError for results of operations, for integers, and for
+    inference tensors outside inference mode.
     """
     if requires_grad is not True and requires_grad is not False:
-        raise RuntimeError(f"requires_grad takes exactly True or False, got {requires_grad!r}")
+        raise RuntimeError(f"requires_grad_(): requires_grad must be True or False, got {requires_grad!r}")
     node = history(self)
     if node is not None and type(node) is not Leaf:
         if requires_grad:
@@ -41,13 +39,13 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     if requires_grad:
         if dtype_of(self._array).category < FLOATING:
             raise RuntimeError(
-                "only Tensors of floating point and complex dtype can require gradients, and this one is "
-                f"{self.dtype!r}; convert it with .to(mt.float32) first"
+                f"only Tensors of floating point and complex dtype can require gradients, got {self.dtype!r}; "
+                "cast with .to(mt.float32) first"
             )
         refuse_inference(self, "Setting requires_grad=True on inference tensor")
         if node is None or node is DEAD_END:
             self._node = getattr(self._state, "hooked_leaf", None) or Leaf(self)
-            if self._cell is not None:  # there may be views of it, which follow from now on
+            if self._cell is not None:  # existing views of it follow from now on
                 self.state.rewrites += 1
     else:
         if node is not None and node is not DEAD_END and node.hooks is not None:
@@ -96,7 +94,7 @@ def _base(self: Tensor) -> Tensor | None:
 
 
 def _is_view(self: Tensor) -> bool:
-    """Whether this tensor shares the memory of another one whose history it follows."""
+    """Whether this tensor is a view: it shares the memory of a base and follows its history."""
     return _base(self) is not None
 
 
@@ -121,8 +119,8 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             raise RuntimeError("a tensor can't be its own grad; assign a clone()")
         if value._array.shape != self._array.shape or value._array.dtype != self._array.dtype:
             raise RuntimeError(
-                f"assigned grad is {value.dtype!r}{list(value.shape)}, and the tensor is "
-                f"{self.dtype!r}{list(self.shape)}; they must agree"
+                f"assigned grad must be {self.dtype!r}{list(self.shape)} like the tensor, got "
+                f"{value.dtype!r}{list(value.shape)}"
             )
     self.state.grad = value
 
@@ -138,17 +136,19 @@ def _backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of this tensor to `.grad` of the leaves it depends on; see `autograd.backward`."""
+    """Add the gradients of this tensor to `.grad` of the leaves that it depends on; see `autograd.backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _detach(self: Tensor) -> Tensor:
-    """A tensor that shares this one's memory and version counter, and has no history."""
+    """A tensor that shares this one's memory and version counter, without its history."""
     return sharing(self, self._array)
 
 
 def _detach_(self: Tensor) -> Tensor:
-    """Drop this tensor's history; it becomes a leaf that requires no gradient. Raises RuntimeError for a view."""
+    """Drop this tensor's history: it becomes a leaf that does not require a gradient. Raises RuntimeError for a
+    view.
+    """
     if self._is_view():
         raise RuntimeError("can't detach views in-place, since the base would keep its history; use detach()")
     self._node = None
@@ -183,16 +183,18 @@ _methods: dict[str, Any] = {
     "requires_grad": property(
         _requires_grad, _set_requires_grad, _delete_requires_grad, doc="Whether operations on this tensor are recorded."
     ),
-    "is_leaf": property(_is_leaf, doc="Whether no recorded operation made this tensor."),
+    "is_leaf": property(_is_leaf, doc="Whether this tensor is not the result of a recorded operation."),
     "grad_fn": property(_grad_fn, doc="The node of the operation that made this tensor, or None for a leaf."),
-    "output_nr": property(_output_nr, doc="Which result of `grad_fn` this tensor is."),
+    "output_nr": property(_output_nr, doc="The index of this tensor among the results of `grad_fn`."),
     "_base": property(_base, doc="The tensor that this one is a view of, or None."),
     "_is_view": _is_view,
-    "grad": property(_grad, _set_grad, _delete_grad, doc="The gradient that backward passes have added up, or None."),
+    "grad": property(_grad, _set_grad, _delete_grad, doc="The gradient accumulated by backward passes, or None."),
     "detach": _detach,
     "detach_": _detach_,
-    "_version": property(_version, doc="How often this tensor's memory has been written to in place."),
-    "data": property(_data, _set_data, doc="This tensor's memory with no history and a version counter of its own."),
+    "_version": property(_version, doc="The number of in-place writes to this tensor's memory."),
+    "data": property(
+        _data, _set_data, doc="This tensor's memory, without history and with a version counter of its own."
+    ),
 }
 for _name, _method in _methods.items():
     setattr(Tensor, _name, _method)

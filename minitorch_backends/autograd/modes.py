@@ -1,6 +1,6 @@
-"""Grad modes: whether operations are recorded, and how. They belong to the current thread or asyncio task.
+"""Grad modes: whether operations are recorded, and how. Modes belong to the current thread or asyncio task.
 
-A new thread starts with the defaults, whatever the mode of the thread that started it.
+A new thread starts with the defaults, whatever the mode of its creator.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ __all__ = [
 
 
 class GradMode:
-    """One level of the modes: what is in force, and the level to return to.
+    """One level of the modes, and the level below it.
 
-    Levels are immutable, so that one which was entered before is entered again: `inner` keeps those that `no_grad`,
-    `enable_grad`, `inference_mode` and backward passes enter from here.
+    Levels are immutable and reused: `inner` caches the levels that `no_grad`, `enable_grad`, `inference_mode` and
+    backward passes enter from here.
 
     Attributes:
-        enabled: what `is_grad_enabled` says; `records`: whether operations are recorded, which inference mode prevents.
+        enabled: the value of `is_grad_enabled`.
+        records: whether operations are recorded; always False in inference mode.
         inference: whether new tensors are inference tensors.
         backward: whether a backward pass is running.
         multithreading: whether backward passes may use several threads.
-        view_replay: whether views are to be made anew from the ops that made them; they always are.
-        layout: whether gradients are laid out in memory as what they are the gradients of.
+        view_replay: the setting of `_force_original_view_tracking`; views are always replayed.
+        layout: whether gradients get the memory layout of their tensors.
     """
 
     __slots__ = (
@@ -75,19 +76,19 @@ class GradMode:
         return GradMode(parent, **{name: getattr(self, name) for name in names} | fields)
 
     def of_pass(self, create_graph: bool) -> GradMode:
-        """The level inside this one in which backward passes run."""
+        """The level inside this one for backward passes."""
         level = self.inner[3 + create_graph]
         if level is None:
             level = self.inner[3 + create_graph] = self.changed(self, enabled=create_graph, backward=True)
         return level
 
     def made(self, enabled: bool) -> GradMode:
-        """The level inside this one, made when it is first entered."""
+        """The level inside this one, created on first use."""
         level = self.inner[enabled] = self.changed(self, enabled=enabled)
         return level
 
     def made_inference(self) -> GradMode:
-        """The level of inference mode inside this one, made when it is first entered."""
+        """The level of inference mode inside this one, created on first use."""
         level = self.inner[2] = self.changed(self, enabled=False, inference=True)
         return level
 
@@ -101,39 +102,41 @@ _get, _set = grad_mode.get, grad_mode.set
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations on tensors that require gradients are recorded, here and now (inference mode apart)."""
+    """Whether grad mode is on: operations on tensors that require gradients are recorded (except in inference mode)."""
     return _get().enabled
 
 
 def _by_ops() -> bool:
-    """Whether forward mode or `vmap` follows each op, which no kernel that is called directly would tell."""
+    """Whether forward mode or `vmap` must see each op; a direct kernel call would bypass them."""
     if instrumentation.batching is not None:
         return True
     return instrumentation.duals is not None and instrumentation.duals.active()
 
 
 def derives() -> bool:
-    """Whether what is computed here and now must be computed by ops: it is recorded, or followed op by op."""
+    """Whether results computed now must be computed by ops, since they are recorded or traced op by op."""
     return _get().records or _by_ops()
 
 
 def derives_from(tensor: Any) -> bool:
-    """Whether what is computed from a tensor now must be computed by ops: it is recorded, or followed op by op."""
+    """Whether results computed from this tensor now must be computed by ops, since they are recorded or traced op by
+    op.
+    """
     return (tensor.requires_grad and _get().records) or _by_ops()
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether new tensors are inference tensors, here and now."""
+    """Whether inference mode is on: new tensors are inference tensors."""
     return _get().inference
 
 
 def is_multithreading_enabled() -> bool:
-    """Whether backward passes started here may use several threads."""
+    """Whether backward passes started now may use several threads."""
     return _get().multithreading
 
 
 def is_view_replay_enabled() -> bool:
-    """Whether `_force_original_view_tracking` is on; views are replayed either way."""
+    """Whether `_force_original_view_tracking` is on. Views are replayed in either case."""
     return _get().view_replay
 
 
@@ -143,7 +146,7 @@ def is_in_backward() -> bool:
 
 
 class Mode(Scope):
-    """Enters a level, and leaves it."""
+    """A scope that enters a level of the modes."""
 
     __slots__ = ()
 
@@ -152,7 +155,7 @@ class Mode(Scope):
 
 
 class no_grad(Mode):
-    """Records nothing while a block or a function runs: `with no_grad():`, `@no_grad()` or `@no_grad`.
+    """Disable recording while a block or a function runs: `with no_grad():`, `@no_grad()` or `@no_grad`.
 
     Results of operations do not require gradients, and keep nothing alive for a backward pass.
     """
@@ -168,7 +171,7 @@ class no_grad(Mode):
 
 
 class enable_grad(Mode):
-    """Records operations again, inside `no_grad`, while a block or a function runs."""
+    """Enable recording, inside `no_grad`, while a block or a function runs."""
 
     __slots__ = ()
 
@@ -181,12 +184,12 @@ class enable_grad(Mode):
 
 
 _no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
-"""Scopes keep no state, so that one of each serves all blocks."""
+"""Scopes are stateless, so one object of each serves all blocks."""
 
 
 class _Setting(Mode):
-    """Sets one field of the mode at once, when called as a statement; as a context it puts back the value from before
-    the call. As a decorator it acts inside the calls of the function only.
+    """Sets one field of the mode at once, when called as a statement. As a context manager it restores the value from
+    before the call. As a decorator it acts only inside calls of the function.
     """
 
     __slots__ = ("_before", "_made", "mode")
@@ -195,7 +198,7 @@ class _Setting(Mode):
 
     def __init__(self, mode: bool) -> None:
         if mode is not True and mode is not False:
-            raise TypeError(f"{type(self).__name__} takes exactly True or False, got {mode!r}")
+            raise TypeError(f"{type(self).__name__}(): mode must be True or False, got {mode!r}")
         self.mode, self._before = mode, _get()
         self._made: GradMode | None = self._put(mode)
 
@@ -206,7 +209,7 @@ class _Setting(Mode):
         return level
 
     def _taken_back(self) -> GradMode:
-        """The level in force, without what constructing this object did to it."""
+        """The current level, without the effect of constructing this object."""
         made, self._made = self._made, None
         if made is None:
             return _get()
@@ -228,10 +231,10 @@ class _Setting(Mode):
 
 
 class set_grad_enabled(_Setting):
-    """Records operations, or stops recording them: `set_grad_enabled(False)`, or `with set_grad_enabled(mode):`.
+    """Enable or disable recording: `set_grad_enabled(False)`, or `with set_grad_enabled(mode):`.
 
-    Takes effect at once; a context puts back what was in force before the call, and a decorator acts inside calls only.
-    Raises TypeError for anything but True and False.
+    It takes effect at once. As a context manager it restores the previous mode; as a decorator it acts only inside
+    calls. Raises TypeError for values other than True and False.
     """
 
     __slots__ = ()
@@ -243,9 +246,9 @@ class set_grad_enabled(_Setting):
 
 
 class set_multithreading_enabled(_Setting):
-    """Lets backward passes use several threads (the default), or not; used as `set_grad_enabled` is.
+    """Allow backward passes to use several threads (the default), or forbid it; used like `set_grad_enabled`.
 
-    Gradients have the same bits either way.
+    Gradients have the same bits in both cases.
     """
 
     __slots__ = ()
@@ -253,9 +256,9 @@ class set_multithreading_enabled(_Setting):
 
 
 class _force_original_view_tracking(_Setting):
-    """Asks for views to be made anew from the ops that made them, not from strides; used as `set_grad_enabled` is.
+    """Request that views are replayed by their ops, not from strides; used like `set_grad_enabled`.
 
-    They are always made anew so here; the setting can be read with `is_view_replay_enabled`.
+    Views are always replayed here. `is_view_replay_enabled` reads the setting.
     """
 
     __slots__ = ()
@@ -263,8 +266,8 @@ class _force_original_view_tracking(_Setting):
 
 
 class enforce_grad_layout_policy(_Setting):
-    """Lays `.grad` out in memory as its tensor is (the default), or leaves it as backward made it; used as
-    `set_grad_enabled` is.
+    """Give `.grad` the memory layout of its tensor (the default), or leave it as computed; used like
+    `set_grad_enabled`.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""The recorded graph: nodes, what they save, and the histories of tensors and their views.
+"""The recorded graph: nodes, their saved values, and the histories of tensors and views.
 
-A node stands for one executed op. It knows the nodes of the op's inputs (`edges`), what its gradient rules asked to
-keep (`saved`), and its place in the order of creation (`sequence`), which is a topological order.
+A node represents one executed op. It holds the nodes of the op's inputs (`edges`), the values that its gradient rules
+use (`saved`), and its creation number (`sequence`). The order of creation is a topological order.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _new = object.__new__
 next_sequence: Callable[[], int] = itertools.count().__next__
 
 FREED: dict[str, Any] = {"freed": True}
-"""What a node's `saved` is after its backward pass has released the saved tensors."""
+"""The value of a node's `saved` after its backward pass has released the saved tensors."""
 
 Saved = tuple[np.ndarray, "Node | None", list[int], int]
 
 pack: Callable[[Tensor, Any], Any] | None = None
-"""What packs a tensor, or returns None, while some thread has saved-tensor hooks; `saved_tensors` sets it."""
+"""Set by `saved_tensors` while some thread has saved-tensor hooks: packs a tensor, or returns None."""
 
 packed_before = False
-"""Whether anything has ever been packed, so that most passes need not ask for it."""
+"""Whether anything was ever packed; most passes can skip the check."""
 
 keep_originals: Callable[[Tensor], None] | None = None
-"""What is called with a tensor before it is written to, inside `allow_mutation_on_saved_tensors`."""
+"""Inside `allow_mutation_on_saved_tensors`: called with a tensor before it is written to."""
 
 TITLES = {"view_scatter": "CopySlices", "view_steps": "AsStridedBackward0"}
-"""The names that torch gives to nodes which stand for no op of the user's."""
+"""torch's names for nodes that do not represent a user's op."""
 
 
 class Node:
@@ -61,15 +61,15 @@ class Node:
 
     Attributes:
         op: the `Op` whose gradient rules apply.
-        edges: for each input, in the op's order, the node it came from, or None when it needs no gradient.
-        likes: for each input, its shape and dtype, to which its gradient is brought, and where a rule asks for them
-            its strides.
-        saved: name -> what `save` returned, for what the needed rules ask for.
+        edges: for each input, in the op's order, the node it came from, or None if it needs no gradient.
+        likes: for each input, the shape and dtype to which its gradient is reduced, and its strides if a rule uses
+            them.
+        saved: name -> entry of `save`, for the values that the needed rules use.
         metadata: the op's other arguments by name.
-        outputs: the shape and dtype of each result; empty for a single one that is not in a tuple. None in place of one
-            means that its gradient may be absent.
-        hooks: what is to be called when gradients pass; a plain `Node` has none.
-        trace: where the op was called; only nodes made while `set_detect_anomaly` was on have it.
+        outputs: the shape and dtype of each result; empty for a single result that is not in a tuple. An entry of None
+            marks a result whose gradient may be absent.
+        hooks: hooks on gradients; a plain `Node` has none.
+        trace: the call site of the op; set only while `set_detect_anomaly` is on.
     """
 
     __slots__ = (
@@ -103,15 +103,15 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """For each input, the node it came from and which of that node's results it is; (None, 0) without gradient."""
+        """For each input, its node and the index among that node's results; (None, 0) without a gradient."""
         return tuple(map(_function_of, self.edges))
 
     def register_hook(self, fn: Callable[..., Any]) -> Any:
-        """Call `fn(grad_inputs, grad_outputs)` after this node's gradients are computed; it may return others."""
+        """Call `fn(grad_inputs, grad_outputs)` after this node's gradients are computed. It may return replacements."""
         return hooks_of(self).add("post", fn)
 
     def register_prehook(self, fn: Callable[..., Any]) -> Any:
-        """Call `fn(grad_outputs)` before this node's gradients are computed; it may return others."""
+        """Call `fn(grad_outputs)` before this node's gradients are computed. It may return replacements."""
         return hooks_of(self).add("pre", fn)
 
     def __repr__(self) -> str:
@@ -119,8 +119,9 @@ class Node:
 
 
 def show_saved(names: Iterable[str]) -> None:
-    """Let nodes have attributes `_saved_<name>` for what ops save under these names. (A `__getattr__` would make every
-    access to a slot of a node slower, by 15 ns of 22.)
+    """Give nodes attributes `_saved_<name>` for the values that ops save under these names.
+
+    A `__getattr__` would slow down every access to a node's slots.
     """
     for name in names:
         if not hasattr(Node, f"_saved_{name}"):
@@ -143,13 +144,13 @@ def _raw_saved(name: str, node: Node) -> Any:
 
 
 class HookedNode(Node):
-    """A node that has hooks; a node becomes one when the first is registered, so that others need not be asked."""
+    """A node with hooks. A node changes to this class at the first registration, so that plain nodes need no check."""
 
     __slots__ = ()
 
 
 class Leaf(Node):
-    """The node of a tensor that the user made and that requires gradients: it accumulates them in `.grad`."""
+    """The node of a user's tensor that requires gradients: it accumulates them in `.grad`."""
 
     __slots__ = ("_variable",)
 
@@ -167,7 +168,7 @@ class Leaf(Node):
 
 
 class Output(Node):
-    """One of several results of a node: the edge that says which."""
+    """An edge to one of several results of a node, with its index."""
 
     __slots__ = ("index",)
 
@@ -183,16 +184,16 @@ class Output(Node):
 
 
 DEAD_END = Leaf(None)
-"""The node of a view that takes no part in the history of its base, which requires gradients: they end here."""
+"""The node of a view excluded from the history of its base: gradients end here."""
 
 
 def owner(edge: Node) -> Node:
-    """The node that an edge leads to: that which has the result, where the edge is one of several results."""
+    """The node of an edge; for one of several results, the node that has the result."""
     return edge.edges[0] if type(edge) is Output else edge
 
 
 def place(edge: Node) -> tuple[Node, int]:
-    """The node that an edge leads to, and which of its results it is."""
+    """The node of an edge and the index of its result."""
     return owner(edge), edge.index if type(edge) is Output else 0
 
 
@@ -206,7 +207,7 @@ def hooks_if_any(node: Node) -> Any:
 
 
 def hooks_of(node: Node) -> Any:
-    """The hooks of a node, made when the first is about to be registered."""
+    """The hooks of a node, created on first registration."""
     from .hooks import Hooks
 
     if type(node) is Node:
@@ -218,12 +219,12 @@ def hooks_of(node: Node) -> Any:
 
 
 def rewrites(base: Tensor) -> int:
-    """How often in-place writes have rewritten the history of `base`."""
+    """The number of times that in-place writes have rewritten the history of `base`."""
     return 0 if base._state is None else base._state.rewrites
 
 
 def history(tensor: Tensor) -> Node | None:
-    """The node that `tensor` comes from, or None when it needs no gradient."""
+    """The node that `tensor` comes from, or None if it needs no gradient."""
     node = tensor._node
     if node is None:
         return None
@@ -234,7 +235,7 @@ def history(tensor: Tensor) -> Node | None:
 
 
 def save(tensor: Tensor, edge: Node | None) -> Any:
-    """What a node keeps of a tensor: the array, where it came from, and the version it had."""
+    """The entry for a saved tensor: its array, its node, and its version."""
     if pack is not None and (packed := pack(tensor, edge)) is not None:
         return packed
     cell = tensor._cell
@@ -247,16 +248,16 @@ def save(tensor: Tensor, edge: Node | None) -> Any:
 
 
 def save_operand(value: Any, edge: Node | None, array: np.ndarray | None) -> Any:
-    """What a node keeps of an input that may also be a Python number, of which `array` was made, or None."""
+    """The entry for a saved input: a tensor, a Python number (of which `array` was made), or None."""
     if isinstance(value, Tensor):
         return save(value, edge)
     return None if value is None else (array, None, [0], 0)
 
 
 def unpack(node: Node, name: str, create_graph: bool) -> Any:
-    """The saved tensor `name` of `node` (or the Python number or None that stood in its place).
+    """The saved tensor `name` of `node`, or the Python number or None saved in its place.
 
-    Raises RuntimeError when it was released, or modified in place since it was saved.
+    Raises RuntimeError if it was released, or modified in place since it was saved.
     """
     entry = node.saved.get(name, FREED)
     kind = type(entry)
@@ -283,7 +284,7 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
 
 
 class Packed:
-    """An entry that is not a tuple, with a method `unpacked` that does what `unpack` does: see `saved_tensors`."""
+    """An entry that is not a tuple; its method `unpacked` does the work of `unpack`. See `saved_tensors`."""
 
     __slots__ = ()
 
@@ -292,7 +293,7 @@ class Packed:
 
 
 def holds_packed(node: Node) -> bool:
-    """Whether something of what a node has saved is packed."""
+    """Whether any saved entry of a node is packed."""
     for entry in node.saved.values():
         if any(isinstance(each, Packed) for each in (entry if type(entry) is list else (entry,))):
             return True
@@ -300,8 +301,7 @@ def holds_packed(node: Node) -> bool:
 
 
 def _unpacked(node: Node, name: str, entry: Any, create_graph: bool, index: int) -> Any:
-    """One of the saved tensors of an input that is a sequence, or of the results of an op that has several, of which
-    None are not saved."""
+    """One saved tensor of a sequence input, or one of several results, which may be None."""
     if isinstance(entry, Packed):
         return entry.unpacked(node, name, create_graph, index)
     if entry is None:
@@ -315,7 +315,7 @@ def _unpacked(node: Node, name: str, entry: Any, create_graph: bool, index: int)
 
 
 def stale(node: Node, name: str, entry: Saved) -> RuntimeError:
-    """The error for a saved tensor that was written to before it was used."""
+    """The error for a saved tensor that was written to before its use."""
     array, edge, cell, version = entry
     source, index = (node, 0) if edge is SELF else _function_of(edge)
     made = "" if source is None or type(source) is Leaf else f" which is output {index} of {source.name()},"
@@ -327,7 +327,7 @@ def stale(node: Node, name: str, entry: Saved) -> RuntimeError:
 
 
 class _Self:
-    """Stands for the saving node itself in what it saves of its own results, so that no reference cycle is made."""
+    """Stands for the node itself in the entries for its own results, to avoid a reference cycle."""
 
 
 SELF: Any = _Self()

@@ -1,4 +1,4 @@
-"""Gradient rules, and what their parameter names ask for."""
+"""Gradient rules, and the sources of their parameters."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from .nodes import Leaf, Node
 __all__ = ["Rule", "fields_of_result", "precision_for", "rule_of"]
 
 Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
-"""A gradient rule, and for each of its parameters the name, the kind of source, and which input.
+"""A gradient rule, with the name, the kind of source and the input of each parameter.
 
-The source "recomputed" occurs in variants for half types only: the results, in float32."""
+The source "recomputed" occurs only in variants for half types: the results, in float32.
+"""
 
 
 _LIKES = ("shape", "dtype", "strides")
-"""What a node keeps of each input; strides where a rule of an op of several inputs asks for them."""
+"""What a node records about each input; strides only if a rule of an op of several inputs uses them."""
 
 
 def fields_of_result(forward: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of several results, where the forward says that it returns a NamedTuple of arrays."""
+    """The names of several results, from the NamedTuple in the forward's return annotation."""
     returned = inspect.signature(forward).return_annotation
     kind = getattr(inspect.unwrap(forward), "__globals__", {}).get(returned) if isinstance(returned, str) else returned
     return getattr(kind, "_fields", ())
 
 
 def rule_of(op: Any, function: Callable[..., Any] | None) -> Rule | None:
-    """A rule, and where each of its arguments comes from; raises TypeError for a name that stands for nothing."""
+    """A rule with the source of each of its parameters. Raises TypeError for an unknown name."""
     if function is None:
         return None
     return function, tuple((name, *_source(op, name)) for name in inspect.signature(function).parameters)
@@ -54,11 +55,11 @@ def _source(op: Any, name: str) -> tuple[str, int]:
 
 
 def precision_for(node: Node, index: int) -> Any:
-    """The precision that a node has kept for the gradient of one input: a parameter's, or another's."""
+    """The recorded precision for the gradient of one input: a parameter's, or another input's."""
     kept = node.metadata["precision"]
     if type(kept) is not GradientPrecisions:
         return kept
     edge = node.edges[index]
-    while type(edge) is Node and edge.op.view and len(edge.edges) == 1:  # the weight of a layer may be transposed
+    while type(edge) is Node and edge.op.view and len(edge.edges) == 1:  # a layer's weight may be transposed
         edge = edge.edges[0]
     return kept.weight if type(edge) is Leaf and isinstance(edge.variable, Parameter) else kept.input

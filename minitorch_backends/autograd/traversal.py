@@ -1,4 +1,4 @@
-"""Where gradients get to from a node: walks over the graph, and what stands in for gradients that did not come."""
+"""Traversal of the graph from a node, and defaults for absent gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["leading_to", "reachable", "without_gaps"]
 
 
 def reachable(starts: Iterable[Node]) -> list[Node]:
-    """The nodes that gradients may get to, the given ones included; results of nodes that have several are left out."""
+    """The nodes that gradients may reach, including the given ones. `Output` edges are omitted."""
     stack = [owner(node) for node in starts]
     seen: dict[Node, None] = {}
     while stack:
@@ -25,14 +25,14 @@ def reachable(starts: Iterable[Node]) -> list[Node]:
 
 
 def _after_its_node(node: Node) -> tuple[int, int]:
-    """The place of a node in topological order. That of one of several results is right behind the node's own: a saved
-    result gets an `Output` as late as in backward, which is equal to one whose consumers are older.
+    """The position of a node in topological order. An `Output` comes right after its node: for a saved result it is
+    created as late as in backward, and then compares equal to one with older consumers.
     """
     return (node.edges[0].sequence, 1) if type(node) is Output else (node.sequence, 0)
 
 
 def leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
-    """The nodes on a path from `starts` to a wanted node, the wanted ones included."""
+    """The nodes on a path from `starts` to a wanted node, including the wanted ones."""
     order: list[Node] = []
     seen: set[Node] = set()
     stack = list(starts)
@@ -50,7 +50,7 @@ def leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
 
 
 def without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor | None, ...]:
-    """The gradients of several results, with zeros of a result's shape and dtype for those that nothing depended on."""
+    """The gradients of several results, with zeros of a result's shape and dtype where none arrived."""
     return tuple(
         adopt(np.zeros(*like)) if each is None and like is not None else each
         for each, like in zip(g, outputs, strict=True)

@@ -1,5 +1,5 @@
-"""What the version cell of a tensor holds: a list of how often its memory was written to, and, once somebody asks for
-more, what else is known of these writes."""
+"""The version cell of a tensor: a list with the number of writes to its memory, and on demand details of these
+writes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["Writes", "details"]
 
 
 class Writes:
-    """What is known of the writes to a tensor's memory besides their number.
+    """Details of the writes to a tensor's memory.
 
     Attributes:
-        through_data: how many there were through `data`, which the number leaves out.
-        sites: of those that were made while diagnosis was on, the number that they had, and the line that wrote.
+        through_data: the number of writes through `data`, which the version excludes.
+        sites: the version and the line of each write made while anomaly detection was on.
     """
 
     __slots__ = ("__weakref__", "sites", "through_data")
@@ -24,7 +24,7 @@ class Writes:
 
 
 def details(cell: list[Any]) -> Writes:
-    """What else is known of the writes that a cell counts, made when it is asked for first."""
+    """The details of a cell, created on first use."""
     if len(cell) == 1:
         cell.append(Writes())
     return cell[1]

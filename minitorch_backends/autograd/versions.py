@@ -1,4 +1,4 @@
-"""Version counters in the hands of the user, and what caches ask of them."""
+"""Version counters for users and for caches."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def _cell_of(tensor: Tensor) -> list[Any]:
 
 
 class DataCell(list[Any]):
-    """The version cell of what `tensor.data` gives: a count of its own. Writes are counted with what is known of the
-    tensor's as well, and of that whose `data` the tensor is, while these are there."""
+    """The version cell of `tensor.data`, with a count of its own. Its writes are also noted in the details of the
+    tensor's cell, and of the tensor whose `data` this is, while those exist.
+    """
 
     __slots__ = ("_origins",)
 
@@ -41,8 +42,9 @@ class DataCell(list[Any]):
 
 
 def writes(tensor: Tensor) -> tuple[int, int] | None:
-    """How often the memory of a tensor was written to: its version, and through `data`, which no version tells. None
-    for inference tensors, which count no writes: nobody knows whether they are still the same."""
+    """The number of writes to the memory of a tensor: its version, plus writes through `data`, which the version
+    excludes. None for inference tensors, which have no version counter: their contents may have changed.
+    """
     if type(tensor._cell) is InferenceCell:
         return None
     cell = _cell_of(tensor)
@@ -50,15 +52,15 @@ def writes(tensor: Tensor) -> tuple[int, int] | None:
 
 
 def increment_version(tensor: Any) -> None:
-    """Count a write to the memory of a tensor, or of each of several, that was made behind autograd's back."""
+    """Count a write to the memory of a tensor, or of each of several, that autograd did not see."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _cell_of(each)[0] += 1
 
 
 class _unsafe_preserve_version_counter(Scope):
-    """Puts the versions of a tensor, or of a tuple of tensors, back when the block ends: its writes are not noticed.
+    """Restore the versions of a tensor, or of a tuple of tensors, when the block ends: its writes are not counted.
 
-    The versions are those at construction. Raises AssertionError for anything else, RuntimeError for inference tensors.
+    The versions are those at construction. Raises AssertionError for other values, RuntimeError for inference tensors.
     """
 
     __slots__ = ("_versions",)
@@ -70,7 +72,7 @@ class _unsafe_preserve_version_counter(Scope):
         self._versions = [(cell, cell[0]) for cell in map(_cell_of, given)]
 
     def __call__(self, function: Any) -> Any:
-        raise TypeError("_unsafe_preserve_version_counter is no decorator; use it as a context")
+        raise TypeError("_unsafe_preserve_version_counter cannot decorate a function; use it as a context manager")
 
     def __enter__(self) -> None:
         return None

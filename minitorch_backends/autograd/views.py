@@ -1,8 +1,8 @@
-"""Views: tensors that share the memory of a base, and whose history follows the base's.
+"""Views: tensors that share the memory of a base and follow its history.
 
-A view knows its base and the steps from it: (op, arguments, which result). A write through a view rewrites the
-history of the base; every other view of that base then finds that it has fallen behind, and makes its node anew from
-the base's.
+A view holds its base and the steps from the base to it: (op, arguments, index of the result). A write through a view
+rewrites the history of the base. Every other view of that base then finds its node out of date, and replays its steps
+on the base's new node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _mode = grad_mode.get
 
 
 class Apart(NamedTuple):
-    """Why a view takes no part in rewriting the history of its base: what it is, and how to do without such a one."""
+    """Why a view is excluded from the history of its base: its description, and the remedy."""
 
     made: str
     cure: str
@@ -49,7 +49,7 @@ OUTPUTS = Apart(
 )
 FROM_FUNCTION = Apart(
     "a view was returned by an autograd.Function",
-    ", whose backward cannot know of the write; use the out-of-place form, or write to a clone()",
+    ", whose backward does not include the write; use the out-of-place form, or write to a clone()",
 )
 
 
@@ -58,10 +58,9 @@ class View(State):
 
     Attributes:
         base: the tensor that owns the history.
-        steps: the ops that lead from the base to this view; none for one that was made unrecorded, or is a view of
-        such.
-        node: the node that stands for the view as long as `seen` equals the base's count of rewrites.
-        apart: why the view takes no part in rewriting the base's history; None for one that does.
+        steps: the ops that lead from the base to this view; empty for a view made unrecorded, and for its views.
+        node: the node of the view, valid while `seen` equals the base's count of rewrites.
+        apart: why the view is excluded from the base's history; None if it is included.
     """
 
     __slots__ = ("apart", "base", "node", "seen", "steps")
@@ -73,15 +72,15 @@ class View(State):
         self.seen = 0 if base._state is None else base._state.rewrites
 
     def root(self) -> Tensor:
-        """The base, which has another place when it was itself given another shape since: see `Former`."""
+        """The base at its current place, which differs after the base itself was reshaped in place: see `Former`."""
         if type(self.base._state) is View:
             self.base = self.base._state.base
         return self.base
 
     def current_node(self) -> Node | None:
-        """The node of the view, made anew when the base's history has been rewritten.
+        """The node of the view, replayed if the base's history has been rewritten.
 
-        A dead end for a view of what requires gradients that was made unrecorded. Raises RuntimeError for one that
+        A dead end for an unrecorded view of a tensor that requires gradients. Raises RuntimeError for a view that
         cannot follow its rewritten base.
         """
         base = self.root()
@@ -99,11 +98,11 @@ class View(State):
         return self.node
 
     def requires_grad(self) -> bool:
-        """Whether the view has a history of its own, or its base has one."""
+        """Whether the view or its base has a history."""
         return self.node is not None or history(self.root()) is not None
 
     def record_later(self) -> None:
-        """Make the node when it is first asked for."""
+        """Postpone creation of the node to its first use."""
         self.seen = -1
 
     def refusal(self, what: str) -> RuntimeError:
@@ -115,7 +114,7 @@ class View(State):
 
 
 class Former(Tensor):
-    """What a tensor was before it was given another shape in place, and what it is a view of since."""
+    """The state of a tensor before it was reshaped in place, and the tensor that it is a view of since."""
 
     __slots__ = ("successor",)
 
@@ -123,7 +122,7 @@ class Former(Tensor):
 
 
 def reshape_in_place(tensor: Tensor, op: Any, metadata: dict[str, Any]) -> None:
-    """Make `tensor` the view of itself that an op makes. Views that were made of it before keep following it."""
+    """Turn `tensor` into a view of its former self, made by an op. Views of it made before still follow it."""
     before, array = tensor._array, op.forward(tensor._array, **metadata)
     tensor._array = array
     if type(tensor._node) is Leaf or (tensor._cell is None and tensor._node is None):
@@ -150,8 +149,8 @@ def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> N
 
 
 class _Stale:
-    """The node of a view that needs no gradient: not None, so that whoever records asks `history`, which asks the
-    base.
+    """The node of a view without a gradient of its own. It is not None, so that recording calls `history`, which checks
+    the base.
     """
 
     __slots__ = ()
@@ -166,15 +165,14 @@ def shares_memory(array: np.ndarray, source: np.ndarray) -> bool:
     while owner is not None:
         if owner is source or owner is source.base:
             return True
-        owner = getattr(owner, "base", None)  # as_strided puts an object of its own between the two
+        owner = getattr(owner, "base", None)  # as_strided inserts an object of its own
     return False
 
 
 def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index: int | None) -> Tensor:
-    """A tensor around `out`, the result of a view op on `source`; an ordinary one when NumPy had to copy.
+    """Wrap `out`, the result of a view op on `source`; as an ordinary tensor if NumPy had to copy.
 
-    Views of inference tensors only share their memory. Unrecorded views keep no steps, so that a loop of them does not
-    grow.
+    Views of inference tensors only share memory. Unrecorded views store no steps, so that a loop of them does not grow.
     """
     array = out if type(out) is np.ndarray else np.asarray(out)
     if array is source._array:
@@ -186,7 +184,7 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
         return tensor
     mode, outer = _mode(), source._state
     if mode.backward and not mode.records and source._node is None and instrumentation.duals is None:
-        return tensor  # 0.25 us less for gradients on their way, whose views nobody asks for their base
+        return tensor  # saves 0.25 us for gradients, whose views never need their base
     base, apart = source, None
     steps: tuple[Step, ...] = ()
     if type(outer) is View:

@@ -1,7 +1,7 @@
 """Live backend flags under the names of `torch.backends` (and of `torch_xla.backends`, as `backends.xla`).
 
-Setting an attribute acts on the whole process at once; `with backends.flags(name=value)` and each family's `flags`
-act on the current thread or task only, and put back what they changed.
+Setting an attribute changes the whole process at once. `with backends.flags(name=value)` and each family's `flags`
+change the current thread or task only, and restore the previous values.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def set_flags(_fp32_precision: str | None = None) -> tuple[str]:
-    """Set the generic precision as an assignment does, and return the one from before; None leaves it alone."""
+    """Set the generic precision and return the previous one; None leaves it unchanged."""
     before = current().read("fp32_precision")
     if _fp32_precision is not None:
         assign({"fp32_precision": _fp32_precision})
@@ -74,14 +74,12 @@ def set_flags(_fp32_precision: str | None = None) -> tuple[str]:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Let float32 products run at "highest" (ieee), "high" (tf32) or "medium" (bf16) precision, as torch's function
-    does.
-    """
+    """Set the precision of float32 products as torch does: "highest" (ieee), "high" (tf32) or "medium" (bf16)."""
     assign({"float32_matmul_precision": precision})
 
 
 def get_float32_matmul_precision() -> str:
-    """The name in "highest", "high", "medium" that is nearest to the matmul flags in force; never raises."""
+    """The name ("highest", "high", "medium") nearest to the current matmul flags; never raises."""
     return current().read("float32_matmul_precision")
 
 
@@ -93,4 +91,4 @@ read_verbose_environment()
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The families that `small_families` installs have no modules that mypy could read."""
+        """Declares the families of `small_families`, whose modules mypy cannot read."""

@@ -1,4 +1,4 @@
-"""The switches of attention kernels, and the questions which of them would run."""
+"""Flags of the attention kernels, and the choice of the kernel that runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SWITCHES = {
     "math": "cuda.math_sdp",
     "cudnn": "cuda.cudnn_sdp",
 }
-"""For each kernel of attention, the flag that allows it."""
+"""For each attention kernel, the flag that allows it."""
 
 _BACKENDS = {
     SDPBackend.FLASH_ATTENTION: "flash",
@@ -42,14 +42,14 @@ _BACKENDS = {
 
 
 def switch(kernel: str, enabled: bool) -> None:
-    """Allow or forbid a kernel of attention. Raises RuntimeError for anything but True and False."""
+    """Allow or forbid an attention kernel. Raises RuntimeError for values other than True and False."""
     assign({SWITCHES[kernel]: enabled}, "cuda")
 
 
 class SDPAParams(NamedTuple):
-    """The arguments of a call of scaled dot product attention, for the questions which kernel can take them.
+    """The arguments of a scaled dot product attention call, for the `can_use_*` functions.
 
-    `scale` is this engine's: torch's class does not have it, and no kernel of torch's asks for it.
+    `scale` is an addition of this engine; torch's class does not have it.
     """
 
     query: Any
@@ -63,14 +63,14 @@ class SDPAParams(NamedTuple):
 
 
 def has_kernel(kernel: str) -> bool:
-    """Whether this engine has the kernel of attention."""
+    """Whether this engine has the attention kernel."""
     return kernel in attention_kernel.implementations
 
 
 def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
-    """Whether a kernel is allowed and takes a call; with `debug`, a UserWarning says why not."""
+    """Whether a kernel is allowed and supports the call; with `debug`, a UserWarning gives the reason against it."""
     if not isinstance(params, SDPAParams):
-        raise TypeError(f"can_use_{kernel}_attention takes SDPAParams, got {type(params).__name__}")
+        raise TypeError(f"can_use_{kernel}_attention(): params must be SDPAParams, got {type(params).__name__}")
     sentence = refusal(kernel, params)
     if sentence is not None and debug:
         warnings.warn(f"{kernel} attention is not used: {sentence}", UserWarning, stacklevel=3)
@@ -78,7 +78,7 @@ def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
 
 
 def refusal(kernel: str, params: SDPAParams) -> str | None:
-    """Why a kernel does not take a call, here and now, or None where it would."""
+    """The reason why a kernel does not take a call under the current flags, or None if it does."""
     if not current().read(SWITCHES[kernel]):
         return f"{SWITCHES[kernel]} = False"
     if not has_kernel(kernel):
@@ -98,9 +98,9 @@ def refusal(kernel: str, params: SDPAParams) -> str | None:
 
 
 def selected(params: SDPAParams) -> str:
-    """The first kernel in the order of `cuda.sdp_priority` that takes a call.
+    """The first kernel in the order of `cuda.sdp_priority` that takes the call.
 
-    Raises RuntimeError with the sentences of all of them where none does.
+    Raises RuntimeError with the reasons of all kernels if none does.
     """
     refusals, read = [], current().read
     if not any(map(read, SWITCHES.values())):
@@ -122,9 +122,9 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Flags:
-    """A scope that allows some kernels of attention and forbids the others. torch deprecates it: use `sdpa_kernel`."""
+    """Allow some attention kernels and forbid the others while a block runs. Deprecated in torch: use `sdpa_kernel`."""
     warnings.warn(
-        "backends.cuda.sdp_kernel() is deprecated, in torch as here; use nn.attention.sdpa_kernel()",
+        "backends.cuda.sdp_kernel() is deprecated, as in torch; use nn.attention.sdpa_kernel()",
         FutureWarning,
         stacklevel=2,
     )
@@ -138,13 +138,13 @@ def sdp_kernel(
 
 
 def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = False) -> Flags:
-    """A scope, and decorator, in which attention may run by these kernels only.
+    """Restrict attention to these kernels, as a context manager or a decorator.
 
-    With `set_priority` they are also tried in this order, before the others. Raises AssertionError, as torch's does,
-    for anything but an SDPBackend or a list.
+    With `set_priority` they are also tried in this order, before the others. As in torch, raises AssertionError for
+    values other than an SDPBackend or a list.
     """
     if not isinstance(backends, (SDPBackend, list)):
-        raise AssertionError(f"sdpa_kernel takes an SDPBackend or a list of them, got {backends!r}")
+        raise AssertionError(f"sdpa_kernel(): backends must be an SDPBackend or a list of them, got {backends!r}")
     listed = backends if isinstance(backends, list) else [backends]
     chosen = list(dict.fromkeys(_BACKENDS[each] for each in listed if each in _BACKENDS))
     order = current().read("cuda.sdp_priority").split(",")
@@ -153,7 +153,7 @@ def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = Fa
 
 
 class _Kernels(Flags):
-    """A scope of kernels, which gives what torch's gives: an empty dictionary."""
+    """A scope of attention kernels whose context value is an empty dictionary, as in torch."""
 
     __slots__ = ()
 

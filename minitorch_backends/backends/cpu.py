@@ -1,4 +1,4 @@
-"""What the CPU can do."""
+"""CPU capabilities."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NAMES = {"portable": "DEFAULT"}
 
 
 def get_cpu_capability() -> str:
-    """The highest capability that kernels may use: "DEFAULT", "AVX2", "AVX512", or this engine's additions,
-    "AVX512_BF16" and "AMX".
+    """The highest capability that kernels may use: "DEFAULT", "AVX2", "AVX512", or this engine's "AVX512_BF16" and
+    "AMX".
 
-    The environment caps it: MINITORCH_CPU_CAPABILITY, or torch's ATEN_CPU_CAPABILITY. With MINITORCH_EMULATE_AMX=1 it
-    is "AMX" on any CPU with AVX2, and what that lacks is software: for tests, not for speed.
+    The environment may lower it: MINITORCH_CPU_CAPABILITY, or torch's ATEN_CPU_CAPABILITY. With MINITORCH_EMULATE_AMX=1
+    it is "AMX" on any CPU with AVX2; missing instructions are emulated in software, for tests only.
     """
     return _NAMES.get(cpu.capability(), cpu.capability().upper())
 

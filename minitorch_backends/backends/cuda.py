@@ -1,5 +1,5 @@
-"""The CUDA family: how a GPU's products, solvers, attention and FFT would run. The flags act here, on the CPU;
-`is_built()` says that there is no GPU.
+"""The CUDA family: matrix products, solvers, attention and FFT as on a GPU. The flags act on the CPU; `is_built()` is
+False.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ matmul = Group("cuda.matmul")
 
 
 def is_built() -> bool:
-    """Whether this engine can run on CUDA: False. The flags act all the same."""
+    """Whether this engine can run on CUDA: False. The flags take effect nevertheless."""
     return False
 
 
@@ -59,7 +59,7 @@ _Library = TypeVar("_Library", LinalgBackend, BlasBackend, ROCmFABackend)
 
 
 def _prefer(path: str, enumeration: type[_Library], backend: Any) -> _Library:
-    """Set the preference, unless `backend` is None, and return the one in force."""
+    """Set the preference, unless `backend` is None, and return the current one."""
     if isinstance(backend, enumeration):
         backend = backend.name.lower()
     if backend is not None:
@@ -70,100 +70,101 @@ def _prefer(path: str, enumeration: type[_Library], backend: Any) -> _Library:
 def preferred_linalg_library(backend: str | LinalgBackend | None = None) -> LinalgBackend:
     """The family of algorithms for factorisations and solvers: "default" (by size), "cusolver" or "magma".
 
-    Without an argument it only answers. Raises RuntimeError for another name.
+    Without an argument it returns the current preference. Raises RuntimeError for another name.
     """
     return _prefer("cuda.linalg_library", LinalgBackend, backend)
 
 
 def preferred_blas_library(backend: str | BlasBackend | None = None) -> BlasBackend:
-    """What multiplies matrices: "cublaslt" is NumPy's BLAS; "cublas" and the others are this engine's own kernels,
-    which leave to BLAS the products that it is faster at.
+    """The library for matrix products: "cublaslt" is NumPy's BLAS for every product; the others are this engine's own
+    kernels, which leave products to BLAS where BLAS is faster.
 
-    Without an argument it only answers, with Cublas for "default" as in torch. Raises RuntimeError for another name.
+    Without an argument it returns the current preference; "default" is Cublas, as in torch. Raises RuntimeError for
+    another name.
     """
     found = _prefer("cuda.blas_library", BlasBackend, backend)
     return BlasBackend.Cublas if found is BlasBackend.Default else found
 
 
 def preferred_rocm_fa_library(backend: str | ROCmFABackend | None = None) -> ROCmFABackend:
-    """The library of attention kernels of AMD's devices. It is stored, and changes nothing."""
+    """The library of AMD's attention kernels. The value is stored without any effect."""
     return _prefer("cuda.rocm_fa_library", ROCmFABackend, backend)
 
 
 def cublas_workspace_size(size: int | None = None) -> NoReturn:
-    """Raises RuntimeError: the workspace is cuBLAS's, which is not used."""
+    """Raises RuntimeError: the workspace belongs to cuBLAS, which is not used."""
     raise _no_workspace("cublas_workspace_size")
 
 
 def cublaslt_workspace_size(size: int | None = None) -> NoReturn:
-    """Raises RuntimeError: the workspace is cuBLASLt's, which is not used."""
+    """Raises RuntimeError: the workspace belongs to cuBLASLt, which is not used."""
     raise _no_workspace("cublaslt_workspace_size")
 
 
 def blas_workspace_size(size: int | None = None, backend: str | BlasBackend | None = None) -> NoReturn:
-    """Raises RuntimeError: the workspace is cuBLAS's, which is not used."""
+    """Raises RuntimeError: the workspace belongs to cuBLAS, which is not used."""
     raise _no_workspace("blas_workspace_size")
 
 
 def _no_workspace(function: str) -> RuntimeError:
-    return RuntimeError(f"cuda.{function}() is about a workspace on a GPU, which this engine does not use")
+    return RuntimeError(f"cuda.{function}() concerns a workspace on a GPU, which this engine does not use")
 
 
 # Attention
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether attention may run by the flash kernel."""
+    """Whether the flash attention kernel is allowed."""
     return current().read("cuda.flash_sdp")
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allow or forbid the flash kernel of attention."""
+    """Allow or forbid the flash attention kernel."""
     switch("flash", enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether attention may run by the memory-efficient kernel."""
+    """Whether the memory-efficient attention kernel is allowed."""
     return current().read("cuda.mem_efficient_sdp")
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow or forbid the memory-efficient kernel of attention."""
+    """Allow or forbid the memory-efficient attention kernel."""
     switch("efficient", enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """Whether attention may run by the plain kernel."""
+    """Whether the math attention kernel is allowed."""
     return current().read("cuda.math_sdp")
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allow or forbid the plain kernel of attention."""
+    """Allow or forbid the math attention kernel."""
     switch("math", enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether attention may run by cuDNN's kernel, which does not exist here."""
+    """Whether cuDNN's attention kernel is allowed. It does not exist here."""
     return current().read("cuda.cudnn_sdp")
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow or forbid cuDNN's kernel of attention, which does not exist here."""
+    """Allow or forbid cuDNN's attention kernel, which does not exist here."""
     switch("cudnn", enabled)
 
 
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
-    """Whether the plain attention kernel may sum products of half tensors in half precision."""
+    """Whether the math attention kernel may accumulate products of half tensors in half precision."""
     return current().read("cuda.fp16_bf16_reduction_math_sdp")
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Let the plain attention kernel sum products of half tensors in half precision, or not."""
+    """Allow the math attention kernel to accumulate products of half tensors in half precision, or forbid it."""
     assign({"cuda.fp16_bf16_reduction_math_sdp": enabled}, "cuda")
 
 
 def is_flash_attention_available() -> bool:
-    """Whether this engine has a flash kernel of attention."""
+    """Whether this engine has a flash attention kernel."""
     return has_kernel("flash")
 
 
@@ -173,17 +174,17 @@ def is_ck_sdpa_available() -> bool:
 
 
 def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Whether the flash kernel would take the call; with `debug`, a warning says why not."""
+    """Whether the flash kernel would take the call; with `debug`, a warning gives the reason against it."""
     return can_use("flash", params, debug)
 
 
 def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Whether the memory-efficient kernel would take the call; with `debug`, a warning says why not."""
+    """Whether the memory-efficient kernel would take the call; with `debug`, a warning gives the reason against it."""
     return can_use("efficient", params, debug)
 
 
 def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Whether cuDNN's kernel would take the call: it does not exist; with `debug`, a warning says so."""
+    """Whether cuDNN's kernel would take the call: always False; with `debug`, a warning gives the reason."""
     return can_use("cudnn", params, debug)
 
 
@@ -191,38 +192,39 @@ def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
 
 
 def _kept_plans(state: State) -> PlanCache:
-    """The cache, without what a smaller `max_size` has left over since the last transform."""
+    """The plan cache, trimmed to the current `max_size`."""
     return fft_plans.trim(state.read("cuda.cufft_plan_cache.max_size"))
 
 
 ReadOnly(
     "cuda.cufft_plan_cache.size",
     lambda state: _kept_plans(state).size,
-    "it is how many plans are kept; see max_size",
+    "it is the number of cached plans; see max_size",
     RuntimeError,
 )
 
 
 class cuFFTPlanCache(Group):
-    """The cache of FFT plans: `size`, `max_size` and `clear()`; also how often a plan was there or was not (`hits`,
-    `misses`), and the memory of what is kept (`bytes`). Transforms by SciPy, which `explain.record` names, have plans
-    of SciPy's own, out of the reach of these."""
+    """The cache of FFT plans: `size`, `max_size`, `clear()`, and the statistics `hits`, `misses` and `bytes`.
+
+    Transforms that run by SciPy (see `explain.record`) use SciPy's own plan cache.
+    """
 
     __slots__ = ()
 
     @property
     def hits(self) -> int:
-        """How often a plan was found since the cache was cleared."""
+        """The number of plans found in the cache since it was cleared."""
         return fft_plans.hits
 
     @property
     def misses(self) -> int:
-        """How often a plan had to be made since the cache was cleared."""
+        """The number of plans created since the cache was cleared."""
         return fft_plans.misses
 
     @property
     def bytes(self) -> int:
-        """Memory of the plans that are kept."""
+        """The memory of the cached plans in bytes."""
         return _kept_plans(current()).nbytes
 
     def clear(self) -> None:
@@ -231,7 +233,7 @@ class cuFFTPlanCache(Group):
 
 
 class cuFFTPlanCacheManager(cuFFTPlanCache):
-    """The same cache, which is also that of each device: there is one, `cufft_plan_cache[0]`."""
+    """The same cache, indexable by device. The only device is `cufft_plan_cache[0]`."""
 
     __slots__ = ()
 
@@ -239,8 +241,8 @@ class cuFFTPlanCacheManager(cuFFTPlanCache):
         if device in ("cpu", "cpu:0", "cuda", "cuda:0") or (type(device) is int and device == 0):
             return _plan_cache
         if isinstance(device, (int, str)):
-            raise RuntimeError(f"cufft_plan_cache[{device!r}]: there is one device, expected 0")
-        raise ValueError(f"cufft_plan_cache takes the index of a device, got {device!r}")
+            raise RuntimeError(f"cufft_plan_cache[{device!r}]: the only device is 0")
+        raise ValueError(f"cufft_plan_cache[]: index must be the index of a device, got {device!r}")
 
 
 _plan_cache = cuFFTPlanCache("cuda.cufft_plan_cache")

@@ -15,7 +15,7 @@ conv, rnn = Group("cudnn.conv"), Group("cudnn.rnn")
 
 
 def is_available() -> bool:
-    """Whether cuDNN itself is used: False. The flags act all the same."""
+    """Whether cuDNN itself is used: False. The flags take effect nevertheless."""
     return False
 
 
@@ -25,7 +25,7 @@ def version() -> None:
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether cuDNN would take the tensor: False, since it is not used."""
+    """Whether cuDNN would take the tensor: False, since cuDNN is not used."""
     return False
 
 

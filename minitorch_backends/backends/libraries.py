@@ -1,4 +1,4 @@
-"""The enumerations of torch's library preferences and attention kernels, and the names that stand for their members."""
+"""torch's enumerations of library preferences and attention kernels, and the flag values that name their members."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ __all__ = [
 
 
 class _Enumeration(Enum):
-    """An enumeration as torch's bindings make them: any int makes a member, if an unnamed one; no other type does."""
+    """An enumeration like those of torch's bindings: any int makes a member, possibly unnamed; other types raise
+    TypeError.
+    """
 
     @classmethod
     def _missing_(cls, value: object) -> Any:
         if type(value) is not int:
-            raise TypeError(f"{cls.__name__} takes an int, got {value!r} of type {type(value).__name__}")
+            raise TypeError(f"{cls.__name__}(): value must be an int, got {value!r} of type {type(value).__name__}")
         member = object.__new__(cls)
         member._name_, member._value_ = "???", value
         return member
@@ -51,7 +53,7 @@ class SDPBackend(_Enumeration):
 
 
 class LinalgBackend(_Enumeration):
-    """The two families of factorisations and solvers, and the choice between them by size."""
+    """The two families of factorisations and solvers, and "default", which chooses between them by size."""
 
     Default = 0
     Cusolver = 1
@@ -87,11 +89,11 @@ LINALG_NAMES = tuple(member.name.lower() for member in LinalgBackend)
 ROCM_FA_NAMES = tuple(member.name.lower() for member in ROCmFABackend)
 
 ATTENTION_KERNELS = ("flash", "efficient", "math", "cudnn")
-"""The kernels of attention in torch's order of preference."""
+"""The attention kernels in torch's order of preference."""
 
 _Member = TypeVar("_Member", bound=_Enumeration)
 
 
 def named(enumeration: type[_Member], name: str) -> _Member:
-    """The member that a flag's value names, whatever the case of its letters."""
+    """The member that a flag's value names, ignoring case."""
     return next(member for member in enumeration if member.name.lower() == name)

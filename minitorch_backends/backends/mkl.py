@@ -1,4 +1,4 @@
-"""Intel's MKL: whether NumPy's BLAS is it, and traces of products in its style."""
+"""Intel MKL: whether NumPy's BLAS is MKL, and traces of products in MKL's format."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ matmul, conv, rnn = Group("mkldnn.matmul"), Group("mkldnn.conv"), Group("mkldnn.
 
 
 def is_available() -> bool:
-    """Whether oneDNN itself is used: False, its flags steer this engine's own kernels."""
+    """Whether oneDNN itself is used: False. Its flags control this engine's own kernels."""
     return False
 
 

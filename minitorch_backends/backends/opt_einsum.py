@@ -21,7 +21,7 @@ def is_available() -> bool:
 
 
 def get_opt_einsum() -> Any:
-    """The package opt_einsum, or None where it is missing."""
+    """The package opt_einsum, or None if it is not installed."""
     return load("opt_einsum") if is_available() else None
 
 

@@ -1,9 +1,9 @@
-"""Which precision a product runs at, which flag decided, and how its kernel is called: `resolve`.
+"""Resolution of precision: `resolve` finds the precision of a product, the flag that determines it, and the kernel's
+keywords.
 
-Every family of flags keeps its own tree. A flag is a permission: a product runs at the fastest precision that any
-family has been explicitly set to allow, and at ieee when none has. A default that nobody set permits nothing, unless
-`backends.emulate` names its family. The answer is a pure function of the flags' values, never of the order in which
-they were set.
+Every family of flags has its own tree. A flag is a permission: a product runs at the fastest precision that any family
+has been explicitly set to allow, and at ieee if none has. An unset default permits nothing, unless `backends.emulate`
+names its family. The result is a pure function of the flags' values, independent of the order of assignments.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ FAMILIES: dict[str, dict[str, str]] = {
     "mkldnn": {kind: f"mkldnn.{kind}.fp32_precision" for kind in ("matmul", "conv", "rnn")},
     "xla": dict.fromkeys(("matmul", "conv", "rnn"), "xla.mat_mul_precision"),
 }
-"""For each family and kind of product, the flag that speaks for it."""
+"""For each family and kind of product, the flag that governs it."""
 
 KINDS = tuple(dict.fromkeys(kind for family in FAMILIES.values() for kind in family))
 """The kinds of products whose precision flags govern."""
 
 
 class _Product(NamedTuple):
-    """What the flags say about a kind of product.
+    """How flags apply to a kind of product.
 
     Attributes:
-        governed_by: the kind whose precision flags it obeys.
-        dtypes: types whose values are rounded.
-        asks_blas: whether `cuda.blas_library` may have BLAS asked first.
-        rounds_sums: whether flags may have sums of half types rounded on the way.
+        governed_by: the kind whose precision flags apply.
+        dtypes: dtypes whose values are rounded.
+        asks_blas: whether `cuda.blas_library` may send the product to BLAS first.
+        rounds_sums: whether flags may round sums of half types along the way.
     """
 
     governed_by: str
@@ -75,28 +75,29 @@ _PRODUCTS = {
     "attention": _Product("matmul", _REAL),
     "linalg": _Product("matmul", _REAL),
 }
-"""Kinds of products: matrix products, convolutions, the products of recurrences and whole recurrences, attention, and
-the products inside of linear algebra."""
+"""The kinds of products: matrix products, convolutions, products in recurrences and whole recurrences, attention, and
+products inside linear algebra.
+"""
 
 in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
 """Whether this thread or task is inside a backward pass."""
 
 
 class Choice(NamedTuple):
-    """A precision, and who decided that a product runs at it."""
+    """A precision, and the flag, argument or rule that determined it."""
 
     precision: str
     decided_by: str
 
 
 class Call(NamedTuple):
-    """How the flags have a kernel called.
+    """How a kernel is called under the flags.
 
     Attributes:
-        choice: the precision, and who decided.
-        keywords: of the kernel, none at ieee; `sums` in place of a precision for half products whose sums are rounded,
-            `unit` beside it for the matrix unit of a device.
-        decided_by: who decided on all of them.
+        choice: the precision and its origin.
+        keywords: the kernel's keywords; empty at ieee. `sums` replaces the precision for half products with rounded
+            sums. `unit` accompanies it for the matrix unit of a device.
+        decided_by: the origins of all keywords.
     """
 
     choice: Choice
@@ -104,16 +105,17 @@ class Call(NamedTuple):
     decided_by: str
 
 
-_EXACT = Choice("ieee", "precision flags act on float32 and complex64 products only")
+_EXACT = Choice("ieee", "precision flags affect float32 and complex64 products only")
 
 
 def resolve(kind: str, dtype: np.dtype, precision: str | GradientPrecisions | None = None) -> Call:
-    """How a product of a kind (a key of `_PRODUCTS`) of arrays of a dtype runs here and now.
+    """Resolve how a product of a kind (a key of `_PRODUCTS`) on arrays of a dtype runs under the current flags.
 
-    `precision` is that of the call, or what a node has recorded for its gradients, or None for that of the flags. What
-    `backward_precision` recorded holds while that is still "recorded". Where the gradients of inputs and parameters
-    differ, but are computed by one call, that of inputs holds. All kernels are called so, and `explain` answers from
-    it. Raises ValueError for an unknown kind or precision.
+    `precision` is that of the call, the one that a node recorded for its gradients, or None for that of the flags. A
+    precision recorded by `backward_precision` applies only while that flag is still "recorded". If the precisions for
+    gradients of inputs and parameters differ but one call computes both, that of the inputs applies.
+
+    All kernel calls and `explain` use this function. Raises ValueError for an unknown kind or precision.
     """
     if type(precision) is GradientPrecisions:
         precision = precision.input
@@ -126,7 +128,7 @@ def resolve(kind: str, dtype: np.dtype, precision: str | GradientPrecisions | No
 
 
 def _of_forward(call: Call, recorded: Recorded) -> Call:
-    """The call at a recorded precision, with who decided in the forward pass."""
+    """The call at a recorded precision, with its origin in the forward pass."""
     decided_by = recorded.decided_by
     if not recorded.holds_always:
         decided_by = f"backward_precision = 'recorded': in the forward pass, {decided_by}"
@@ -159,7 +161,7 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
 
 
 def _profile(state: State) -> tuple[str | None, str]:
-    """The profile in force, and the flag that decided: `profile`, or `emulate` with its stack's."""
+    """The current profile and the flag that set it: `profile`, or `emulate` with its stack's profile."""
     value, decided_by = state.resolve("profile")
     stack = STACKS.get(state.read("emulate"))
     if decided_by is not None or stack is None:
@@ -168,7 +170,7 @@ def _profile(state: State) -> tuple[str | None, str]:
 
 
 def _rounding(state: State, precision: str, profile: str | None) -> str:
-    """How operands of a precision are rounded, where there are several ways: of TF32 also by the device's libraries."""
+    """How operands of a precision are rounded, where several ways exist; TF32 also follows the device's libraries."""
     if is_scaled(precision):
         return state.read("scaled_rounding")
     value, decided_by = state.resolve("tf32_rounding")
@@ -177,10 +179,11 @@ def _rounding(state: State, precision: str, profile: str | None) -> str:
 
 
 def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, kind: str) -> Unit | None:
-    """The matrix unit of a profile for the operands of a product; None for float32 products at ieee, and other types.
+    """The matrix unit of a profile for the operands of a product; None for float32 products at ieee and for other
+    dtypes.
 
-    Units apply scales of blocks in matrices alone: the windows of a convolution divide blocks. Raises RuntimeError for
-    operands that the device has no unit for, if it is `required`.
+    Units apply block scales to matrices only, since the windows of a convolution split blocks. Raises RuntimeError if
+    the device has no unit for the operands and one is `required`.
     """
     if profile is None:
         return None
@@ -217,14 +220,14 @@ def _product(kind: str) -> _Product:
 
 @per_state()
 def _choose(state: State, kind: str, precision: str | None, backward: bool) -> Choice:
-    """The precision that a call names, or else the flags."""
+    """The precision named by a call, otherwise that of the flags."""
     if precision is not None:
         try:
             name = named(precision).name
         except ValueError:
             known = ", ".join(map(repr, PRECISIONS))
             raise ValueError(
-                f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}"
+                f"precision={precision!r} is unknown; expected None (use the flags) or one of {known}"
             ) from None
         return Choice(name, f"precision={name!r} of the call")
     in_gradients = state.read("backward_precision")
@@ -234,9 +237,9 @@ def _choose(state: State, kind: str, precision: str | None, backward: bool) -> C
 
 
 def precision_of(kind: str) -> Choice:
-    """The precision at which a float32 product of a kind runs here and now, and the flag that decided.
+    """The precision of a float32 product of a kind under the current flags, and the flag that determined it.
 
-    Raises ValueError for a kind that no family knows.
+    Raises ValueError for an unknown kind.
     """
     return _choose(_product(kind).governed_by, None, in_backward())
 
@@ -245,7 +248,7 @@ _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul
 
 
 def _half_sums(state: State, dtype: str) -> Choice | None:
-    """Where the flags let the sums of half products be rounded on the way, and who decided; None for nowhere."""
+    """Where the flags allow sums of half products to be rounded along the way, and which flag; None if nowhere."""
     stack = STACKS.get(state.read("emulate"))
     if dtype not in _REDUCTIONS or (stack is not None and stack.family != "cuda"):
         return None
@@ -257,7 +260,7 @@ def _half_sums(state: State, dtype: str) -> Choice | None:
     return Choice("parts", f"{decided_by} = 'reduced'" if decided_by else "emulate = 'cuda', whose default it is")
 
 
-# The rule of permission
+# Permissions
 
 
 def _permitted(state: State, kind: str) -> Choice:
@@ -285,15 +288,18 @@ def _permitted(state: State, kind: str) -> Choice:
 
 
 def _of_worker() -> str:
-    """The remark that a worker process has flags of its own; empty in other processes."""
+    """A remark that a worker process has flags of its own; empty in other processes."""
     processes = sys.modules.get("multiprocessing.process")
     if processes is None or processes.parent_process() is None:
         return ""
-    return " in this worker process; assignments and scopes of its parent do not travel, a snapshot() does"
+    return (
+        " in this worker process; assignments and scopes of its parent do not reach it, but a snapshot() can "
+        "be passed on"
+    )
 
 
 def _opinion(state: State, path: str, stack: Stack | None) -> Choice | None:
-    """What one family allows, or None when nobody has set its flags."""
+    """The precision that one family allows, or None if its flags are not set."""
     value, decided_by = state.resolve(path)
     if decided_by is None and stack is not None and state.stored.get(path) != NO_OPINION:
         value = stack.defaults.get(path, value)
@@ -307,7 +313,7 @@ def _opinion(state: State, path: str, stack: Stack | None) -> Choice | None:
 
 
 def _veto(state: State, family: str, precision: str) -> str | None:
-    """What takes a family's permission away, as text, or None."""
+    """The reason why a family's permission is revoked, or None."""
     if precision == "ieee":
         return None
     if family == "cuda" and PRECISIONS[precision].operand == "tf32" and state.read("cuda.tf32_veto"):
@@ -317,14 +323,14 @@ def _veto(state: State, family: str, precision: str) -> str | None:
     return None
 
 
-# The precisions of gradients, kept from the forward pass
+# Precisions recorded for gradients
 
 
 class Recorded(str):
-    """A precision that a node of the graph has kept for its gradients, with who decided in the forward pass.
+    """A precision that a node recorded for its gradients, with its origin in the forward pass.
 
     Attributes:
-        holds_always: whether it holds whatever `backward_precision` is when the gradients are computed.
+        holds_always: whether it applies independently of `backward_precision` at the time of the backward pass.
     """
 
     __slots__ = ("decided_by", "holds_always")
@@ -334,16 +340,16 @@ class Recorded(str):
 
 
 class GradientPrecisions(NamedTuple):
-    """What a node has kept where the gradients of inputs and of parameters differ; None asks the flags."""
+    """Recorded precisions that differ between the gradients of inputs and of parameters; None means the flags."""
 
     input: Recorded | None
     weight: Recorded | None
 
 
 def recorded(metadata: dict[str, Any], product: str) -> dict[str, Any]:
-    """The metadata that a node keeps of an op with a `precision` that the call did not name.
+    """The metadata of a node whose op has a `precision` that the call did not name.
 
-    The precision becomes that in force, under `backward_precision = "recorded"`, or those of the flags
+    The precision is the current one under `backward_precision = "recorded"`, or those of the flags
     `input_gradient_precision` and `weight_gradient_precision`.
     """
     if metadata["precision"] is not None:

@@ -1,4 +1,4 @@
-"""Devices whose matrix units can be computed bit for bit: a row for each, with its evidence.
+"""Profiles of devices whose matrix units can be modelled bit for bit: one row each, with the evidence.
 
     from minitorch_backends.profiles import Aligned, Format, Profile, add
     add(Profile("mine", {"fp16": (Format(Aligned(fraction=23, length=4, least=(-133, -21)), "inferred"),)}))
@@ -16,16 +16,16 @@ __all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree"
 
 
 class Format(NamedTuple):
-    """How a device adds up products of one format.
+    """How a device sums products of one format.
 
     Attributes:
-        rule: the arithmetic of the unit; None where the order of its sums is not known, which are float32 sums here.
-        evidence: "hardware" where published outputs of the device agree in every bit, "model" where only simulators or
-            papers say so, "inferred" where it is a reading of these.
-        instruction: the instruction that computes so, where a device has several for the format.
-        promote_every: places of K after which libraries take partial sums out of the unit and add them in fp32, unless
-            they are asked for fast accumulation; 0 for never.
-        scaled_blocks: sizes of blocks along K whose scales, powers of two, the unit applies itself.
+        rule: the arithmetic of the unit; None if its summation order is unknown, in which case sums are float32.
+        evidence: "hardware" if published outputs of the device agree in every bit, "model" if only simulators or papers
+            describe it, "inferred" if it was derived from these.
+        instruction: the instruction, where a device has several for the format.
+        promote_every: the number of places of K after which libraries add partial sums in fp32 outside the unit, unless
+            fast accumulation is requested; 0 for never.
+        scaled_blocks: block sizes along K whose power-of-two scales the unit applies itself.
     """
 
     rule: Rule | None
@@ -39,12 +39,13 @@ class Profile(NamedTuple):
     """A device's matrix unit.
 
     Attributes:
-        name: what users type.
-        formats: for each format of operands (a key of `OPERANDS`) the ways of the device, the usual one first.
-        note: what else a user should know, for `explain` and the documentation.
-        tf32_rounding: of operands to TF32 by its libraries, unless the flag of this name is set; None: the flag's.
-        exact_gemv: whether products with a vector are float32's.
-        flushes: whether subnormal operands and results count as zero.
+        name: the value of the flag `profile`.
+        formats: for each operand format (a key of `OPERANDS`) the ways of the device, the default first.
+        note: further facts for `explain` and the documentation.
+        tf32_rounding: how its libraries round operands to TF32, unless the flag of this name is set; None for the
+            flag's default.
+        exact_gemv: whether matrix-vector products are computed in float32.
+        flushes: whether subnormal operands and results are flushed to zero.
     """
 
     name: str
@@ -55,11 +56,12 @@ class Profile(NamedTuple):
     flushes: bool = False
 
     def format(self, operand: str, instruction: str | None = None) -> Format:
-        """How products of a format are added up, by an instruction where it is named. Raises ValueError where the
-        device does not have it."""
+        """How products of a format are summed, by `instruction` if given. Raises ValueError if the device does not have
+        it.
+        """
         ways = self.formats.get(operand, ())
         if not ways:
-            has = ", ".join(self.formats) or "none whose order of sums is known"
+            has = ", ".join(self.formats) or "none with a known summation order"
             raise ValueError(f"profile {self.name!r} has no matrix unit for {operand!r}; its formats: {has}")
         for way in ways:
             if instruction is None or way.instruction == instruction:
@@ -85,7 +87,9 @@ PROFILES: dict[str, Profile] = {
     row.name: row
     for row in (
         Profile("v100", _rows(Aligned(23, 4, (-298, -19)), "fp16")),
-        Profile("t4", _rows(Aligned(24, 8, _AMPERE), "fp16", "model"), "its least exponents are taken from Ampere's"),
+        Profile(
+            "t4", _rows(Aligned(24, 8, _AMPERE), "fp16", "model"), "its least exponents are assumed equal to Ampere's"
+        ),
         Profile("a100", _A100, "A2, A30 and RTX 30 compute the same"),
         Profile("ada", {**_A100, **_ADA_FP8}, "L40S and RTX 40"),
         Profile("h100", {**_H100, "e4m3": (_WGMMA, _BY_FP16), "e5m2": (_WGMMA, _BY_FP16)}, "H200 and GH200 too"),
@@ -105,7 +109,7 @@ PROFILES: dict[str, Profile] = {
                 **_rows(Tree(4), "fp16", "model"),
                 "bf16": (Format(Tree(4), "model", "bf16_1k"), Format(Tree(2), "model", "bf16")),
             },
-            "subnormal operands and sums count as zero; MI210 too",
+            "subnormal operands and sums are flushed to zero; MI210 too",
         ),
         Profile(
             "mi300",
@@ -114,24 +118,24 @@ PROFILES: dict[str, Profile] = {
                 **_rows(TwoStage(4), "tf32", "model"),
                 **_rows(TwoStage(16, apart=True), "e4m3fnuz e5m2fnuz", "model"),
             },
-            "tf32 is xf32, whose operands are truncated",
+            "tf32 means xf32, which truncates operands",
             tf32_rounding="rz",
         ),
         Profile(
             "apple_m5",
             _rows(None, "tf32 fp16 bf16", "inferred"),
-            "TF32 operands are truncated, as errors that users have measured say",
+            "truncates TF32 operands, according to errors measured by users",
             tf32_rounding="rz",
             exact_gemv=True,
         ),
-        Profile("tpu", _rows(None, "bf16", "model"), "sums in an order that is not known", flushes=True),
+        Profile("tpu", _rows(None, "bf16", "model"), "unknown summation order", flushes=True),
     )
 }
 """Every profile by name."""
 
 
 def named(name: str | Profile) -> Profile:
-    """The profile of a name, or the one that is given. Raises ValueError, with the names, for others."""
+    """The profile of a name, or the given profile. Raises ValueError for an unknown name."""
     if isinstance(name, Profile):
         return name
     try:
@@ -141,7 +145,7 @@ def named(name: str | Profile) -> Profile:
 
 
 def add(profile: Profile) -> None:
-    """Make a profile known by its name. Raises ValueError where it has formats that no unit has."""
+    """Register a profile under its name. Raises ValueError for unknown formats."""
     unknown = profile.formats.keys() - OPERANDS.keys()
     if unknown:
         raise ValueError(f"formats must be of {', '.join(OPERANDS)}, got {', '.join(sorted(unknown))}")

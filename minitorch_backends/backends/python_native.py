@@ -1,6 +1,6 @@
-"""Kernels written in torch's Python dialects, of which there are none here. The switches are stored; nothing asks them.
+"""Kernels in torch's Python dialects, which do not exist here. The switches are stored without any effect.
 
-Names of operations are switched off and on as in torch: unknown ones never raise.
+As in torch, unknown operation names never raise.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
 
 _DIALECTS = ("cutedsl", "triton")
 
-ReadOnly("python_native.available_dsls", lambda state: [], "no kernel is written in any of them")
-ReadOnly("python_native.all_dsls", lambda state: list(_DIALECTS), "these are the dialects that torch knows")
+ReadOnly("python_native.available_dsls", lambda state: [], "no kernel is written in any dialect")
+ReadOnly("python_native.all_dsls", lambda state: list(_DIALECTS), "these are torch's dialects")
 
 _disabled: set[str] = set()
 
@@ -39,7 +39,7 @@ class _Dialect(Group):
 
     __slots__ = ()
 
-    available = property(lambda self: False, doc="Whether a kernel is written in it: False.")
+    available = property(lambda self: False, doc="Whether a kernel is written in the dialect: False.")
     version = property(lambda self: None, doc="Its version: None.")
     name = property(lambda self: self._path.rpartition(".")[2], doc="Its name.")
 
@@ -50,7 +50,7 @@ class _Dialect(Group):
         assign({f"{self._path}.enabled": False}, self._path)
 
     def disabled(self) -> Flags:
-        """A scope in which the dialect is disabled for the current thread or task."""
+        """Disable the dialect for the current thread or task while a block runs."""
         return self.flags(enabled=False)
 
 
@@ -58,17 +58,17 @@ cutedsl, triton = _Dialect("python_native.cutedsl"), _Dialect("python_native.tri
 
 
 def get_dsl_operations(dsl_name: str) -> list[str]:
-    """The operations that have a kernel in the dialect: none."""
+    """The operations with a kernel in the dialect: none."""
     return []
 
 
 def is_dsl_disabled(dsl_name: str) -> bool:
-    """Whether a dialect was disabled; False for an unknown one."""
+    """Whether a dialect is disabled; False for an unknown one."""
     return dsl_name in _DIALECTS and not current().read(f"python_native.{dsl_name}.enabled")
 
 
 def disable_operations(*op_symbols: str) -> None:
-    """Note that no kernel of a dialect may run these operations."""
+    """Disable the kernels of a dialect for these operations."""
     _disabled.update(op_symbols)
 
 
@@ -78,13 +78,13 @@ def enable_operations(*op_symbols: str) -> None:
 
 
 def is_operation_disabled(op_symbol: str) -> bool:
-    """Whether `disable_operations` named the operation last."""
+    """Whether the operation is disabled."""
     return op_symbol in _disabled
 
 
 @contextmanager
 def operations_disabled(*op_symbols: str) -> Iterator[None]:
-    """Disable operations while a block runs, and enable again those that were not disabled before it."""
+    """Disable operations while a block runs; enable them again at its end, except those disabled before."""
     fresh = set(op_symbols) - _disabled
     _disabled.update(fresh)
     try:
@@ -94,11 +94,11 @@ def operations_disabled(*op_symbols: str) -> Iterator[None]:
 
 
 def disable_dispatch_keys(*dispatch_keys: str) -> None:
-    """Taken, and without effect: kernels here have no dispatch keys."""
+    """Accepted without effect: kernels here have no dispatch keys."""
 
 
 def enable_dispatch_keys(*dispatch_keys: str) -> None:
-    """Taken, and without effect: kernels here have no dispatch keys."""
+    """Accepted without effect: kernels here have no dispatch keys."""
 
 
 Group.install(sys.modules[__name__], "python_native")

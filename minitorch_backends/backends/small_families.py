@@ -1,7 +1,7 @@
-"""The families of torch.backends that need no module of their own, most of them libraries that are not used here.
+"""The small families of torch.backends, mostly of libraries that are not used here.
 
-`FAMILIES` has one row each: a docstring and the functions, where a constant stands for a function that returns it. The
-modules `backends.mps`, `backends.nnpack` and so on are made of these rows, and of the flags below their paths.
+`FAMILIES` has one row each: a docstring and the functions; a constant stands for a function that returns it. The
+modules `backends.mps`, `backends.nnpack` and so on are built from these rows and from the flags below their paths.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def get_fastpath_enabled() -> bool:
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Allow or forbid the fused path. Raises RuntimeError for anything but True and False."""
+    """Allow or forbid the fused path. Raises RuntimeError for values other than True and False."""
     assign({"mha.fastpath": value}, "mha")
 
 
@@ -46,38 +46,38 @@ def set_fastpath_enabled(value: bool) -> None:
 
 
 def is_macos_or_newer(major: int, minor: int) -> NoReturn:
-    """Raises RuntimeError: the version of macOS is asked of Metal, which is not used."""
+    """Raises RuntimeError: only Metal reports the version of macOS, and Metal is not used."""
     if type(major) is not int or type(minor) is not int:
         raise TypeError(f"is_macos_or_newer(): major and minor must be ints, got {major!r} and {minor!r}")
     raise _no_metal("is_macos_or_newer")
 
 
 def is_macos13_or_newer(minor: int = 0) -> NoReturn:
-    """Raises RuntimeError: the version of macOS is asked of Metal, which is not used."""
+    """Raises RuntimeError: only Metal reports the version of macOS, and Metal is not used."""
     if type(minor) is not int:
         raise TypeError(f"is_macos13_or_newer(): minor must be an int, got {minor!r}")
     raise _no_metal("is_macos13_or_newer")
 
 
 def get_name() -> NoReturn:
-    """Raises RuntimeError: there is no Metal device."""
+    """Raises RuntimeError: no Metal device exists."""
     raise _no_metal("get_name")
 
 
 def get_core_count() -> NoReturn:
-    """Raises RuntimeError: there is no Metal device."""
+    """Raises RuntimeError: no Metal device exists."""
     raise _no_metal("get_core_count")
 
 
 def _no_metal(function: str) -> RuntimeError:
-    return RuntimeError(f"mps.{function}() asks Metal, which this engine does not use; see mps.is_available()")
+    return RuntimeError(f"mps.{function}() requires Metal, which this engine does not use; see mps.is_available()")
 
 
 # nnpack and openmp
 
 
 def set_flags(_enabled: bool) -> tuple[bool]:
-    """Allow or forbid Winograd and FFT convolutions, and return the value from before."""
+    """Allow or forbid Winograd and FFT convolutions, and return the previous value."""
     before = current().read("nnpack.enabled")
     assign({"nnpack.enabled": _enabled}, "nnpack")
     return (before,)
@@ -124,24 +124,24 @@ FAMILIES: dict[str, tuple[str, dict[str, Constant | Callable[..., Any]]]] = {
         },
     ),
     "nnpack": (
-        "The switch of the Winograd and FFT convolutions, under the name of the library that has them in torch.",
+        "The switch of the Winograd and FFT convolutions, under the name of torch's library for them.",
         {
-            "is_available": Constant(False, "Whether NNPACK is used: False, its flag steers this engine's kernels."),
+            "is_available": Constant(False, "Whether NNPACK is used: False. Its flag controls this engine's kernels."),
             "set_flags": set_flags,
         },
     ),
     "openmp": (
-        "OpenMP: whether Numba can run parallel loops by it. This engine's kernels have a pool of their own.",
+        "OpenMP: whether Numba can use it for parallel loops. This engine's kernels have their own thread pool.",
         {"is_available": openmp_is_available},
     ),
     "quantized": ('Quantised tensors, which this engine does not have: their only engine is "none".', {}),
     "xnnpack": ("XNNPACK, a library of kernels for phones, which is not used.", {}),
 }
-"""For each family its docstring and its functions by name."""
+"""For each family, its docstring and its functions by name."""
 
 
 def install(package: ModuleType) -> None:
-    """Make the module of each family, as a submodule of `package`."""
+    """Create the module of each family, as a submodule of `package`."""
     for family, (doc, functions) in FAMILIES.items():
         module = ModuleType(f"{package.__name__}.{family}", doc)
         for name, row in functions.items():

@@ -1,9 +1,9 @@
-"""Stacks that `backends.emulate` names: which family of flags they obey, what those are by default, and their device.
+"""Stacks for `backends.emulate`: the family of flags that each uses, the defaults of those flags, and the device.
 
-    backends.emulate = "mlx"  # float32 products in TF32, truncated, but for those with a vector
+    backends.emulate = "mlx"  # float32 products in TF32, truncated, except matrix-vector products
 
-A flag that is set, `profile` included, holds in place of the stack's default. A default profile acts on the formats of
-the device, and leaves others to float32 sums.
+An explicitly set flag, `profile` included, overrides the stack's default. A default profile applies to the formats of
+the device; other formats use float32 sums.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Stack(NamedTuple):
     """A row of `STACKS`.
 
     Attributes:
-        name: what users type.
-        family: of flags, the only one that has a say.
-        source: what the defaults are read from.
+        name: the value of the flag `emulate`.
+        family: the only family of flags that applies.
+        source: where the defaults come from.
         defaults: values of the family's unset flags, where they differ from torch's.
-        profile: the device that sums products, and rounds operands to TF32, unless `profile` is set.
+        profile: the device that sums products and rounds operands to TF32, unless the flag `profile` is set.
     """
 
     name: str
@@ -72,4 +72,4 @@ STACKS: dict[str, Stack] = {
         ),
     )
 }
-"""Every stack by name; those of torch itself first."""
+"""Every stack by name; torch's own first."""

@@ -1,4 +1,4 @@
-"""What `opt_einsum.strategy` takes: names, explicit paths, functions that find one; checked when it is set."""
+"""Values of `opt_einsum.strategy`: names, explicit paths, and functions that find a path; checked on assignment."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ STRATEGIES = (
     "random-greedy",
     "random-greedy-128",
 )
-"""Every strategy that opt_einsum 3.4 has under a name of its own; torch's set_flags takes the first three."""
+"""Every strategy that opt_einsum 3.4 names; torch's set_flags accepts the first three."""
 
 COTENGRA = "cotengra"
-"""The strategy that is the package of this name, an extra."""
+"""The strategy of the optional package of this name."""
 
 SLICES = ("auto", COTENGRA)
-"""What may find labels to slice: the engine's search, and that of the package cotengra."""
+"""How to find labels to slice: by the engine's search, or by the package cotengra."""
 
 Strategy = str | None | Callable[..., Any] | tuple[tuple[int, ...], ...]
 
 
 def checked(strategy: Any) -> Strategy:
-    """The strategy, a path as a tuple of tuples. Raises ValueError for what is none, TypeError for what has no hash.
+    """Return the strategy, a path as a tuple of tuples. Raises ValueError for an invalid one, TypeError for an
+    unhashable one.
 
-    A path lists the operands of each contraction by their places; the result goes to the end of the list (as in
-    `numpy.einsum_path`, whose leading word may be there). It may also be given as a tree of cotengra or quimb, or as
-    the `PathInfo` of opt_einsum. A function has opt_einsum's signature
-    `(inputs, output, sizes, memory_limit) -> path`, with sets of indices as inputs and output.
+    A path lists the operands of each contraction by position; the result goes to the end of the list (as in
+    `numpy.einsum_path`, whose leading word is accepted). A contraction tree of cotengra or quimb, or opt_einsum's
+    `PathInfo`, may also give it. A function has opt_einsum's signature `(inputs, output, sizes, memory_limit) -> path`,
+    with sets of indices as inputs and output.
     """
     strategy = _path_inside(strategy)
     if isinstance(strategy, str):
@@ -56,8 +57,8 @@ def checked(strategy: Any) -> Strategy:
             hash(strategy)
         except TypeError as error:
             raise TypeError(
-                f"opt_einsum.strategy = {strategy!r} cannot be hashed ({error}), and plans are kept by their strategy; "
-                "expected a function or an object with a __hash__ (a dataclass has one with eq=False)"
+                f"opt_einsum.strategy = {strategy!r} cannot be hashed ({error}), but plans are cached by "
+                "strategy; expected a function or an object with a __hash__ (a dataclass has one with eq=False)"
             ) from None
         return strategy
     elif isinstance(strategy, Sequence):
@@ -68,14 +69,14 @@ def checked(strategy: Any) -> Strategy:
 
     names = ", ".join(map(repr, (*STRATEGIES, COTENGRA)))
     raise ValueError(
-        f"opt_einsum.strategy = {strategy!r} is unknown{nearest(strategy, STRATEGIES)}; expected one of None, {names}, "
-        "a path like [(0, 2), (0, 1)], whose steps name different places from 0, or a function "
+        f"opt_einsum.strategy = {strategy!r} is unknown{nearest(strategy, STRATEGIES)}; expected one of None, "
+        f"{names}, a path like [(0, 2), (0, 1)], whose steps name different places starting at 0, or a function "
         "(inputs, output, sizes, memory_limit) -> path"
     )
 
 
 def checked_slices(slices: Any) -> str | None:
-    """What finds labels to slice. Raises TypeError or ValueError for others than `SLICES`."""
+    """Return the method that finds labels to slice. Raises TypeError or ValueError for values outside `SLICES`."""
     if slices is not None and slices not in SLICES:
         error = ValueError if isinstance(slices, str) else TypeError
         raise error(f"slices must be None or one of {', '.join(map(repr, SLICES))}, got {slices!r}")
@@ -92,7 +93,7 @@ def _need_cotengra(what: str) -> None:
 
 
 def _path_inside(strategy: Any) -> Any:
-    """The path of a contraction tree or of a `PathInfo`; other values are returned as they are."""
+    """The path of a contraction tree or of a `PathInfo`; other values are returned unchanged."""
     if isinstance(strategy, type):
         return strategy
     if hasattr(strategy, "get_path") and hasattr(strategy, "sliced_inds"):  # cotengra.ContractionTree

@@ -13,7 +13,7 @@ def _switch(path: str, value: Any) -> dict[str, dict[str, Any]]:
 
 
 def _jax() -> dict[str, dict[str, Any]]:
-    """JAX's levels are those of the XLA family; its algorithm presets name one arithmetic, whatever the family.
+    """JAX's precision levels map to the XLA family; its algorithm presets set one precision for every family.
 
     Source: the configuration option `jax_default_matmul_precision` and `jax.lax.DotAlgorithmPreset`.
     """

@@ -1,4 +1,4 @@
-"""The XLA family: `torch_xla.backends.set_mat_mul_precision`, which on a TPU chooses the number of bf16 passes."""
+"""The XLA family: `torch_xla.backends.set_mat_mul_precision`, which sets the number of bf16 passes on a TPU."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["get_mat_mul_precision", "set_mat_mul_precision"]
 
 
 def set_mat_mul_precision(precision: str) -> None:
-    """Let products run as bf16 passes: "default" one, "high" three, "highest" six. Raises ValueError for another
-    value.
+    """Set the number of bf16 passes of products: "default" one, "high" three, "highest" six. Raises ValueError for
+    another value.
     """
     if precision not in _table.XLA_PRECISIONS:
         names = ", ".join(repr(name) for name in _table.XLA_PRECISIONS)
-        raise ValueError(f"set_mat_mul_precision takes one of {names}, got {precision!r}")
+        raise ValueError(f"set_mat_mul_precision(): precision must be one of {names}, got {precision!r}")
     assign({"xla.mat_mul_precision": precision}, "xla")
 
 
 def get_mat_mul_precision() -> str:
-    """The precision that was set last, "default" when none was."""
+    """The precision set last; "default" if it was never set."""
     return current().read("xla.mat_mul_precision")
 
 

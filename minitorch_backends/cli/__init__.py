@@ -1,7 +1,7 @@
-"""The command `minitorch-backends`: what this installation is, and the laboratory from a shell.
+"""The command `minitorch-backends`: a description of this installation, and the laboratory in the shell.
 
 Each command is a module of this folder with HELP, `add_arguments(parser)` and `run(options)`, which returns the exit
-code: 0, or 1 where something failed or differs. Wrong input is one sentence on stderr and exit code 2.
+code: 0, or 1 on failures and differences. Wrong input gives one sentence on stderr and exit code 2.
 """
 
 from __future__ import annotations

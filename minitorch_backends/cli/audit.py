@@ -1,12 +1,12 @@
-"""Measure what lower precisions of each layer do to the answers of a model, as lab.audit does.
+"""Measure the effect of lower precisions of each layer on the outputs of a model, as lab.audit does.
 
   minitorch-backends audit model.py:model --inputs batch.npz --precisions tf32,bf16 --metric logits --budget 0.01
   minitorch-backends audit model.onnx --inputs batch.npz --precisions tf32,bf16
 
 MODEL is a module, or a function without arguments that returns one; or the target is an ONNX file. The inputs of MODEL
-are what the same file defines as `inputs` (a tensor, a tuple of positional ones, a dict of named ones, or a function
-that returns these), or the arrays of an NPZ file: named ones by their names, those named arr_0, arr_1 and so on by
-position. Those of an ONNX file are an NPZ file.
+come from `inputs` in the same file (a tensor, a tuple of positional arguments, a dict of named ones, or a function that
+returns these), or from an NPZ file. Arrays of an NPZ file are passed by name; arr_0, arr_1 and so on by position. An
+ONNX file takes its inputs from an NPZ file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from .common import UsageError, checked, load_object, write
 
-HELP = "what each layer of a model bears, and a policy"
+HELP = "measure the effect of each layer at low precision, and find a policy"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("target", metavar="FILE:MODEL|ONNX", help="the model, in evaluation mode, or an ONNX file")
     add("--inputs", metavar="NAME|NPZ", default="inputs", help="a name in FILE, or a file of arrays (%(default)s)")
     add("--precisions", metavar="P,P", default="tf32,bf16", help="those to measure (%(default)s)")
-    add("--metric", choices=("logits", "embedding", "regression"), help="the task, whose units errors have")
+    add(
+        "--metric", choices=("logits", "embedding", "regression"), help="the task, which determines the units of errors"
+    )
     add(
         "--budget", metavar="X|NAME=X,...", type=_budget,
-        help="bound of the metric's first measure, or of the relative error; or bounds by name, gradient_error too",
+        help=("bound on the metric's first measure, or on the relative error; or bounds by name, including "
+             "gradient_error"),
     )  # fmt: skip
     add("--no-gradients", action="store_true", help="measure forward products alone")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
@@ -86,6 +89,6 @@ def _inputs(source: str, target: str) -> Any:
     with checked(), np.load(source, allow_pickle=False) as arrays:
         named = {name: from_numpy(arrays[name]) for name in arrays.files}
     if not named:
-        raise UsageError(f"--inputs must name a file with arrays, got {source!r}, which has none")
+        raise UsageError(f"--inputs must name a file with arrays, got {source!r} without any")
     positions = [f"arr_{place}" for place in range(len(named))]
     return tuple(named[name] for name in positions) if set(named) == set(positions) else named

@@ -1,4 +1,4 @@
-"""What the commands share: the parser, values in arguments, objects in files, and output."""
+"""Shared parts of the commands: the parser, values in arguments, objects in files, and output."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Parser", "UsageError", "axes", "checked", "load_object", "positive",
 
 
 class UsageError(Exception):
-    """Wrong input; its text is the sentence that the user reads."""
+    """Wrong input; its text is the sentence shown to the user."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence."""
+    """A parser with one-sentence errors."""
 
     layout = argparse.RawDescriptionHelpFormatter
 
@@ -30,17 +30,17 @@ class Parser(argparse.ArgumentParser):
 
 @contextlib.contextmanager
 def checked() -> Iterator[None]:
-    """Report what the library says of wrong arguments, files and missing extras as usage errors."""
+    """Report the library's errors about arguments, files and missing extras as usage errors."""
     try:
         yield
-    except (ValueError, TypeError, ImportError, RuntimeError) as problem:  # of flags, torch's are RuntimeErrors
+    except (ValueError, TypeError, ImportError, RuntimeError) as problem:  # torch's flags raise RuntimeError
         raise UsageError(str(problem)) from None
     except OSError as problem:
         raise UsageError(f"cannot use {problem.filename!r}: {problem.strerror}") from None
 
 
 def positive(text: str) -> int:
-    """A number of processes, threads or repetitions."""
+    """A positive integer (processes, threads or repetitions)."""
     if not text.isascii() or not text.isdigit() or not int(text):
         raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
     return int(text)
@@ -72,10 +72,10 @@ def _value(text: str) -> Any:
 
 
 def load_object(target: str) -> Any:
-    """What `FILE:NAME` names; the file is run as a module of its own name.
+    """Load the object `FILE:NAME`; the file runs as a module named after it.
 
-    The folder of the file goes to the head of `sys.path`, so that it finds its neighbours, and worker processes find
-    it. Raises UsageError in each case that this fails.
+    The file's folder is prepended to `sys.path`, so that it and worker processes find its neighbours. Raises UsageError
+    on every failure.
     """
     file, colon, name = target.rpartition(":")
     path = Path(file)
@@ -102,7 +102,7 @@ def write(text: str) -> None:
 
 
 def write_json(result: Any) -> None:
-    """Print a result for programs. What JSON lacks becomes text, infinite and undefined numbers among it."""
+    """Print a result as JSON. Values that JSON lacks become text, including infinite and undefined numbers."""
     write(json.dumps(_as_json(result), indent=1, allow_nan=False, default=str))
 
 

@@ -16,8 +16,8 @@ HELP = "compare two captured runs"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", metavar="A", help="a run")
-    parser.add_argument("second", metavar="B", help="the run that is compared with it")
-    parser.add_argument("--limit", metavar="N", type=positive, default=20, help="rows that are printed (%(default)s)")
+    parser.add_argument("second", metavar="B", help="the run to compare with")
+    parser.add_argument("--limit", metavar="N", type=positive, default=20, help="number of rows to print (%(default)s)")
     parser.add_argument("--page", metavar="PATH", help="write a page of HTML with all calls")
 
 

@@ -1,8 +1,8 @@
-"""Compile kernels ahead of their first calls, into the code store that all processes of this user share.
+"""Compile kernels ahead of their first calls, into the code store shared by all processes of this user.
 
   minitorch-backends compile --families matmul,conv --precisions ieee,tf32,bf16 --jobs 4
 
-What the store has already is only loaded. `minitorch-backends env` says where the store is and what it holds.
+Kernels already in the store are only loaded. `minitorch-backends env` prints the store's location and contents.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of float32 products (ieee,tf32,bf16)")  # fmt: skip
     add("--levels", type=_levels(list(own)), default=[cpu.capability()],
         help=f"CPU capabilities, of {', '.join(own)}, or all ({cpu.capability()})")  # fmt: skip
-    add("--jobs", metavar="N", type=positive, default=1, help="processes that compile at a time (%(default)s)")
+    add(
+        "--jobs", metavar="N", type=positive, default=1, help="number of processes that compile at a time (%(default)s)"
+    )
 
 
 def _some_of(known: list[str]) -> Callable[[str], list[str]]:
@@ -93,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(job: _Job) -> dict[str, Any]:
-    """Compile in a process of its own, which is limited to the level from its start."""
+    """Compile in a separate process, limited to the capability level from its start."""
     from ..kernels import cpu
 
     start = time.perf_counter()

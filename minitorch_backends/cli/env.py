@@ -1,5 +1,5 @@
-"""Print versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with the value in
-force and what determines it.
+"""Print versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its effective
+value and the flag that determines it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .common import write, write_json
 
 __all__ = ["report"]
 
-HELP = "versions, CPU, threads, BLAS, and every flag with who decided its value"
+HELP = "versions, CPU, threads, BLAS, and every flag with its effective value and origin"
 
 _DISTRIBUTION = "minitorch-backends"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
+    """Add nothing: the command has no arguments of its own."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
 
 def report() -> dict[str, Any]:
     """Versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its value, its
-    effective value and what determines that."""
+    effective value and the flag that determines it.
+    """
     from ..backends.foreign_env import effects
 
     variables = effects() or {"none": "no variable of Numba, OpenMP or a BLAS is set"}
@@ -66,7 +67,7 @@ def _machine() -> dict[str, Any]:
         "microarchitecture": machine.microarchitecture() or "unknown",
         "caches": str(machine.caches()),
         "cores": f"{cores} physical, {cpus} logical, within the affinity mask and the quota",
-        "threads": f"{threading.get_num_threads()}, a pool of its own",
+        "threads": f"{threading.get_num_threads()}, in a separate pool",
         "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
         "BLAS of NumPy": " ".join(filter(None, (blas.name, blas.version, blas.path))),
     }
@@ -86,7 +87,9 @@ def _compiled_code() -> dict[str, Any]:
 
 def _detected(cpu: Any) -> str:
     has = f"the CPU has {cpu.hardware()}"
-    return f"{has}; tiles, and what else it lacks, are software, by {cpu.EMULATION}" if cpu.emulated("amx") else has
+    return (
+        f"{has}; tiles and other missing instructions are emulated by {cpu.EMULATION}" if cpu.emulated("amx") else has
+    )
 
 
 def _cap(cpu: Any) -> str:

@@ -1,4 +1,4 @@
-"""First calls of each family of kernels, as models make them: what has run once is in the code store."""
+"""First calls of each kernel family, as models make them; running them fills the code store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitorch_backends.nn import functional as F
 
 __all__ = ["FAMILIES", "Family"]
 
-mt: Any = minitorch_backends  # the names of ops come from their declarations, which mypy does not see
+mt: Any = minitorch_backends  # op names come from declarations, invisible to mypy
 
 _CONVOLUTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((2, 3, 32, 32), (16, 3, 7, 7), {"stride": 2, "padding": 3}),

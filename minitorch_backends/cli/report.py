@@ -9,11 +9,13 @@ import argparse
 
 from .common import checked, write, write_json
 
-HELP = "print and draw what a store of a sweep holds"
+HELP = "print and draw the contents of a sweep's store"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE", help="the folder that lab.sweep or the command sweep was given")
+    parser.add_argument(
+        "store", metavar="STORE", help=("the folder of the store, as given to lab.sweep or the command sweep")
+    )
     parser.add_argument("--page", metavar="PATH", help="write a page of HTML")
     parser.add_argument("--csv", metavar="PATH", help="write the rows to a file")
 

@@ -3,7 +3,7 @@
   minitorch-backends sweep study.py:solve --over n=64,256 --over condition=1e1,1e4 \\
       --flag fp32_precision=ieee,tf32,bf16 --seeds 8 --jobs 4 --store runs/solve --page solve.html
 
-The same command goes on where an interrupted one stopped, if it has a store. The exit code is 1 if a row failed.
+With a store, the same command resumes an interrupted sweep. The exit code is 1 if a row failed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--flag", metavar="NAME=V,V", action="append", help="values of a flag, as fp32_precision=ieee,tf32")
     add("--seeds", metavar="N", type=positive, default=1, help="repetitions (%(default)s)")
     add("--reference", choices=("float64", "ieee", "none"), default="float64", help="the truth (%(default)s)")
-    add("--metric", choices=("logits",), help="further measures of answers that are logits")
-    add("--jobs", metavar="N", type=positive, help="worker processes; without it, this process")
+    add("--metric", choices=("logits",), help="further measures, for outputs that are logits")
+    add("--jobs", metavar="N", type=positive, help="number of worker processes (default: run in this process)")
     add("--threads", metavar="N", type=positive, help="threads of each process")
-    add("--store", metavar="DIR", help="keeps the rows; what it has is not run again")
-    add("--fresh", action="store_true", help="throw away what the store has")
+    add("--store", metavar="DIR", help="folder for the rows; rows found there are not run again")
+    add("--fresh", action="store_true", help="discard the rows in the store")
     add("--timing", choices=("shared", "exclusive"), default="shared", help="exclusive: time one cell at a time")
-    add("--repeats", metavar="N", type=positive, default=3, help="calls that are timed (%(default)s)")
+    add("--repeats", metavar="N", type=positive, default=3, help="number of timed calls (%(default)s)")
     add("--csv", metavar="PATH", help="write the rows to a file")
     add("--page", metavar="PATH", help="write a page of HTML")
 

@@ -1,6 +1,8 @@
-"""Errors about arguments. Only booleans and numbers are checked before a call. Where one has failed in the middle, its
-arguments are compared with the annotations and defaults of the function, and with what Python says, to name the one
-that is wrong."""
+"""Errors about arguments.
+
+Only booleans and numbers are checked before a call. If a call fails midway, its arguments are compared with the
+annotations and defaults of the function and with Python's message, to name the invalid one.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,9 @@ __all__ = [
 
 
 def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
-    """Raise TypeError for what is neither True nor False."""
+    """Raise TypeError unless the value is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        several = "; several dimensions are given as a tuple" if argument == "keepdim" else ""
+        several = "; pass several dimensions as a tuple" if argument == "keepdim" else ""
         raise TypeError(f"{name}(): argument {argument!r} must be bool, not {type(value).__name__} {value!r}{several}")
 
 
@@ -68,9 +70,10 @@ def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:
 
 
 def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any:
-    """The boolean or number that an argument is, which may be that of a tensor without dimensions.
+    """The value of a boolean or numeric argument; a 0-dim tensor gives its element.
 
-    Raises TypeError for others, and for complex numbers unless `kinds` has the type."""
+    Raises TypeError for other values, and for complex numbers unless `kinds` includes complex.
+    """
     if bool in kinds:
         refuse_other_than_bool(name, argument, value)
         return bool(value)
@@ -80,8 +83,10 @@ def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any
 
 
 def name_caller(error: Exception, name: str, function: Callable[..., Any]) -> None:
-    """Make a message name the function that the user called, not the op inside: one that users cannot call, or whose
-    argument the function has too."""
+    """Make a message name the function that the user called instead of an inner op.
+
+    It applies to an inner op that users cannot call, or whose argument the function shares.
+    """
     text = error.args[0] if error.args else None
     found = re.match(r"(\w+)\(\)(?:: argument '(\w+)')?", text) if isinstance(text, str) else None
     inner = registry.get(found[1]) if found else None
@@ -99,7 +104,7 @@ def _is_public(function: Callable[..., Any], name: str) -> bool:
 
 
 def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of the public surface name the argument that is wrong, as ops and composites do."""
+    """Decorate a public function so that its errors name the invalid argument, as those of ops and composites do."""
 
     @functools.wraps(function)
     def public(*args: Any, **named: Any) -> Any:
@@ -117,9 +122,9 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_bad_arguments(kind: type, guard: Callable[..., Any] = lambda constructor: constructor) -> None:
-    """Make the constructor that a class of this package defines, decorated by `guard`, name the argument that is wrong.
+    """Decorate the constructor of a class by `guard`, so that its errors name the invalid argument.
 
-    What is annotated as a number is checked before the constructor runs: many numbers are first used much later.
+    Arguments annotated as numbers are checked before the constructor runs, since many are first used much later.
     """
     constructor = vars(kind).get("__init__")
     if constructor is None or not kind.__module__.startswith(f"{_PACKAGE}."):
@@ -145,7 +150,7 @@ def name_bad_arguments(kind: type, guard: Callable[..., Any] = lambda constructo
 
 
 def name_bad_arguments_of_methods(kind: _Kind) -> _Kind:
-    """Decorate a class: its public methods, but `forward`, name the argument that is wrong."""
+    """Decorate a class: errors of its public methods, except `forward`, name the invalid argument."""
     for name, method in list(vars(kind).items()):
         if isinstance(method, types.FunctionType) and not name.startswith("_") and name != "forward":
             setattr(kind, name, argument_errors(method))
@@ -153,7 +158,7 @@ def name_bad_arguments_of_methods(kind: _Kind) -> _Kind:
 
 
 def install(**methods: Callable[..., Any]) -> None:
-    """Make functions methods of `Tensor` that name the argument that is wrong."""
+    """Make functions methods of `Tensor` whose errors name the invalid argument."""
     for name, function in methods.items():
         method = argument_errors(function)
         method.__name__ = method.__qualname__ = name
@@ -167,7 +172,7 @@ def call_error(
     signature = inspect.signature(function)
     try:
         bound = signature.bind(*args, **named).arguments
-    except TypeError:  # which says by itself what is wrong
+    except TypeError:  # whose message is already complete
         return None
     given: list[tuple[str, Any]] = []
     for parameter, value in bound.items():
@@ -184,10 +189,10 @@ def call_error(
 def explained(
     error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
 ) -> Exception | None:
-    """Return the error to raise for `error`: it names the first argument of `function` that is not of its annotated
-    type, or that Python, C or NumPy could not use.
+    """Return the error to raise for `error`.
 
-    Return None if no argument is at fault, or if this package or the user's code raised `error` on purpose.
+    It names the first argument of `function` that is not of its annotated type, or that Python, C or NumPy could not
+    use. Returns None if no argument is at fault, or if this package or the user's code raised `error` deliberately.
     """
     if getattr(error, "unexplained", False):
         error = error.__cause__  # type: ignore[assignment]
@@ -203,14 +208,14 @@ def explained(
 
 
 def unfit(error: Exception, name: str, arrays: Iterable[Any]) -> Exception | None:
-    """The sentence about the shapes of inputs on which an operation failed with `error`; None for other errors.
+    """A sentence about the input shapes for an operation that failed with `error`; None for other errors.
 
-    It is marked as unexplained: a function that called the op may find the argument that is wrong.
+    The error is marked as unexplained, so that a calling function may still find the invalid argument.
     """
     if not isinstance(error, (ValueError, IndexError, TypeError)) or not _is_failure(error):
         return None
     shapes = " and ".join(str(list(np.shape(array))) for array in arrays if array is not None)
-    text = f"{name}(): inputs of shape {shapes} fit neither each other nor the other arguments: {error}"
+    text = f"{name}(): inputs of shape {shapes} do not fit each other or the other arguments: {error}"
     refusal = TypeError(text) if isinstance(error, TypeError) else RuntimeError(text)
     refusal.unexplained = True  # type: ignore[union-attr]
     return refusal
@@ -234,15 +239,15 @@ _NEEDS = (
     (r"real number|to a? ?number|string to float", "number"),
     (r"unhashable type", "a name"),
 )
-"""What an argument must be of which Python or NumPy says this."""
+"""Patterns of messages of Python and NumPy, with the expectation about the argument that each implies."""
 
 
 _KINDS = r"'([\w.]+)' object|'([\w.]+)' and|and '([\w.]+)'|(?:not|type:?) '?([\w.]+)'?|non-iterable ([\w.]+)"
-"""Where a message of Python's has the name of a type."""
+"""Where a message of Python's names a type."""
 
 
 def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
-    """The sentence about the argument whose type the message of `error` mentions."""
+    """The sentence about the argument whose type the message of `error` names."""
     text = str(error)
     needed = next((need for pattern, need in _NEEDS if re.search(pattern, text)), None)
     if needed is None:
@@ -261,7 +266,7 @@ def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeE
 
 
 def _not_finite(error: Exception, name: str, given: list[tuple[str, Any]]) -> RuntimeError | None:
-    """The sentence about infinity or NaN where an integer is due."""
+    """The sentence about infinity or NaN where an integer is expected."""
     if not re.search("cannot convert float (infinity|NaN)", str(error)):
         return None
     for parameter, value in given:
@@ -277,7 +282,7 @@ _TOO_LARGE = re.compile(
 
 
 def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
-    """The sentence about the largest integer, where C or NumPy refused one, or could not allocate as much."""
+    """The sentence about the largest integer, for an integer that C or NumPy rejected or an allocation that failed."""
     if re.search("maximum supported dimension|number of dimensions must be within", str(error)):
         return RuntimeError(f"{name}(): tensors have at most 64 dimensions, and the result would have more")
     refused = isinstance(error, OverflowError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error)))
@@ -297,7 +302,7 @@ def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exc
 
 
 def _integers(value: Any) -> Iterator[int]:
-    """The integers in an argument, itself or in a sequence."""
+    """The integers in an argument or in a sequence."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         yield int(value)
     elif isinstance(value, (tuple, list)):
@@ -306,21 +311,22 @@ def _integers(value: Any) -> Iterator[int]:
 
 
 def mismatched(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
-    """torch's error for arrays that do not broadcast, with the sizes; None for those that do."""
+    """torch's error for arrays that do not broadcast, with the sizes; None if they broadcast."""
     shapes = [list(np.shape(array)) for array in arrays if array is not None]
     for from_end, sizes in enumerate(zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)):
         different = [size for size in dict.fromkeys(sizes) if size != 1]
         if len(different) > 1:
             return RuntimeError(
-                f"{name}(): The size of tensor a ({different[0]}) must match the size of tensor b ({different[1]}) at "
-                f"non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
-                f"{' and '.join(map(str, shapes))} do not broadcast: from the last on, sizes must be equal or 1"
+                f"{name}(): The size of tensor a ({different[0]}) must match the size of tensor b "
+                f"({different[1]}) at non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
+                f"{' and '.join(map(str, shapes))} do not broadcast: aligned at the last dimension, sizes must "
+                "be equal or 1"
             )
     return None
 
 
 def _frames(error: Exception) -> list[types.TracebackType]:
-    """The places that an error has come through, the innermost one last."""
+    """The stack frames that an error passed through, innermost last."""
     frames, traceback = [], error.__traceback__
     while traceback is not None:
         frames.append(traceback)
@@ -333,7 +339,7 @@ def _module(traceback: types.TracebackType) -> str:
 
 
 def is_deliberate(error: Exception) -> bool:
-    """Whether a `raise` of this package made the error, and not an operation that failed."""
+    """Whether a `raise` statement of this package made the error, as opposed to a failed operation."""
     last = _frames(error)[-1:]
     if not last or not _module(last[0]).startswith(f"{_PACKAGE}."):
         return False
@@ -344,8 +350,7 @@ _LIBRARIES = frozenset(("numpy", "numba", "scipy")) | sys.stdlib_module_names
 
 
 def _is_failure(error: Exception) -> bool:
-    """Whether an operation failed in this package, or in a library that it called, and not in functions of the
-    user's."""
+    """Whether an operation failed in this package or in a library that it called, not in the user's functions."""
     if is_deliberate(error):
         return False
     for traceback in reversed(_frames(error)):

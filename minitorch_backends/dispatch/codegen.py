@@ -1,9 +1,9 @@
-"""The one fast path: for every op, functions generated at their first use, from one template.
+"""The fast path: functions generated for every op from one template, at first use.
 
 `Op.apply` defines what a call does: bind the arguments, promote the inputs, run the forward, record a node. The
-generated function does the same without loops, for usual calls: tensors that need no conversion, arguments that Python
-itself can bind, no active instrumentation. It leaves everything else, and every error, to the definition. A property
-test holds the two equal, node by node, over all ops. What `template` writes for `exp`:
+generated function does the same without loops for tensors that need no promotion, calls that Python can bind directly,
+and no active instrumentation. Everything else, and every error, goes to the definition. A property test checks for
+every op that both give equal results and nodes. The text that `template` generates for `exp`:
 
     def exp(input=_absent, *_surplus, **_named):
         if _surplus or _named or (_active := _instrumentation.active) > 1:
@@ -29,8 +29,8 @@ test holds the two equal, node by node, over all ops. What `template` writes for
             return _tensor
         return _definition((input,), _surplus, {})
 
-The in-place twin differs in its end: it writes to the first input, where nothing is to be recorded. The step of the
-backward pass is generated too, since a loop over inputs would take longer than most rules of small tensors.
+The in-place twin differs at its end: it writes to the first input if nothing needs recording. The backward step is
+generated too, since a loop over inputs would take longer than most rules on small tensors.
 """
 
 from __future__ import annotations
@@ -61,15 +61,16 @@ from .template import Template, backward_text
 
 __all__ = ["backward_step", "call", "inplace_call"]
 
-# Sums and products that overflow give Inf without a warning, as in torch. To silence NumPy around each of them, as is
-# done for ops that may leave their domain (`op(warns=True)`), would take half as long as the call.
+# Overflow in sums and products gives Inf without a warning, as in torch. Silencing NumPy around each call, as ops with
+# `op(warns=True)` do, would make such calls half as long again.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"minitorch_backends\.")
 
 _ABSENT: Any = object()
-"""Stands for an argument that a call leaves out."""
+"""The default of an argument that a call leaves out."""
 
 _MOST_EXACT = 1 << 53
-"""Integers up to here are float64 numbers. NumPy makes larger ones float64 before they are float32, rounded twice."""
+"""Integers up to this value are exact in float64. NumPy converts larger ones to float64 before float32: two
+roundings."""
 
 _NAMESPACE = {
     "__name__": __name__,
@@ -109,7 +110,7 @@ _NAMESPACE = {
     "_with_recorded_precision": with_recorded_precision,
     "_rounded": lambda value, dtype: float(converted(np.asarray(value), dtype)),
 }
-"""What the text of every call refers to."""
+"""The names that every generated text refers to."""
 
 
 def call(op: Any) -> Callable[..., Any]:
@@ -123,7 +124,7 @@ def call(op: Any) -> Callable[..., Any]:
 
 
 def inplace_call(op: Any) -> Callable[..., Tensor]:
-    """The in-place twin of an op, which writes its result into the first input."""
+    """The in-place twin of an op, which writes the result into the first input."""
     name = f"{op.name}_"
     if op.listed or op.view or op.writer is not None or op.order[: len(op.inputs)] != op.inputs:
         return lambda self, *args, **named: op.apply((self, *args), named, self)
@@ -136,7 +137,7 @@ def inplace_call(op: Any) -> Callable[..., Tensor]:
 
 
 def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
-    """The function (node, edges, g, flow) that applies an op's rules to the gradient `g` of its result."""
+    """The function (node, edges, g, flow) that applies an op's gradient rules to the gradient `g` of its result."""
     name = f"{op.name}_backward"
     show_saved((*op.inputs, "out", *op.metadata_names))
     rules = [None if rule is None else rule[0] for rule in op.rules]
@@ -162,8 +163,11 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
 
 
 def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple, tuple, dict[str, Any]], Any]:
-    """`Op.apply` of the arguments as they came: those in the op's order and then `keywords`, surplus positional ones,
-    and those of unknown names, beside which the others are given by name: one may stand for another."""
+    """Call `Op.apply` with the arguments as given.
+
+    `keywords` hold those in the op's order. Surplus positional arguments come with them. If there are arguments of
+    unknown names, all others are passed by name too, since one may be an alias.
+    """
     order = [name for name in op.order if name != op.variadic]
 
     def apply(values: tuple, surplus: tuple, named: dict[str, Any]) -> Any:
@@ -182,7 +186,7 @@ def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple
 
 
 def _compiled(text: str, name: str, namespace: dict[str, Any]) -> Any:
-    """The function that a text defines. Tracebacks show its lines; its file counts as one of this package."""
+    """Compile a text and return its function. Tracebacks show its lines; its file counts as part of this package."""
     filename = os.path.join(os.path.dirname(__file__), f"<generated {name}>")
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     exec(compile(text, filename, "exec"), namespace)
@@ -194,10 +198,10 @@ def _before_first_use(*args: Any, **named: Any) -> Any:
 
 
 def _at_first_use(name: str, compiled: Callable[[], types.FunctionType]) -> Any:
-    """A function whose code is compiled at its first call: that of all ops would take half a second at import.
+    """A function whose code is compiled at its first call, since compiling every op would take half a second at import.
 
-    The code is replaced and not the function, which others refer to by then, and through which each call would take
-    longer. Defaults are set first: another thread may call meanwhile.
+    The code object is replaced, not the function: other objects hold the function by then, and a wrapper would slow
+    down each call. Defaults are set before the code, since another thread may call in between.
     """
     namespace: dict[str, Any] = {}
     function = types.FunctionType(_before_first_use.__code__, namespace, name)

@@ -1,4 +1,4 @@
-"""The op: how one call is bound, promoted, run and recorded, and how its gradient rules are applied."""
+"""The op: how a call is bound, promoted, run and recorded, and how its gradient rules are applied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .promotion import arrays_of
 __all__ = ["Array", "Arrays", "Op"]
 
 Array = Annotated[np.ndarray, "input"]
-"""Annotates an input: a tensor, or a Python number where the op promotes types."""
+"""Annotates an input: a tensor, or a Python number if the op promotes."""
 
 Arrays = Annotated[Sequence[np.ndarray], "inputs"]
 """Annotates an input that is a sequence of tensors."""
@@ -46,13 +46,16 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Op:
-    """A declared op. Calling it runs the general path: the readable definition of what its generated function does.
+    """A declared op. Calling it runs the general path, the readable definition of the generated function.
 
-    An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
-    the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
-    gradients of all inputs; `rounds`, that a number is rounded to the other operand's half type, and not kept in
-    float32, in which other ops compute: those that compare, and remainders; `half_variant` records calls on half types
-    (the op itself until the first of them).
+    An op has tensors as inputs, or one input that is a sequence of tensors (`listed`).
+
+    Attributes:
+        numbers: the second of two inputs may be a Python number, which gradient rules receive as a number.
+        joint: one rule returns the gradients of all inputs.
+        rounds: a number is rounded to the other operand's half type before computing (comparisons, remainders). Other
+            ops keep it in float32, in which they compute.
+        half_variant: the op that records calls on half types; the op itself until the first such call.
     """
 
     promote: Any
@@ -107,9 +110,7 @@ class Op:
         wide = self.widen if self.widen_rules is None else self.widen_rules
         self.half_variant = self if wide and any(self.rules) else None
         if rules:
-            raise TypeError(
-                f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}"
-            )
+            raise TypeError(f"{self.name}: gradient rules for {sorted(rules)} do not match the inputs {self.inputs}")
 
     # Declaration
 
@@ -118,7 +119,7 @@ class Op:
         return tuple(name in names for name in self.inputs)
 
     def make_plans(self) -> None:
-        """Find what to save, for every set of inputs that need gradients."""
+        """Determine what to save, for every set of inputs that need gradients."""
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
 
     def must_be_tensor(self, index: int) -> bool:
@@ -126,8 +127,9 @@ class Op:
         return self.listed or not self.promoted[index] or self.inputs[index] in (self.only_tensors or ())
 
     def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
-        """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result, or which
-        of several."""
+        """The inputs to save, and whether to save the result or which of several results, for a bit mask of the inputs
+        that need gradients.
+        """
         rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
         if any(source == "recomputed" for _, arguments in rules for _, source, _ in arguments):
@@ -136,7 +138,7 @@ class Op:
         return tuple(i for i, name in enumerate(self.inputs) if name in wanted), "out" in wanted or results
 
     def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
-        """Apply the rules and deliver what they give; the generated step replaces this at the first use."""
+        """Apply the gradient rules and deliver the results. The generated step replaces this method at first use."""
         self.propagate = backward_step(self)  # type: ignore[assignment, method-assign]
         self.propagate(node, edges, g, flow)
 
@@ -146,7 +148,7 @@ class Op:
         return self.apply(args, named, None)
 
     def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
-        """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        """Bind, promote, run the forward, record. With `into`, write the result into that tensor."""
         if (batching := instrumentation.batching) is not None:
             result = batching(self, args, named, into)
             if result is not NotImplemented:
@@ -183,7 +185,7 @@ class Op:
         return (self.viewed if self.view else self.wrapped)(values, arrays, metadata, out)
 
     def viewed(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
-        """What the forward made of its first input, as tensors that share its memory, recorded."""
+        """Wrap views of the first input as tensors that share its memory, and record them."""
         source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
         if isinstance(out, tuple):
             views: Any = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
@@ -192,13 +194,13 @@ class Op:
         return self._seen(values, arrays, metadata, views)
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
-        """What the forward returned, as tensors of their own, recorded."""
+        """Wrap the forward's results as new tensors, and record them."""
         if self.row_major:
             out = _map(out, in_rows)
         return self._seen(values, arrays, metadata, _map(out, _tensor))
 
     def _seen(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> Any:
-        """The results, of which forward mode and the graph know."""
+        """Report the results to forward mode and to the graph."""
         if instrumentation.duals is not None:
             instrumentation.duals.computed(self, values, arrays, metadata, results)
         if _grad_mode().records:
@@ -206,7 +208,7 @@ class Op:
         return results
 
     def bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by name, with defaults; raises TypeError as Python would, naming the op."""
+        """Bind the arguments by name, with defaults. Raises TypeError as Python would, naming the op."""
         order = self.order
         if self.variadic is not None:
             args = self._gathered(args)
@@ -232,8 +234,8 @@ class Op:
         return bound
 
     def _gathered(self, args: tuple) -> tuple:
-        """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike: the positional arguments from the variadic one on as one
-        tuple.
+        """Collect the positional arguments from the variadic one on in a tuple: `x.reshape(2, 3)` equals `x.reshape((2,
+        3))`.
         """
         start = self.order.index(self.variadic)
         rest = args[start:]
@@ -244,7 +246,7 @@ class Op:
         return (*args[:start], rest)
 
     def _values(self, bound: dict[str, Any]) -> list[Any]:
-        """The inputs: tensors, numbers, or None for an optional one that is absent."""
+        """The inputs: tensors, numbers, or None for an optional input that is absent."""
         if not self.listed:
             return [bound[name] for name in self.inputs]
         value = bound[self.inputs[0]]
@@ -258,8 +260,11 @@ class Op:
     arrays = arrays_of
 
     def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
-        """What to raise for an error of the forward: the sentence about a mistaken argument, torch's error with the
-        sizes where NumPy has refused to broadcast, the one about shapes for other failures, or the error itself."""
+        """The exception to raise for an error of the forward.
+
+        In order: the sentence about an invalid argument; torch's error with the sizes if NumPy could not broadcast; a
+        sentence about the shapes for other failures; otherwise the error itself.
+        """
         if mistake := explained(error, self.called, self.forward, given):
             return mistake
         broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
@@ -270,7 +275,7 @@ class Op:
     # Recording
 
     def record(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> None:
-        """Attach a node to the results of a call when an input with a rule needs a gradient."""
+        """Attach a node to the results of a call if an input with a rule needs a gradient."""
         node = self.node(values, arrays, metadata)
         if node is None:
             return
@@ -286,7 +291,7 @@ class Op:
         self.save_out(node, results)
 
     def node(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any]) -> Node | None:
-        """The node of a call, or None when no input needs a gradient."""
+        """The node of a call, or None if no input needs a gradient."""
         rules = self.rules * len(values) if self.listed else self.rules
         edges = [None if rule is None else _edge(value) for value, rule in zip(values, rules, strict=True)]
         if not any(edges):
@@ -329,7 +334,7 @@ class Op:
         return mask
 
     def save_out(self, node: Node, results: Any) -> None:
-        """Keep the result, or those of several, that a needed rule asks for."""
+        """Save the result, or those of several results, that a needed rule uses."""
         kept = node.op.plans[self.mask(node)][1]
         if kept and isinstance(results, tuple):
             wanted = range(len(results)) if kept is True else kept
@@ -342,7 +347,7 @@ class Op:
 
 
 def _marks(annotation: Any, mark: Any) -> bool:
-    """Whether a parameter's annotation is `mark`, as an object or as text, alone or `| None`."""
+    """Whether a parameter's annotation is `mark`, as an object or as text, alone or as `mark | None`."""
     name = "Array" if mark is Array else "Arrays"
     return annotation is mark or (isinstance(annotation, str) and annotation.split(" ")[0] == name)
 
@@ -362,7 +367,7 @@ def _attach(tensor: Tensor, node: Node) -> None:
 
 
 def _map(out: Any, function: Callable[[Any], Any]) -> Any:
-    """`function` of each array in the forward's result: one, or a (named) tuple of them."""
+    """Map `function` over the arrays of the forward's result: one array, or a (named) tuple."""
     if isinstance(out, tuple):
         return type(out)(*map(function, out)) if hasattr(out, "_fields") else tuple(map(function, out))
     return function(out)

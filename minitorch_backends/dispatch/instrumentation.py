@@ -1,4 +1,6 @@
-"""Instrumentation that every op checks with one integer, so that what is rare costs nothing; `autograd` sets it."""
+"""Global instrumentation. Every op checks one integer, so that inactive features cost nothing; `autograd` sets the
+hooks.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,22 @@ __all__ = [
 ]
 
 active = 0
-"""0 while nothing is active in any thread. The lowest bit: some thread is in inference mode, and new tensors go to
-`note_birth`. The rest: twice the number of observers of calls; while there is one, every op runs its definition."""
+"""0 while no thread uses instrumentation.
+
+Bit 0: some thread is in inference mode, and new tensors are reported to `note_birth`. The other bits: twice the number
+of observers of calls. While there is an observer, every op runs its definition.
+"""
 
 _lock = lock()
 
 
 def is_observed() -> bool:
-    """Whether something observes calls: anomaly detection, forward mode, a growth limit, kept originals."""
+    """Whether calls are observed: by anomaly detection, forward mode, a growth limit, or kept originals."""
     return active > 1
 
 
 def observe_calls(change: int) -> None:
-    """Add to, or take from, the number of observers of calls."""
+    """Change the number of observers of calls."""
     global active
     with _lock:
         active += 2 * change
@@ -44,34 +49,40 @@ def _ignore(tensor: Any) -> None:
 
 
 note_birth: Callable[[Any], None] = _ignore
-"""Called with every new tensor while `active` is not 0."""
+"""Called with every new tensor while `active` is nonzero."""
 
 
 def observe_births(mark: Callable[[Any], None] | None) -> None:
-    """Have `mark` called with every new tensor; None ends that."""
+    """Call `mark` with every new tensor; None stops that."""
     global active, note_birth
     with _lock:
         note_birth, active = mark or _ignore, active & -2 | (mark is not None)
 
 
 duals: Any = None
-"""Forward mode, while some thread computes with dual tensors."""
+"""Forward mode, while some thread computes with dual tensors; otherwise None."""
 
 autocast: Callable[[str, Callable[..., Any], Any, dict[str, Any]], Any] | None = None
-"""While some thread is inside `amp.autocast`: calls a function of this name with its inputs cast, or returns
-NotImplemented where they stay as they are."""
+"""Set while some thread is inside `amp.autocast`.
+
+Calls the function of this name with its inputs cast, or returns NotImplemented if they stay unchanged.
+"""
 
 batching: Callable[..., Any] | None = None
-"""While some thread is inside a function that `vmap` maps: calls an op, or a function of ops, whose operands are
-batched, or returns NotImplemented where none is."""
+"""Set while some thread is inside a function that `vmap` maps.
+
+Calls an op, or a function of ops, with batched operands, or returns NotImplemented if no operand is batched.
+"""
 
 drawing: Callable[[], None] | None = None
-"""Called meanwhile before random numbers are drawn."""
+"""Called before random numbers are drawn, while `vmap` is active."""
 
 
 class ValuesNeeded(RuntimeError):
-    """Raised where a function asks for numbers that differ from sample to sample of a batch; the innermost public
-    function is then called for each sample by `values_needed(error, function, args, named)`."""
+    """Raised where a function needs numbers that differ between the samples of a batch.
+
+    `values_needed(error, function, args, named)` then calls the innermost public function for each sample.
+    """
 
     level: Any = None
 
@@ -79,7 +90,7 @@ class ValuesNeeded(RuntimeError):
 values_needed: Any = None
 
 counted: Callable[[Any], None] | None = None
-"""Called with every new node while `autograd.graph.set_growth_limit` has set one."""
+"""Called with every new node while `autograd.graph.set_growth_limit` has set a limit."""
 
 went_backward: Callable[[], None] | None = None
-"""Called after every backward pass meanwhile."""
+"""Called after every backward pass while such a limit is set."""

@@ -1,4 +1,4 @@
-"""Writing in place: what is refused, and how the histories of tensors, bases and views are rewritten."""
+"""In-place writes: checks, and the new histories of tensors, bases and views."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ __all__ = [
 
 
 def about_to_write(tensor: Tensor) -> None:
-    """To be called before the memory of `tensor` is written to: `allow_mutation_on_saved_tensors` keeps a copy."""
+    """Announce a write to the memory of `tensor`; `allow_mutation_on_saved_tensors` keeps a copy of it."""
     if nodes.keep_originals is not None:
         nodes.keep_originals(tensor)
 
 
 def bump(tensor: Tensor) -> None:
-    """Count a write to the memory of `tensor`, which every alias of it sees (those of an inference tensor cannot)."""
+    """Increment the version counter that all aliases of `tensor` share. Inference tensors have no version."""
     cell = tensor._cell
     if cell is None:
         cell = tensor._cell = [0]
@@ -57,9 +57,9 @@ def bump(tensor: Tensor) -> None:
 
 
 def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any, into: Tensor) -> Tensor:
-    """Put `out`, what `op` made of the arguments, into the memory of `into`, and record it. Checks first, then changes.
+    """Write `out`, the result of `op` for the arguments, into the memory of `into`, and record the write.
 
-    `out` may also be a function that does the writing itself, and raises before it changes anything.
+    `out` may be a function that performs the write itself. All checks come before the first change.
     """
     target = into._array
     if not callable(out):
@@ -107,20 +107,22 @@ def _with_own_memory(tensor: Tensor) -> Tensor:
 
 
 def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
-    """Let a node that saved what is about to be overwritten keep a copy, as torch does."""
+    """Keep a copy of a value that its own node saved and that is about to be overwritten, as torch does."""
     entry = node.saved.get(name)
     if type(entry) is tuple and entry[0] is target:
         node.saved[name] = (target.copy(), entry[1], [0], 0)
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a write needs no record and is seen by nobody: to a tensor without history that is no view."""
+    """Whether a write needs no recording: the tensor has no history and is not a view."""
     rare = instrumentation.is_observed() or instrumentation.duals is not None or type(tensor._cell) is InferenceCell
     return tensor._node is None and tensor._state is None and not rare
 
 
 def write_plainly(tensor: Tensor, target: np.ndarray, value: np.ndarray) -> None:
-    """Write to the memory of such a tensor, or to a part of it, as the general path does, in a fifth of the time."""
+    """Write to the memory of such a tensor, or to a part of it, without the general path, which takes five times as
+    long.
+    """
     refuse_unwritable_memory("copy_", target)
     about_to_write(tensor)
     target[...] = value
@@ -128,7 +130,9 @@ def write_plainly(tensor: Tensor, target: np.ndarray, value: np.ndarray) -> None
 
 
 def rewrite(node: Node | None, into: Tensor) -> None:
-    """Give a tensor that was written to its new history; through a view its base gets one, and the views follow."""
+    """Give a tensor its new history after a write. A write through a view gives the base a new history too, and its
+    views follow.
+    """
     view = into._state if type(into._state) is View else None
     owner = into if view is None else view.root()
     before = history(owner)
@@ -139,11 +143,11 @@ def rewrite(node: Node | None, into: Tensor) -> None:
     if before is not None:
         move_retained(before, owner._node)
     if view is not None and view.node is not None and type(view.node) is not Node:
-        history(into)  # now, and not when it is asked for: `retain_grad` is about the new value
+        history(into)  # now, not on access: `retain_grad` refers to the new value
 
 
 def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
-    """The node of `base` after the view that `steps` lead to was overwritten by `value`, which comes from `node`."""
+    """The node of `base` after `value`, produced by `node`, overwrote the view that `steps` lead to."""
     made = object.__new__(Node)
     made.op, made.edges, made.outputs, made.sequence = registry["view_scatter"], (before, node), (), next_sequence()
     made.likes = tuple((each._array.shape, each._array.dtype, each._array.strides) for each in (base, value))
@@ -152,11 +156,13 @@ def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | Non
 
 
 def refuse_unwritable(name: str, into: Tensor) -> None:
-    """Raise RuntimeError where torch forbids a write by the method `name`_: overlapping memory, and leaves that require
-    gradients; TypeError for values other than tensors."""
+    """Raise RuntimeError where torch forbids a write by the method `name`_; TypeError for values other than tensors.
+
+    Forbidden are writes to overlapping memory, to inference tensors, and to leaves that require gradients.
+    """
     if not isinstance(into, Tensor):
         raise not_a_tensor(f"{name}_", "self", into)
-    if name != "fill" or not into._array.flags.writeable:  # one value may be written where elements repeat
+    if name != "fill" or not into._array.flags.writeable:  # repeated elements are fine if every one gets the same value
         refuse_unwritable_memory(f"{name}_", into._array)
     refuse_inference(into, "Inplace update to inference tensor")
     if not grad_mode.get().records:
@@ -173,7 +179,7 @@ def refuse_unwritable(name: str, into: Tensor) -> None:
 
 
 def refuse_unwritable_memory(name: str, array: np.ndarray) -> None:
-    """Raise RuntimeError for memory that is read-only, or of which several elements are one place."""
+    """Raise RuntimeError for read-only memory, and for memory that several elements share."""
     if array.size and repeats(array):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
@@ -181,13 +187,13 @@ def refuse_unwritable_memory(name: str, array: np.ndarray) -> None:
         )
     if not array.flags.writeable:
         raise RuntimeError(
-            f"{name}: the memory of the written-to tensor, {array.dtype}{list(array.shape)}, is read-only, as is the "
-            "array that it was made from; write to a copy, tensor.clone()"
+            f"{name}: the memory of the written-to tensor, {array.dtype}{list(array.shape)}, is read-only, like "
+            "the array that it was made from; write to a copy, tensor.clone()"
         )
 
 
 def refuse_unfit(name: str, out: np.ndarray, target: np.ndarray) -> None:
-    """Raise RuntimeError for a result that `name`_ cannot write: of a wider shape, or of a higher category."""
+    """Raise RuntimeError for a result that `name`_ cannot write: a larger shape, or a dtype of a higher category."""
     if out.shape != target.shape and broadcast_shapes(out.shape, target.shape) != target.shape:
         raise RuntimeError(
             f"{name}_: output with shape {list(target.shape)} doesn't match the broadcast shape {list(out.shape)}"

@@ -1,15 +1,20 @@
-"""The idiom of an op: one decorated block declares its forward, its gradients, its reference and its samples.
+"""Declaration of ops: one decorated block gives the forward, the gradient rules, the reference and the samples.
 
     @op(input=lambda g, other: g * other, other=lambda g, input: g * input, reference=np.multiply, samples=pairs)
     def mul(input: Array, other: Array):
         ...
 
-The forward is written on arrays; gradients are written with ops, so that every gradient can be differentiated again.
-A rule is named after its input, and its parameter names say what is saved: `g` (the gradient of the result; a tuple
-for several results), an input, `<input>_shape`, `<input>_dtype`, `<input>_strides` (of several inputs), the result
-`out`, a field of the NamedTuple that the forward says it returns, or any other argument of the op. What no needed rule
-asks for is not kept alive. The engine brings gradients to the shape and dtype of their inputs; no rule mentions
-broadcasting. Where one pass makes the gradients of all inputs, one rule `gradients` returns them, or None, in order.
+The forward works on arrays. Gradient rules are written with ops, so that every gradient is differentiable again. A rule
+is named after its input, and its parameter names say what to save:
+
+* `g`, the gradient of the result; a tuple for several results;
+* an input, `<input>_shape`, `<input>_dtype`, or `<input>_strides` (of several inputs);
+* the result `out`, or a field of the NamedTuple that the forward returns;
+* any other argument of the op.
+
+Values that no needed rule uses are not kept alive. The engine reduces gradients to the shape and dtype of their inputs,
+so rules never handle broadcasting. If one pass computes the gradients of all inputs, a single rule `gradients` returns
+them, or None, in order.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
 
 
 class Composite:
-    """A function made of ops, declared so that the suite tests it as it does an op."""
+    """A function composed of ops. It is declared so that the suite tests it like an op."""
 
     def __init__(
         self,
@@ -75,15 +80,17 @@ def composite(
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function of tensors that is made of ops; the arguments are those of `op`.
+    """Declare a function of tensors that is composed of ops. The remaining arguments are those of `op`.
 
-    The first argument, where that is a tensor, is refused as ops refuse theirs when the function does not take its
-    dtype. The categories `also` pass too: the function itself checks whether they go with its other arguments.
+    A tensor as first argument is rejected like an op's input if the function does not take its dtype.
 
-    `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call. `stateful`
-    says that the function draws random numbers or writes to an argument, and returns one tensor of the dtype of its
-    first input, or of the argument that it names; so a wrong `out` is refused before the call. `widen` says to compute
-    half types in float32 and round the results once, or names the arguments that give the type of these.
+    Arguments:
+        also: further dtype categories that pass; the function itself checks them against its other arguments.
+        takes_out: the function takes `out=` itself, which saves 0.1 us per call.
+        stateful: the function draws random numbers or writes to an argument. It returns one tensor with the dtype of
+            its first input, or of the argument named here. An invalid `out` is therefore rejected before the call.
+        widen: compute half types in float32 and round the results once; or the names of the arguments that give the
+            dtype.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,13 +149,13 @@ def composite(
 
 
 def _first_tensor(parameters: Mapping[str, inspect.Parameter]) -> str | None:
-    """The name of the first parameter, where it is a tensor."""
+    """The name of the first parameter if it is a tensor."""
     first = next(iter(parameters.values()), None)
     return first.name if first is not None and first.annotation in ("Tensor", Tensor) else None
 
 
 def _check_first(name: str, parameter: str, takes: str, also: str, args: tuple, named: dict[str, Any]) -> None:
-    """Raise TypeError for a first argument that is not a tensor, NotImplementedError for one of a refused dtype."""
+    """Raise TypeError if the first argument is not a tensor, NotImplementedError if its dtype is not supported."""
     input = args[0] if args else named.get(parameter)
     if not isinstance(input, Tensor):
         if args or parameter in named:
@@ -160,7 +167,7 @@ def _check_first(name: str, parameter: str, takes: str, also: str, args: tuple, 
 def _with_scalars(
     name: str, scalars: list[tuple[int, str, tuple[type, ...]]], args: tuple, named: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
-    """The arguments of a call, with the Python numbers of those at the places of `scalars`."""
+    """The arguments of a call, with the parameters named in `scalars` as Python numbers."""
     for index, parameter, kinds in scalars:
         if index < len(args):
             if type(args[index]) not in kinds:
@@ -171,12 +178,14 @@ def _with_scalars(
 
 
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """The in-place form of a composite, which writes its result when it is complete."""
+    """The in-place form of a composite: it writes the complete result."""
 
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **named: Any) -> Tensor:
         if "out" in named:
-            raise TypeError(f"{name}_() got an unexpected keyword argument 'out'; it writes into the tensor itself")
+            raise TypeError(
+                f"{name}_(): unexpected keyword argument 'out'; in-place forms write into the tensor itself"
+            )
         result = function(self, *args, **named)
         refuse_unfit(name, result._array, self._array)
         return self.copy_(result)
@@ -185,10 +194,10 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _install_inplace(name: str, write: Callable[..., Tensor], public: Callable[..., Any]) -> Callable[..., Tensor]:
-    """Make the method `name_`, of the signature of `public`."""
+    """Install the method `name_` with the signature of `public`."""
     write.__name__ = write.__qualname__ = name + "_"
     write.__wrapped__ = public  # type: ignore[attr-defined]
-    write.__doc__ = f"`{name}`, written into this tensor."
+    write.__doc__ = f"In-place form of `{name}`."
     setattr(Tensor, name + "_", write)
     return write
 
@@ -226,38 +235,38 @@ def op(
 
     Arguments:
         name: the public name, where it differs from the forward's (`sum_` for `sum`).
-        called: the function that users call, for the messages of an op that is a part of it.
-        promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes
-            integers floating; a tuple names the only inputs that are promoted.
+        called: the public function to name in messages, if the op is a part of it.
+        promote: True casts all inputs to their common dtype and allows Python numbers as inputs; "float" also makes
+            integers floating; a tuple names the inputs to promote, and no others.
         only_tensors: the promoted inputs that must be tensors. At least one input must be, unless this is None.
         widen: compute half types in float32 and round the result once.
-        widen_rules: compute the gradients of half types so, which is done where `widen` is unless this says otherwise.
+        widen_rules: do so for the gradients of half types; by default as `widen`.
         view: the result may share the memory of the first input.
-        mutates: the forward writes into its first input and returns nothing, raising before it changes anything; it is
-            given a copy, except by the in-place form. Such ops neither promote nor widen that input.
-        variadic: the argument that takes the rest of the positional ones, `x.reshape(2, 3)`.
-        ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
-        takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
-        booleans: False refuses boolean operands also where they would be promoted.
-        scalar: what makes an array of a Python int that meets integer tensors, or of any number where nothing else is
-            promoted: of it, their dtype and the index of the input; by default it wraps around.
-        row_major: results lie in row-major order, as torch's do, however inputs lie; but images may have channels last.
-        warns: NumPy may warn of values out of the forward's domain, which costs 0.2 us to silence; False where it can
-            only overflow (add, mul), or where the forward computes nothing (shapes).
+        mutates: the forward writes into its first input and returns nothing; it raises before it changes anything. It
+            receives a copy, except from the in-place form. That input is neither promoted nor widened.
+        variadic: the parameter that takes the remaining positional arguments, as in `x.reshape(2, 3)`.
+        ufunc: computes the forward on arrays of one floating dtype when every other argument has its default.
+        takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; other dtypes are rejected.
+        booleans: False rejects boolean operands even if they would be promoted.
+        scalar: makes an array from a Python int that meets integer tensors, or from any number if nothing is promoted.
+            Called with the number, their dtype and the index of the input; the default wraps around.
+        row_major: results lie in row-major order, as in torch, whatever the strides of the inputs. Images may have
+            channels last.
+        warns: NumPy may warn about values outside the forward's domain; silencing it costs 0.2 us. False where the
+            forward can only overflow (add, mul), or computes nothing (shapes).
         inplace: also make the method `name_`, which writes into the first input.
         method: make a method of `Tensor`, under the op's name or this one.
-        operators: the special methods that the op stands for; those named `__r...__` swap their operands.
-        product: the kind of product ("matmul", "conv", "rnn") whose precision acts in the op: what
-            `explain.precision_of` answers for its name. Of an op with an argument `precision`, a node of the graph
-            keeps it while `backends.backward_precision` is "recorded".
-        reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the
-            tests.
-        tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,
-            where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
-        aliases: keywords of torch's other overloads, and the parameters that they stand for.
-        deprecated: positional orders of more arguments than the op has by position, which torch deprecates:
-            "input, alpha, other".
-        rules: for each input, the gradient, or `gradients` of all, as the module's docstring explains.
+        operators: the special methods that the op implements; those named `__r...__` swap their operands.
+        product: the kind of product ("matmul", "conv", "rnn") whose precision the op uses. `explain.precision_of`
+            reports it. If the op has an argument `precision`, its nodes store it while `backends.backward_precision` is
+            "recorded".
+        reference: the float64 definition, from arrays to an array.
+        samples: a function that yields calls for the tests.
+        tested_as: transforms the op, its reference and torch's function into the function that the tests compare and
+            differentiate: for example on Hermitian matrices only, or up to the signs of vectors.
+        aliases: keywords of torch's other overloads, mapped to parameters.
+        deprecated: longer positional orders that torch deprecates: "input, alpha, other".
+        rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.
     """
 
     def declare(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -300,14 +309,14 @@ _ANNOTATIONS = {"Array": "Tensor", "Array | None": "Tensor | None", "Arrays": "S
 
 
 def _of_users(annotations: dict[str, Any]) -> dict[str, Any]:
-    """The annotations of a forward, which takes and returns arrays, for users, who see tensors."""
+    """A forward's annotations for users: tensors in the place of arrays."""
     seen = {name: _ANNOTATIONS.get(each, each) for name, each in annotations.items()}
     result = str(annotations.get("return", "Tensor"))
     return {**seen, "return": re.sub(r"\b(np\.ndarray|Array)\b", "Tensor", result)}
 
 
 def _on_copy(writer: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward that does to a copy of its first input what `writer` does to the input itself, and returns it."""
+    """A forward that applies `writer` to a copy of its first input, and returns the copy."""
     first = next(iter(inspect.signature(writer).parameters))
 
     @functools.wraps(writer)
@@ -325,7 +334,7 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
     if inplace:
         write_into = _install_inplace(declared.name, inplace_call(declared), public)
     for special in operators:
-        if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
+        if not hasattr(operator, "__" + special[3:]):  # `__invert__`, `__rshift__` are not such forms
             setattr(Tensor, special, public)
         elif special[2] == "i":
             setattr(Tensor, special, write_into)

@@ -1,5 +1,4 @@
-"""Other forms in which a call gives the arguments of a function: names of NumPy's and of torch's other overloads, and
-positional orders that torch deprecates."""
+"""Overloads: NumPy's and torch's other names of arguments, and positional orders that torch deprecates."""
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ from .call_errors import warn_caller
 __all__ = ["NUMPY_NAMES", "Overloads", "overloaded"]
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
-"""Names of arguments in NumPy, which torch takes as well."""
+"""NumPy's names of arguments, which torch accepts as well."""
 
 
 class Overloads:
-    """The forms of one function's arguments.
+    """The accepted forms of one function's arguments.
 
     Attributes:
-        variadic: the parameter that takes all positional arguments that are left, or None.
+        variadic: the parameter that takes all remaining positional arguments, or None.
         known: the names of the other parameters.
-        aliases: other names -> parameters; NumPy's are added where the function has torch's.
-        most: the number of positional arguments that the function takes itself.
+        aliases: other names mapped to parameters; NumPy's are added if the function has torch's.
+        most: the maximum number of positional arguments of the function itself.
     """
 
     def __init__(
@@ -41,13 +40,17 @@ class Overloads:
         meant = itertools.chain(self.aliases.values(), *self._deprecated.values())
         unknown = set(meant) - self.known - {self.variadic}
         if unknown:
-            raise TypeError(f"overloads name {sorted(unknown)}; the parameters are {sorted(self.known)}")
+            raise TypeError(
+                f"overloads {sorted(unknown)} do not match a parameter; the parameters are {sorted(self.known)}"
+            )
 
     def resolve(self, name: str, args: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """The arguments of a call in the function's own form. What is unknown stays, for the function to refuse."""
+        """Convert a call's arguments to the function's own form. Unknown names remain, and the function rejects
+        them.
+        """
         order = self._deprecated.get(len(args), []) if len(args) > self.most else []
         if order and named.keys().isdisjoint(order):
-            if order[1] == "input" and isinstance(args[0], Tensor):  # of a method, whose tensor comes first
+            if order[1] == "input" and isinstance(args[0], Tensor):  # of a method, whose first argument is the tensor
                 args = (args[1], args[0], *args[2:])
             scalars = ", ".join(each for each in order if each in ("alpha", "beta", "value"))
             warn_caller(f"{name}({', '.join(order)}) is deprecated; pass {scalars} by keyword")
@@ -65,7 +68,7 @@ class Overloads:
 
 
 def overloaded(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add other names for the arguments of a function that is neither an op nor a composite."""
+    """Add overloads to a function that is neither an op nor a composite."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         overloads = Overloads(inspect.signature(function).parameters.values(), aliases, ())

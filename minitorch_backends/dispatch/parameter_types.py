@@ -1,4 +1,4 @@
-"""The types that parameters of functions are annotated with, and whether values are of them."""
+"""Annotated types of parameters, and checks of values against them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
     "float | None": (float, int, type(None)),
     "complex | None": (float, int, complex, type(None)),
 }
-"""Annotations of parameters that are one number, and the types whose values need no check."""
+"""Annotations of parameters that take one number, and the types whose values need no check."""
 
 INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (float, int, type(None))}
-"""The same for parameters of constructors, which torch lets be floats."""
+"""The same for parameters of constructors, where torch accepts floats as well."""
 
 
 _NAMES = {"Sequence": Sequence, "Tensor": Tensor}
-"""What the annotations of ops name, which say what users give; the module of an op may import neither."""
+"""Names in the annotations of ops, resolved to the types that users pass. An op's module may not import either."""
 
 
 def numeric_parameters(
@@ -41,12 +41,11 @@ def numeric_parameters(
 
 @functools.cache
 def expected_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the parameters: annotated, or for those without annotation that of a default that is a number or
-    text."""
+    """The types of the parameters: the annotation, or the type of a default that is a number or text."""
     function = inspect.unwrap(function)
     try:
         hints = typing.get_type_hints(function, localns=_NAMES)
-    except NameError:  # one that only type checkers import
+    except NameError:  # a name that only type checkers import
         hints = {}
     kinds = {bool: bool, int: complex, float: complex, str: str}
     implied = {name: kinds.get(type(each.default)) for name, each in inspect.signature(function).parameters.items()}
@@ -55,7 +54,7 @@ def expected_types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of an annotated type. Types that cannot be decided here fit."""
+    """Whether a value matches an annotated type. Undecidable types match."""
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return any(fits(value, member) for member in members)
@@ -86,7 +85,7 @@ _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: operator.index, float: flo
 
 
 def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
-    """Whether a value is one number of a type."""
+    """Whether a value is a single number of a type."""
     try:
         conversion(value)
     except OverflowError:
@@ -100,7 +99,7 @@ _WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", float: "number", complex: "num
 
 
 def described(kind: Any) -> str:
-    """The words for an annotated type."""
+    """A description of an annotated type for messages."""
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin is Callable:
         return "callable"

@@ -1,4 +1,4 @@
-"""Operands: what users give for the inputs of an op, as arrays of the type in which it computes."""
+"""Promotion: the inputs of an op as arrays of the dtype in which it computes."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 EVERY_CATEGORY = "bifc"
-"""The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
+"""The letters of the dtype categories, in promotion order: boolean, integer, floating, complex."""
 
 EVERY_DTYPE = EVERY_CATEGORY + "np"
-"""Those and the letters of 8-bit and packed floats, for ops that move elements and compute nothing."""
+"""Those, and the letters of 8-bit and packed floats, for ops that only move elements."""
 
 CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex", "n": "8-bit floating", "p": "packed"}
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 _HALVES = {float16, bfloat16, *(dtype for dtype in dtypes.values() if dtype.name.startswith("float8"))}
-"""The types that ops with `widen` compute in float32."""
+"""The dtypes that ops with `widen` compute in float32."""
 
 
 def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
-    """The inputs as arrays of the promoted type, half types widened to float32, and the half type to round to (or
+    """The inputs as arrays of the promoted dtype, half types widened to float32, and the half type to round to (or
     None).
     """
     if (plain := _plain(op, values)) is not None:
@@ -64,7 +64,7 @@ def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
 
 
 def _plain(op: Any, values: list[Any]) -> list[np.ndarray] | None:
-    """The arrays, when all inputs are tensors of one type that needs no promotion; None asks for a closer look."""
+    """The arrays if all inputs are tensors of one dtype that needs no promotion; None if the general path is needed."""
     arrays, dtype = [], None
     for value in values:
         if not isinstance(value, Tensor):
@@ -79,7 +79,7 @@ def _plain(op: Any, values: list[Any]) -> list[np.ndarray] | None:
 
 
 def _refuse_dtypes(op: Any, arrays: list[Any], values: list[Any]) -> None:
-    """Refuse types that an op does not take; of 8-bit floats also products with numbers, as torch does."""
+    """Reject dtypes that an op does not take. As in torch, 8-bit floats also reject products with numbers."""
     for array in arrays:
         if array is not None and dtype_of(array).letter not in op.takes:
             raise refusal_of_dtype(op.called, dtype_of(array), op.takes)
@@ -94,14 +94,14 @@ def _refuse_dtypes(op: Any, arrays: list[Any], values: list[Any]) -> None:
 
 
 def refusal_of_dtype(name: str, dtype: DType, takes: str) -> NotImplementedError:
-    """What to raise for a tensor of a dtype that the function `name` does not take."""
+    """The exception for a tensor whose dtype the function `name` does not take."""
     names = ", ".join(CATEGORIES[letter] for letter in takes)
     remedy = "use .to(mt.float32) first" if dtype.letter == "n" and "f" in takes else f"expected {names} tensors"
     return NotImplementedError(f"{name}() is not implemented for {dtype!r}; {remedy}")
 
 
 def common(op: Any, values: list[Any]) -> DType | None:
-    """The type to which torch promotes these operands, or None when none of them is one."""
+    """The dtype to which torch promotes these operands, or None if none is a tensor or number."""
     groups: tuple[list[DType], ...] = ([], [], [])
     for value in values:
         if isinstance(value, (Tensor, _ndarray)):
@@ -117,7 +117,7 @@ def common(op: Any, values: list[Any]) -> DType | None:
 
 
 def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray | None:
-    """One input as an array, of `dtype` if there is one; None for an optional input that is absent."""
+    """One input as an array, of `dtype` if given; None for an optional input that is absent."""
     if isinstance(value, Tensor):
         array = value._array
     elif type(value) is _ndarray:
@@ -129,7 +129,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
         if dtype.category == INTEGER and dtype is not uint64 and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
             if op.compares:
                 return np.asarray(float(int(value)))  # type: ignore[arg-type]
-            raise RuntimeError(f"{op.called}(): {op.inputs[index]} must be an integer that int64 holds, got {value}")
+            raise RuntimeError(f"{op.called}(): {op.inputs[index]} must be an integer that fits int64, got {value}")
         return converted(np.asarray(value), _computed(op, dtype))
     else:
         if value is None and op.inputs[0 if op.listed else index] in op.defaults:
@@ -148,7 +148,7 @@ def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
 
 
 def _computed(op: Any, dtype: DType) -> np.dtype:
-    """The type of numbers, and tensors without dimensions, that meet operands of `dtype`."""
+    """The dtype of numbers and 0-dim tensors that meet operands of `dtype`."""
     return _FLOAT32 if op.widen and dtype in _HALVES and not op.rounds else dtype.dtype
 
 

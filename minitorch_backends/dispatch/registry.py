@@ -1,4 +1,4 @@
-"""The registry of ops: what `@op` and `@composite` declare, and what others look up by name."""
+"""The registry of ops: declarations by `@op` and `@composite`, by name."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ from typing import Any
 __all__ = ["registry"]
 
 registry: dict[str, Any] = {}
-"""Every op (`op.Op`) and composite (`op.Composite`) by its public name, in the order of declaration. The suite runs
-over it."""
+"""Every op (`op.Op`) and composite (`op.Composite`) by its public name, in declaration order. The suite tests all of
+them.
+"""

@@ -1,9 +1,9 @@
-"""Samples: the calls with which every op is tested, declared beside the op.
+"""Samples: the calls with which each op is tested, declared beside the op.
 
-A samples function yields `Sample`s. Float64 arrays in them stand for inputs of whatever dtype is being tested;
-integer and boolean arrays (indices, masks) and everything else are passed as they are. The suite runs the forward
-against the op's float64 reference in every dtype, first and second order gradient checks, the in-place form, and the
-comparison with torch over the same samples.
+A samples function yields `Sample`s. Float64 arrays in them stand for inputs of the dtype under test. Integer and
+boolean arrays (indices, masks) and all other values are passed unchanged. Over the same samples the suite compares the
+forward with the float64 reference in every dtype, checks first and second order gradients and the in-place form, and
+compares with torch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ def sample(*args: Any, **kwargs: Any) -> Sample:
 
 
 def between(low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray:
-    """Distinct float64 values spread over (low, high), in an order that looks random and is always the same.
+    """Distinct float64 values, evenly spaced over (low, high), in a fixed order that looks random.
 
-    Distinct and evenly spaced, so that maxima are unique, and finite differences do not cross kinks at the middle of
-    the range.
+    Maxima are therefore unique, and finite differences do not cross a kink at the middle of the range.
     """
     count = int(np.prod(shape))
     values = low + (high - low) * (np.arange(count) + 0.5) / max(count, 1)
@@ -40,7 +39,7 @@ def between(low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray:
 
 
 def arrays_like(low: float, high: float) -> list[np.ndarray]:
-    """The shapes that every op must take: a matrix, a non-contiguous view, a 0-dim and an empty array."""
+    """The shapes that every op must handle: a matrix, a non-contiguous view, a 0-dim and an empty array."""
     return [
         between(low, high, 3, 4),
         between(low, high, 4, 6, seed=1)[::2, ::-2].T,
@@ -50,7 +49,7 @@ def arrays_like(low: float, high: float) -> list[np.ndarray]:
 
 
 def unary_samples(low: float = -2.0, high: float = 2.0) -> Callable[[], Iterator[Sample]]:
-    """Samples of an op of one input, with values in (low, high)."""
+    """Samples of a unary op, with values in (low, high)."""
 
     def samples() -> Iterator[Sample]:
         for array in arrays_like(low, high):
@@ -66,9 +65,9 @@ def pairs(
     high_other: float | None = None,
     numbers: bool = True,
 ) -> Callable[[], Iterator[Sample]]:
-    """Samples of an op of two inputs that broadcast, with values in (low, high) and in (low_other, high_other).
+    """Samples of a binary op that broadcasts, with values in (low, high) and in (low_other, high_other).
 
-    In the last one the second input is a Python number, unless `numbers` is False.
+    The last sample has a Python number as second input, unless `numbers` is False.
     """
     low_other = low if low_other is None else low_other
     high_other = high if high_other is None else high_other
@@ -88,7 +87,7 @@ def pairs(
 def shaped(*calls: tuple[Any, ...]) -> Callable[[], Iterator[Sample]]:
     """Samples from (shape, further arguments ...): an input of that shape with values in (-2, 2), then the arguments.
 
-    A shape may also be an array, to pass it as it is.
+    An array in place of a shape is passed unchanged.
     """
 
     def samples() -> Iterator[Sample]:
@@ -99,5 +98,5 @@ def shaped(*calls: tuple[Any, ...]) -> Callable[[], Iterator[Sample]]:
 
 
 def gapped() -> np.ndarray:
-    """A matrix of 3 x 2 whose elements do not lie side by side in memory, nor in order."""
+    """A 3 x 2 matrix whose elements are neither adjacent nor in order in memory."""
     return arrays_like(-2, 2)[1]

@@ -1,7 +1,8 @@
-"""The text of an op's generated functions; `codegen` compiles it. Names that begin with `_` are in its namespace.
+"""The source text of an op's generated functions, compiled by `codegen`. Names that begin with `_` are in its
+namespace.
 
-A piece of text is indented as it stands in the function. Inputs are arrays `_0`, `_1` ... with nodes `_n0`, `_n1` ...;
-`break` leaves a call to the definition, `Op.apply`.
+Each piece of text has the indentation of its place in the function. Inputs are arrays `_0`, `_1` ... with nodes `_n0`,
+`_n1` ...; `break` hands a call over to the definition, `Op.apply`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ class Template:
     """The text of an op's call and of its in-place twin.
 
     Attributes:
-        keywords: the parameters by keyword only.
-        allowed: the dtypes of arrays that the forward takes as they are; the definition widens the others.
-        ufunc: what computes the forward of float32 and float64, where the arguments in `usual` are left out.
-        large: what computes large arrays by several threads, also of half types.
-        recorded: the inputs that have a gradient rule.
-        tensors: the inputs that are tensors in every call that is not left to the definition.
+        keywords: the keyword-only parameters.
+        allowed: the dtypes that the forward takes directly; the definition widens the others.
+        ufunc: computes the forward in float32 and float64 when the arguments in `usual` are left out.
+        large: computes large arrays on several threads, also for half types.
+        recorded: the inputs with a gradient rule.
+        tensors: the inputs that are tensors in every call of the fast path.
     """
 
     def __init__(self, op: Any) -> None:
@@ -49,7 +50,7 @@ class Template:
         self.large = threaded(op.ufunc) if self.ufunc is not None and len(op.inputs) < 3 else None
 
     def _may_be_number(self, index: int) -> bool:
-        """Whether an input may be a Python number here."""
+        """Whether an input may be a Python number on the fast path."""
         op = self.op
         if not op.promoted[index] or op.must_be_tensor(index):
             return False
@@ -108,7 +109,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
                 yield f"        elif _type({name}) not in _kinds_{name}: break"
 
     def _sequence(self) -> Iterator[str]:
-        """The arrays of an op that takes a sequence of tensors."""
+        """The arrays of an op on a sequence of tensors."""
         name = self.inputs[0]
         yield f"""\
         if _type({name}) not in _sequences: break
@@ -150,7 +151,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
             yield "        else: break"
 
     def _number(self, index: int, name: str) -> tuple[str, str]:
-        """A further condition for a Python number, and the expression that stands for it."""
+        """A further condition for a Python number, and the expression for its array."""
         op = self.op
         if index == self.leading:
             return "", f"_alone({index}, {name})"
@@ -164,7 +165,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
     # Computation
 
     def _guarded(self, quiet: bool, lines: Iterator[str]) -> Iterator[str]:
-        """Errors are left to the definition, which words them."""
+        """Errors fall through to the definition, which raises them with a complete message."""
         if quiet:
             yield "        _token = _silence()"
         yield "        try:"
@@ -197,7 +198,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         return f"_out = _forward({', '.join(given)})"
 
     def _overwriting(self) -> Iterator[str]:
-        """The result, in the memory of the first input."""
+        """The result, computed in the memory of the first input."""
         operands, usual, indent = ", ".join(self.arrays), "_usual and " if self.usual else "", " " * 12
         if isinstance(self.ufunc, np.ufunc):
             by_ufunc = f"if {usual}{_REAL}: _ufunc({operands}, _0)"
@@ -217,7 +218,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         yield f"{indent}if _type(_out) is not _ndarray or _out.shape != _0.shape or _out.dtype is not _0.dtype: break"
         yield f"{indent}_0[...] = _out"
 
-    # The result, and its record
+    # The result, and its node
 
     def _result(self) -> Iterator[str]:
         op, tensors = self.op, f"[{', '.join(self.inputs)}]"
@@ -242,7 +243,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         yield "        return _tensor"
 
     def _recording(self, call: str) -> Iterator[str]:
-        """A node for the result, where an input with a rule needs a gradient."""
+        """A node for the result, if an input with a rule needs a gradient."""
         op, several = self.op, len(self.recorded) > 1
         needed = " or ".join(f"_n{index} is not None" for index in self.recorded)
         yield f"        if {f'({needed})' if several else needed} and _mode().records and _out.dtype.kind not in 'biu':"
@@ -277,7 +278,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
             yield "                if _type(_tensor._state) is _View: _tensor._state.node = _node"
 
     def _any_half(self) -> str:
-        """The condition that an input is of a half type."""
+        """The condition that some input has a half type."""
         if self.op.listed:
             return "_any([_each.dtype.itemsize == 2 for _each in _arrays])"
         asked = [i for i, promoted in enumerate(self.op.promoted) if not promoted or i == self.leading]
@@ -295,7 +296,9 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         return f"({', '.join(likes)},)"
 
     def _saving(self, name: str, entry: str) -> Iterator[str]:
-        """What saves an input or the result, where a rule asks for it whose input needs a gradient."""
+        """The statements that save the inputs and the result, each if a rule that uses it has an input that needs a
+        gradient.
+        """
         rules = {index: self.op.rules[index][1] for index in self.recorded}
         asking = [index for index, arguments in rules.items() if (name, "saved") in [each[:2] for each in arguments]]
         if asking:
@@ -319,7 +322,7 @@ def _allowed(op: Any) -> frozenset[np.dtype]:
 
 def backward_text(op: Any, name: str) -> str:
     """The text of the function (node, edges, g, flow) that applies an op's rules and delivers the gradients to the
-    nodes of the inputs. `edges` are the node's, or None in place of those that the pass does not need. For mul:
+    nodes of the inputs. `edges` are the node's, with None for those that the pass does not need. For mul:
 
     def mul_backward(node, edges, g, flow):
         likes = node.likes
@@ -343,7 +346,7 @@ def backward_text(op: Any, name: str) -> str:
 
 
 def _fetch(op: Any, of_input: int, name: str, source: str, index: int) -> str:
-    """The expression that gives one argument of the rule of an input."""
+    """The expression for one argument of an input's rule."""
     if source == "g":
         return "g"
     if source == "metadata" and name == "precision":

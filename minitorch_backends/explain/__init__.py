@@ -1,11 +1,11 @@
-"""What ran, at which precision, by which implementation, and who decided; what would run; and what it does to answers.
+"""Explain runs: the kernels, precisions and implementations of a block, the flags behind them, and their errors.
 
 with explain.record() as log:
     loss.backward()
 print(log)                               # one line for each kernel call
-print(explain.why("matmul", a, b))       # an answer without running anything
+print(explain.why("matmul", a, b))       # how a call would run, without running it
 print(explain.diff(log, other_log))      # the first call in which two runs differ
-print(explain.sensitivity(model, x))     # what each layer does to the answers at a lower precision
+print(explain.sensitivity(model, x))     # how each layer changes the outputs at a lower precision
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What would run: the answer of the dispatcher itself, without running anything."""
+"""How a call would run, from the dispatcher itself, without running it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Answer(NamedTuple):
 
     Attributes:
         kernel: the kernel that would be called.
-        precision, decided_by: the precision, and the flag, argument or rule that chose it.
-        implementations: those that would run, best first; the later ones if the earlier refuse the data.
-        refusals: pairs of an implementation and the sentence with which it refuses shapes, dtypes or this CPU.
+        precision, decided_by: the precision, and the flag, argument or rule that determines it.
+        implementations: the implementations in order of preference; a later one runs if the earlier reject the data.
+        refusals: pairs of an implementation and its reason for rejecting the shapes, dtypes or this CPU.
         options: the kernel's other keywords.
-        shapes: of the arguments.
-        division: how the loops of a matrix product divide it among threads, where the arrays are contiguous ("brief",
-            "batch", "batch of rows", "strips", "columns" or "blocks"); None for others.
+        shapes: the shapes of the arguments.
+        division: how a matrix product is partitioned among threads if the arrays are contiguous ("brief", "batch",
+            "batch of rows", "strips", "columns" or "blocks"); None for other kernels.
     """
 
     kernel: str
@@ -54,25 +54,25 @@ class Answer(NamedTuple):
         lines += [f"    divided: {self.division}"] if self.division else []
         lines += [f"    not {name}: {sentence}" for name, sentence in self.refusals]
         lines += [f"    {name}={value!r}" for name, value in self.options]
-        return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
+        return "\n".join([*lines, *(f"    or {name}, if those before it reject the data" for name in others)])
 
 
 @argument_errors
 def why(name: str, *arguments: Any, **options: Any) -> Answer:
-    """How the first kernel that an op calls would run for these tensors (or arrays), here and now.
+    """Explain how the first kernel of an op would run for these tensors (or arrays) under the current flags.
 
-    The op is called by its public name ("matmul", "linear", "linalg.solve" or "solve"), without recording, and stopped
-    where it calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no
-    op, and for an op that calls no kernel.
+    The op is given by its public name ("matmul", "linear", "linalg.solve" or "solve"). It is called without recording
+    and stopped at its first kernel call, so the answer comes from the dispatcher itself. Raises ValueError for a name
+    that is not an op, and for an op that calls no kernel.
     """
     function = _declaration(name)
     if function is None:
-        raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
+        raise ValueError(f"explain.why(): name must be the name of an op, got {name!r}{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
     with no_grad():
         call = planned(lambda: function.public(*tensors, **options))
     if call is None:
-        raise ValueError(f"explain.why has no answer for {name!r}, which calls no kernel for these arguments")
+        raise ValueError(f"explain.why(): {name!r} calls no kernel for these arguments")
     others = {name: value for name, value in call.keywords.items() if name != "precision"}
     return Answer(
         kernel=call.kernel.name,
@@ -87,7 +87,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
 
 
 def _division(call: Planned, tensors: list[Any]) -> str | None:
-    """How the loops of a matrix product of these tensors divide it."""
+    """How the loops of a matrix product of these tensors are partitioned."""
     from ..kernels.gemm.compiled import ISAS, computed_by_panels
     from ..kernels.gemm.divisions import division_of
 
@@ -102,11 +102,11 @@ def _division(call: Planned, tensors: list[Any]) -> str | None:
 
 @argument_errors
 def precision_of(name: str) -> Choice:
-    """Return the precision at which a float32 or complex64 product runs here and now, and the flag that determines it.
+    """Return the precision of a float32 or complex64 product under the current flags, and the flag that determines it.
 
-    `name` is a kind of product ("matmul", "conv", "rnn") or an op by its public name, as `why` takes it ("conv2d",
-    "linear", "lstm"): its declaration names the kind. The dispatcher asks the same function. An op on which no
-    precision acts runs at ieee. Raises ValueError for an unknown name.
+    `name` is a kind of product ("matmul", "conv", "rnn") or the public name of an op as for `why` ("conv2d", "linear",
+    "lstm"), whose declaration gives the kind. The dispatcher uses the same function. An op without products runs at
+    ieee. Raises ValueError for an unknown name.
     """
     if name in precision_policy.KINDS:
         return precision_policy.precision_of(name)
@@ -117,7 +117,7 @@ def precision_of(name: str) -> Choice:
             f"no precision flag governs {name!r}; expected one of {kinds}, or the name of an op{_nearest(name)}"
         )
     if function.product is None:
-        return Choice("ieee", f"no precision flag acts in {name}")
+        return Choice("ieee", f"precision flags do not affect {name}")
     return precision_policy.precision_of(function.product)
 
 
@@ -129,7 +129,7 @@ def _declaration(name: str) -> Any:
     names = name, name.replace(".", "_"), last, f"linalg_{name}", f"fft_{name}", layer, f"scaled_dot_product_{lower}"
     if found := next(filter(None, map(registry.get, names)), None):
         return found
-    joined = lower.replace("_", "")  # of modules: nn.Linear, nn.ConvTranspose2d, nn.MultiheadAttention
+    joined = lower.replace("_", "")  # modules: nn.Linear, nn.ConvTranspose2d, nn.MultiheadAttention
     return next((each for key, each in registry.items() if key.replace("_", "") in (joined, f"{joined}forward")), None)
 
 
@@ -139,7 +139,7 @@ def _nearest(name: str) -> str:
 
 
 class Contractions(NamedTuple):
-    """The plan of an einsum, and those of the gradients of its operands, which are einsums as well."""
+    """The plan of an einsum, and the plans of the gradients of its operands, which are einsums as well."""
 
     forward: Plan
     cotangents: tuple[Plan, ...]
@@ -151,14 +151,13 @@ class Contractions(NamedTuple):
 
 
 def einsum(*args: Any, **options: Any) -> Contractions:
-    """How an einsum and its gradients would be contracted; the arguments are those of `einsum_plan`."""
+    """The plans of an einsum and its gradients; the arguments are those of `einsum_plan`."""
     plan = einsum_plan(*args, **options)
     return Contractions(plan, plan.cotangents())
 
 
 class EinsumCache(NamedTuple):
-    """Statistics of the cache of plans, in the terms of `functools`: calls that found their plan, calls that made one,
-    how many plans may be kept, and how many are."""
+    """Statistics of the plan cache, in the terms of `functools`: `hits`, `misses`, `maxsize` and `currsize`."""
 
     hits: int
     misses: int
@@ -167,6 +166,6 @@ class EinsumCache(NamedTuple):
 
 
 def einsum_cache() -> EinsumCache:
-    """The cache of plans, by equation, shapes and strategy; the least recently used goes first."""
+    """The plan cache, by equation, shapes and strategy; least recently used entries are dropped first."""
     info = plan_for.cache_info()
     return EinsumCache(info.hits, info.misses, KEPT, info.currsize)

@@ -1,4 +1,4 @@
-"""What ran: every kernel call of a block, as a table or as JSON, and where two runs part."""
+"""Records of every kernel call of a block, as a table or as JSON, and the first difference of two runs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Record(NamedTuple):
     Attributes:
         kernel: the task, "matmul".
         shapes, dtypes: of the array arguments.
-        precision: what the kernel was asked for. Solutions in which it had no product to act in have
-            `computed_at` among the options.
-        options: its other keywords, as pairs of a name and a value. Of precisions that scale operands also how many
-            values of each were `saturated` at the end of the format, or became zero (`underflow`).
-        implementation: which of the kernel's implementations ran.
-        refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
-        decided_by: the flag, argument or rule that chose the precision.
+        precision: the requested precision. Solvers that contained no product at this precision have `computed_at` among
+            the options.
+        options: the other keywords, as pairs of a name and a value. For precisions with scales also the number of
+            operand values that were `saturated` at the end of the format, or became zero (`underflow`).
+        implementation: the implementation that ran.
+        refusals: pairs of a preferred implementation and its reason for rejecting the call.
+        decided_by: the flag, argument or rule that determined the precision.
         direction: "forward" or "backward".
         seconds: wall time of the implementation, without `compiled`.
-        module: the dotted name of the `nn.Module` whose forward, or whose gradients, made the call, in the outermost
-            module that was called ("" for that one itself); None outside of modules.
-        compiled: seconds in which the call compiled loops, or loaded them from their files, and imported libraries;
-            0 for calls after the first of their kind.
+        module: the dotted name of the `nn.Module` whose forward or gradients made the call, relative to the outermost
+            module that was called ("" for that module itself); None outside of modules.
+        compiled: seconds spent on compiling loops, loading them from files, and importing libraries; 0 after the first
+            call of a kind.
     """
 
     kernel: str
@@ -65,7 +65,7 @@ class Log(list[Record]):
     """The records of a block, in the order in which the kernels ran."""
 
     def table(self, refusals: bool = False) -> str:
-        """The records as aligned text, one line each; with `refusals`, each refused candidate below its call."""
+        """The records as aligned text, one line each; with `refusals`, each rejected candidate below its call."""
         lines = []
         for line, entry in zip(aligned(self._cells()), (None, *self), strict=True):
             lines.append(line)
@@ -76,7 +76,7 @@ class Log(list[Record]):
     __str__ = table
 
     def _cells(self) -> list[tuple[str, ...]]:
-        """The head of the table and its rows; without the column of modules where there are none."""
+        """The head of the table and its rows; without a module column if no call has a module."""
         cells, place = [_HEADER, *map(_cells, self)], _HEADER.index("module")
         named = any(entry.module is not None for entry in self)
         return cells if named else [(*row[:place], *row[place + 1 :]) for row in cells]
@@ -87,16 +87,16 @@ class Log(list[Record]):
 
     @classmethod
     def from_json(cls, text: str) -> Log:
-        """What `to_json` wrote, in another process perhaps."""
+        """Read the output of `to_json`, possibly from another process."""
         return cls.from_entries(json.loads(text))
 
     @classmethod
     def from_entries(cls, entries: Iterable[Mapping[str, Any]]) -> Log:
-        """The records of objects that JSON has read. Raises TypeError where attributes are missing or unknown."""
+        """Records from parsed JSON. Raises TypeError for missing or unknown attributes."""
         return cls(Record(**{name: _tuples(value) for name, value in entry.items()}) for entry in entries)
 
     def _repr_html_(self) -> str:
-        """The table for a notebook, with the refusals as a tip on the implementation."""
+        """The table for a notebook, with the refusals as a tooltip on the implementation."""
         names, *described = self._cells()
         head, place = "".join(f"<th>{html.escape(name)}</th>" for name in names), names.index("implementation")
         rows = []
@@ -109,7 +109,7 @@ class Log(list[Record]):
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines, whose columns are as wide as their longest cell."""
+    """The rows of a table as lines, with columns as wide as their longest cell."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
@@ -131,16 +131,16 @@ def _cells(entry: Record) -> tuple[str, ...]:
 
 @contextmanager
 def record(residuals: bool = False) -> Iterator[Log]:
-    """List every kernel call that this thread or task makes while the block runs: `with explain.record() as log:`.
+    """Record every kernel call of this thread or task while the block runs: `with explain.record() as log:`.
 
-    With `residuals`, the options of a call also say how far its result is from what its own arguments ask for: of
-    products, convolutions, attention and recurrences `relative_error`, in the Frobenius norm, against float64; of
-    factorisations and solutions backward errors, in units of roundoff. That takes as long as the same in float64,
-    and the memory of one call.
+    With `residuals`, the options of a call include its error. For products, convolutions, attention and recurrences it
+    is `relative_error`, in the Frobenius norm, against float64 on the same arguments. For factorisations and solvers it
+    is the backward error, in units of roundoff. This takes the time of the same calls in float64, and the memory of
+    one.
 
-    A worker that is handed work records its own calls, under its own flags: scopes do not travel to other threads and
-    processes, nor assignments to other processes, but a snapshot does (`backends.snapshot()`, then `with saved:` in the
-    worker). `decided_by` says so in a worker process in which no flag is set.
+    A worker records its own calls under its own flags. Scopes do not reach other threads and processes, and assignments
+    do not reach other processes. Pass a snapshot (`backends.snapshot()`, then `with saved:` in the worker). In a worker
+    process without any flag set, `decided_by` says so.
     """
     with recording(lambda call: residuals) as log:
         yield log
@@ -148,14 +148,14 @@ def record(residuals: bool = False) -> Iterator[Log]:
 
 @contextmanager
 def recording(measured: Callable[[Call], bool]) -> Iterator[Log]:
-    """`record` with residuals of those calls alone that `measured` admits."""
+    """`record`, with residuals only of the calls that `measured` accepts."""
     log = Log()
     with follow_modules(), observe(lambda call: log.append(record_of(call, measured(call)))):
         yield log
 
 
 def record_of(call: Call, residuals: bool = False) -> Record:
-    """Describe the call that an observer is told of, here and now: its direction and module are those in force."""
+    """Describe the call that an observer received; direction and module are the current ones."""
     described = kernels[call.kernel].describe(call)
     if residuals:
         errors = {f"{measure}_error": float(f"{error:.3g}") for measure, error in errors_of(call).items()}
@@ -178,7 +178,7 @@ def record_of(call: Call, residuals: bool = False) -> Record:
 
 
 def _out_of_range(call: Call) -> dict[str, Any]:
-    """How many values of each operand a precision with scales cuts to the end of its format, or makes zero."""
+    """For a precision with scales, the number of values of each operand that saturate, and that become zero."""
     if not is_scaled(call.keywords.get("precision", "")):
         return {}
     found = counts(call.kernel, call.arrays, call.keywords)
@@ -186,12 +186,12 @@ def _out_of_range(call: Call) -> dict[str, Any]:
 
 
 class Difference(NamedTuple):
-    """Where two recorded runs part.
+    """The first difference between two recorded runs.
 
     Attributes:
-        number: of the first call that differs, from 0.
-        fields: the attributes in which it differs; none where one run has ended.
-        first, second: the two calls; None where a run has ended.
+        number: the index of the first call that differs.
+        fields: the attributes that differ; empty if one run has ended.
+        first, second: the two calls; None if a run has ended.
     """
 
     number: int
@@ -209,7 +209,7 @@ class Difference(NamedTuple):
 
 
 def diff(first: Sequence[Record], second: Sequence[Record]) -> Difference | None:
-    """The first call in which two recorded runs differ in anything but time; None when there is none."""
+    """The first call in which two recorded runs differ in anything but time; None if they agree."""
     for index, (a, b) in enumerate(zip_longest(first, second)):
         if a is None or b is None:
             return Difference(index, (), a, b)

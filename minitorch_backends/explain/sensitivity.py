@@ -1,4 +1,4 @@
-"""Which layers of a model bear a lower precision: one of them at a time runs at it, and the answers are compared."""
+"""Sensitivity of a model to lower precision: one layer at a time runs at it, and the outputs are compared."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from .records import Log, Record, aligned, record, recording
 __all__ = ["PRECISION_FLAGS", "LayerError", "Sensitivity", "acted_on", "alone", "layers_of", "sensitivity"]
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
-"""The flags that have a say in the precision of a product, of which `fp32_precision` alone is set here."""
+"""The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
 
 _HEADER = ("module", "precision", "calls", "local error", "error of answers", "flips")
 
 
 class LayerError(NamedTuple):
-    """What one layer does to the answers of a model.
+    """The effect of one layer on the outputs of a model.
 
     Attributes:
-        module: its dotted name; "" stands for what the model computes outside of its parts, None for all of it at once.
-        precision: at which its products ran.
-        calls: how many of its kernel calls ran at that precision.
-        local: the largest error of one of those calls, against float64 on its own arguments.
-        error: of the answers, relative to those without the change, both by their Frobenius norms.
-        flips: the share of rows whose largest entry is another; NaN where the answers are not rows of several.
+        module: the dotted name of the layer; "" for the computations of the model outside its submodules, None for the
+            whole model.
+        precision: the precision of the layer's products.
+        calls: the number of its kernel calls at that precision.
+        local: the largest error of one of those calls, against float64 on the same arguments.
+        error: the error of the outputs relative to the unchanged model, both in the Frobenius norm.
+        flips: the share of rows whose largest entry moved; NaN if the outputs are not rows of several entries.
     """
 
     module: str | None
@@ -55,10 +56,10 @@ class LayerError(NamedTuple):
 
 
 class Sensitivity(list[LayerError]):
-    """The layers of a model in the order of their first call, at one precision after another."""
+    """The layers of a model in the order of their first call, one precision after another."""
 
     def worst_first(self) -> Sensitivity:
-        """The same with the largest error of the answers first."""
+        """The same, sorted by error of the outputs, largest first."""
         return Sensitivity(sorted(self, key=lambda each: -each.error))
 
     def __str__(self) -> str:
@@ -79,27 +80,31 @@ def sensitivity(
 ) -> Sensitivity:
     """Measure how each layer of `model`, alone at each of `precisions`, changes `model(*inputs, **named)`.
 
-    A layer is a module in whose own forward products, convolutions, attention, recurrences or factorisations of float32
-    or complex64 tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of
-    the model at it. Answers are a tensor, or several in a tuple, list or mapping. The model is called twice, and once
-    for each row, in which the products of that layer alone are also done in float64. `progress`, if there is one, is
-    called with a line of text before each. `model` may also be a module of torch, inside `interop.torch.emulate`.
+    A layer is a module whose own forward runs float32 or complex64 products, convolutions, attention, recurrences or
+    factorisations. The rest of the model keeps the current flags. For each precision a last row has the whole model at
+    it. Outputs are a tensor, or several in a tuple, list or mapping.
 
-    Raises ValueError for unknown precisions and for a model without such layers, RuntimeError for answers that are not
-    tensors, or differ from one call to the next (put the model in evaluation mode).
+    The model is called twice, and once more per row; the products of that row's layer are then also computed in
+    float64. `progress`, if given, is called with a line of text before each call. `model` may also be a torch module,
+    inside `interop.torch.emulate`.
+
+    Raises ValueError for unknown precisions and for a model without such layers. Raises RuntimeError for outputs that
+    are not tensors, or that differ between calls (switch the model to evaluation mode).
     """
     if not hasattr(model, "named_modules"):
-        raise TypeError(f"sensitivity expects a Module, whose parts have names, got {type(model).__name__}")
+        raise TypeError(f"sensitivity(): model must be a Module, got {type(model).__name__}")
     wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
     with record() as log:
         answers = _answers(model(*inputs, **named))
     layers = layers_of(model, log)
     if not layers:
         remedy = "" if isinstance(model, Module) else "; call it inside interop.torch.emulate()"
-        raise ValueError(f"sensitivity: no precision acts in this {type(model).__name__} for these inputs{remedy}")
+        raise ValueError(
+            f"sensitivity(): precision affects nothing in this {type(model).__name__} for these inputs{remedy}"
+        )
     again = _answers(model(*inputs, **named))
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers, again, strict=True)):
-        raise RuntimeError("sensitivity: two calls of the model give different answers; put it in evaluation mode")
+        raise RuntimeError("sensitivity(): two calls of the model gave different outputs; switch it to evaluation mode")
     found = Sensitivity()
     for precision in wanted:
         for layer in (*layers, None):
@@ -113,18 +118,18 @@ def sensitivity(
 
 
 def layers_of(model: Module, log: Log) -> list[str]:
-    """The names of the modules that made the recorded calls on which precisions act, in the order of these calls."""
+    """The names of the modules with recorded calls that a precision affects, in call order."""
     held = {name for name, _ in model.named_modules()}
     return list(dict.fromkeys(each.module for each in log if each.module in held and acted_on(each)))
 
 
 def acted_on(call: Record | Call) -> bool:
-    """Whether a precision acts on a call."""
+    """Whether a precision affects a call."""
     return not {"float32", "complex64"}.isdisjoint(call.dtypes) and kernels[call.kernel].bound.keys() != {"ieee"}
 
 
 def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
-    """Which calls are compared with float64: those of the layer, or of all layers for None, at the precision."""
+    """Which calls to compare with float64: those of the layer (all, for None) at the precision."""
 
     def measured(call: Call) -> bool:
         lowered = call.keywords.get("precision", "ieee") == precision and acted_on(call)
@@ -134,14 +139,14 @@ def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
 
 
 def _at(precision: str) -> Snapshot:
-    """The flags in force, with one precision for all products."""
+    """The current flags, with one precision for all products."""
     kept = [(path, value) for path, value in snapshot().values if path not in PRECISION_FLAGS]
     return Snapshot([*kept, ("fp32_precision", precision)])
 
 
 @contextmanager
 def alone(model: Module, layer: str | None, layers: Iterable[str], scope: Scope) -> Iterator[None]:
-    """Have one layer run in a scope, and the layers inside it as they did; or the whole model, for None."""
+    """Run one layer, without its sublayers, in a scope; for None, the whole model."""
     before = snapshot()
     with ExitStack() as scopes:
         scopes.enter_context(run_under(model, scope, *([glob.escape(layer)] if layer else [])))
@@ -157,7 +162,7 @@ def _answers(result: Any) -> list[np.ndarray]:
     several = (values,) if hasattr(values, "detach") else values
     tensors = [each.detach() for each in several if hasattr(each, "detach")] if isinstance(several, Iterable) else []
     if not tensors:
-        raise RuntimeError(f"sensitivity expects a model that returns tensors, got {type(result).__name__}")
+        raise RuntimeError(f"sensitivity(): model must return tensors, got {type(result).__name__}")
     return [
         each.resolve_conj().numpy().astype(complex) if each.is_complex() else each.double().numpy().copy()
         for each in tensors

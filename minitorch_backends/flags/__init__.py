@@ -1,11 +1,10 @@
-"""The mechanism of flags: rows, the state they live in, scopes, freezing, the environment, snapshots.
+"""The mechanism of flags: rows, state, scopes, freezing, environment variables, snapshots.
 
-A flag is one row, `Flag(path, default, choices, doc, ...)`. Attributes under torch's names, `flags()` scopes,
+A flag is one row, `Flag(path, default, choices, doc, ...)`. The attributes under torch's names, `flags()` scopes,
 freezing, the environment variable, snapshots, the documentation table and the tests are all derived from the rows.
 
-Values live in one immutable `State` for the process, plus overrides that belong to the current thread or asyncio
-task. Writes are slow and total: everything is validated, then one reference is replaced. Reads are a lookup in the
-state in force.
+Values live in one immutable `State` for the process, with overrides for the current thread or asyncio task. A write
+validates every value and then replaces one reference. A read is a dictionary lookup in the current state.
 """
 
 from .choices import Names, Order, Whole

@@ -1,4 +1,4 @@
-"""What flags take: names, exactly True and False, whole numbers, orders of names."""
+"""Legal values of flags: names, True and False, whole numbers, permutations of names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Choices", "Names", "Order", "Truth", "Whole"]
 
 @dataclass(frozen=True)
 class Names:
-    """One of some names; None may be among them. A sequence that grows makes a list that grows."""
+    """A fixed set of names, possibly with None. The sequence may be extended later."""
 
     names: Sequence[str | None]
 
@@ -34,7 +34,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Truth:
-    """Exactly True or False: neither numbers nor NumPy's bools, as in torch."""
+    """Exactly True or False: neither numbers nor NumPy bools, as in torch."""
 
     kind: ClassVar[type] = bool
     legal: ClassVar[str] = "True, False"
@@ -49,7 +49,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Whole:
-    """Whole numbers from `least` on, and None where `or_none`."""
+    """Integers not below `least`, and None if `or_none`."""
 
     least: int
     or_none: bool = False
@@ -61,7 +61,7 @@ class Whole:
 
     @property
     def legal(self) -> str:
-        return ("None or " if self.or_none else "") + f"a whole number from {self.least}"
+        return ("None or " if self.or_none else "") + f"an integer >= {self.least}"
 
     @property
     def examples(self) -> tuple:
@@ -73,7 +73,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Order:
-    """All of some names in any order, with commas between: "b,a"."""
+    """A permutation of some names, separated by commas: "b,a"."""
 
     names: tuple[str, ...]
 

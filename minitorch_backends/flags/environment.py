@@ -1,4 +1,4 @@
-"""Flags from environment variables: `MINITORCH_` and a path, and the variables of other libraries."""
+"""Flags from environment variables: `MINITORCH_` with the flag's path, and the variables of other libraries."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .writes import assign, expanded
 __all__ = ["read_environment", "set_by"]
 
 set_by: dict[str, str] = {}
-"""For each stored flag that an environment variable has set, the variable with its text."""
+"""For each flag that an environment variable set, the variable and its text."""
 
 
 def read_environment(others: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    """Set each flag whose environment variable is present and not empty; called once, when the table is complete.
+    """Set each flag whose environment variable is present and not empty; called once, after the table is complete.
 
-    `others` has, for each variable of another library, what each of its texts sets. This project's own variables win
-    over them. Raises ValueError, naming the variable, for a text that is not understood.
+    `others` maps each variable of another library to the flags that each of its texts sets. This project's own
+    variables take precedence. Raises ValueError, naming the variable, for an invalid text.
     """
     for variable, meanings in others.items():
         text = os.environ.get(variable, "").strip()

@@ -1,4 +1,4 @@
-"""Groups: the objects and modules whose attributes are flags."""
+"""Groups of flags: objects and modules whose attributes are flags."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ __all__ = ["Group"]
 
 
 class _Flagged:
-    """What groups and modules of flags have in common. A class is made for each path, with a property for each row
-    directly below it, so that a read costs a property and two lookups."""
+    """Common base of groups and flag modules. Each path has a class with one property per row directly below it, so
+    that a read costs one property call and two lookups.
+    """
 
     __slots__ = ()
 
@@ -24,21 +25,21 @@ class _Flagged:
     _names: tuple[str, ...]
 
     def flags(self, *values: Any, **named: Any) -> Flags:
-        """A scope, and decorator, that overrides flags of this group for the current thread or task.
+        """Override flags of this group for the current thread or task, as a context manager or a decorator.
 
-        A flag of a group below is named by its path from here: `flags(**{"cuda.matmul.allow_tf32": True})`. None leaves
-        a flag alone, unless it is a value of that flag. What is not named is left alone too.
+        Flags of a nested group are named by their path from here: `flags(**{"cuda.matmul.allow_tf32": True})`. None
+        leaves a flag unchanged, unless None is a value of that flag. Flags that are not named are unchanged too.
         """
         return Flags(expanded(_given(self, "flags", values, named)))
 
     def set_flags(self, *values: Any, **named: Any) -> tuple:
-        """Set flags of this group as assignments do, all or none of them, and return all their values from before.
+        """Set flags of this group like assignments, all or none of them. Return the previous values of all its flags.
 
-        Names have an underscore in front, as torch's have: `set_flags(_enabled=False)`. None leaves a flag alone.
+        As in torch, names have a leading underscore: `set_flags(_enabled=False)`. None leaves a flag unchanged.
         """
         for name in named:
             if not name.startswith("_") or "." in name:
-                raise TypeError(f"set_flags() takes names with an underscore in front, _{name}, got {name!r}")
+                raise TypeError(f"set_flags(): names must have a leading underscore, _{name}, got {name!r}")
         given = _given(self, "set_flags", values, {name[1:]: value for name, value in named.items()})
         before = tuple(getattr(self, name) for name in self._names)
         assign(given, self._path)
@@ -46,7 +47,7 @@ class _Flagged:
 
 
 class Group(_Flagged):
-    """An object whose attributes are flags: `Group("cuda.matmul").allow_tf32`. Nothing else can be assigned."""
+    """An object whose attributes are flags: `Group("cuda.matmul").allow_tf32`. No other attribute can be set."""
 
     __slots__ = ()
 
@@ -55,7 +56,7 @@ class Group(_Flagged):
 
     @staticmethod
     def install(module: ModuleType, path: str) -> None:
-        """Make the attributes of `module` the flags below `path`."""
+        """Make the flags below `path` attributes of `module`."""
         module.__class__ = _class(path, (_FlagModule,))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -72,7 +73,7 @@ class Group(_Flagged):
 
 
 class _FlagModule(_Flagged, ModuleType):
-    """A module some of whose attributes are flags."""
+    """A module with flags among its attributes."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         submodule = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
@@ -113,7 +114,7 @@ def _read_only_property(row: ReadOnly) -> property:
 
 
 def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that a call names, by path, without those that leave a flag alone."""
+    """The values that a call sets, by path. Names given as None are left out."""
     names = group._names
     if values:
         if len(values) > len(names):
@@ -127,7 +128,7 @@ def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, An
     for name, value in named.items():
         path = group._prefix + name
         if path not in rows:
-            raise TypeError(f"{function}() got {name!r}: {_unknown(group, name)}")
+            raise TypeError(f"{function}(): unexpected name {name!r}: {_unknown(group, name)}")
         if value is not None or rows[path].takes_none:
             given[path] = value
     return given

@@ -1,4 +1,4 @@
-"""Declarations: a flag is one row, and what it takes, how it is read and how it is written follow from the row."""
+"""Declarations of flags. One row defines a flag's legal values, how it is read and how it is written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["NO_OPINION", "Flag", "ReadOnly", "nearest", "public_name", "read_only", "rows"]
 
 NO_OPINION = "none"
-"""The value of an inheriting flag that leaves the decision to its parent."""
+"""The value with which an inheriting flag defers to its parent."""
 
 rows: dict[str, Flag] = {}
-"""Every flag by path, in the order of declaration, which is that of torch's `flags()` within a group."""
+"""Every flag by path, in declaration order, which is the order of torch's `flags()` within a group."""
 
 read_only: dict[str, ReadOnly] = {}
-"""Every attribute of a group that can be read and not set, by path."""
+"""Every read-only attribute of a group, by path."""
 
 
 class Flag:
@@ -28,20 +28,20 @@ class Flag:
 
     Arguments:
         path: the name below `minitorch_backends.backends`, with dots.
-        default: the effective value while neither this flag nor one it inherits from is set.
+        default: the effective value while neither this flag nor one that it inherits from is set.
         choices: the legal values: a tuple of names, `bool` for exactly True and False, a `Whole` or an `Order`.
-        doc: what it acts on, in one line.
-        inherits: the path that answers while this flag is unset or "none".
-        aliases: other spellings of legal values, each with the value that is stored.
-        unknown, mistyped: what is raised for a value of the right type that is no choice, and for one of another type;
-            as in torch, a RuntimeError, but a TypeError where a flag that takes names or numbers gets another type.
-        of: for a flag that is a view of others, the path of the first of them. Then `reads(state)` gives the value,
-            and `writes(value)` the paths and values to store.
-        permits: it permits something only when somebody has set it, were it to its default.
-        accepts: turns a value into what `writes` takes, or what is stored, or raises; by default the value must be a
-            choice.
-        inert: why the flag is stored and changes nothing; None for a flag that acts. A test holds that a flag without
-            a reason changes a kernel, a bit or a trace.
+        doc: one line on what the flag controls.
+        inherits: the path of the flag that supplies the value while this one is unset or "none".
+        aliases: other spellings of legal values, each with the stored value.
+        unknown, mistyped: the exception for an illegal value of the right type, and for a value of a wrong type. As in
+            torch this is RuntimeError, but TypeError for a wrong type where a flag takes names or numbers.
+        of: for a flag derived from others, the path of the first of them. `reads(state)` then returns the value, and
+            `writes(value)` the paths and values to store.
+        permits: the flag permits something only when it was set explicitly, even to its default.
+        accepts: converts a value to the argument of `writes` or to the stored value, or raises. By default the value
+            must be one of the choices.
+        inert: why the flag is stored without any effect; None for a flag that acts. A test checks that every other flag
+            changes a kernel, a bit or a trace.
     """
 
     __slots__ = (
@@ -93,11 +93,11 @@ class Flag:
 
     @property
     def takes_none(self) -> bool:
-        """Whether None is a value of this flag; elsewhere `flags()` takes it for "leave this one alone"."""
+        """Whether None is a legal value of this flag. For other flags `flags()` reads None as "unchanged"."""
         return self.choices.has(None)
 
     def validated(self, value: Any) -> Any:
-        """`value` as `writes` takes it, or as it is stored; raises what torch raises for one that is not legal."""
+        """`value` as stored, or as `writes` takes it. Raises torch's exception for an illegal value."""
         if self.accepts is not None:
             return self.accepts(value)
         value = value.decode() if isinstance(value, bytes) else str(value) if isinstance(value, str) else value
@@ -113,7 +113,7 @@ class Flag:
         raise self.mistyped(f"{self.path} takes {legal}, got {value!r} of type {type(value).__name__}")
 
     def parsed(self, text: str) -> Any:
-        """The legal value that an environment variable's text stands for."""
+        """The legal value for an environment variable's text."""
         value = self.choices.parsed(text.strip())
         self.validated(value)
         return value
@@ -129,13 +129,13 @@ def _choices(choices: tuple[str | None, ...] | type[bool] | Choices) -> Choices:
 
 
 class ReadOnly:
-    """An attribute of a group that is computed from the flags, or constant, and cannot be set.
+    """A constant or computed attribute of a group that cannot be set.
 
     Arguments:
         path: the name below `minitorch_backends.backends`, with dots.
-        reads: gives the value from the state in force.
-        doc: why it has the value that it has, in one line.
-        error: what an assignment raises.
+        reads: returns the value from the current state.
+        doc: one line on why it has this value.
+        error: the message of the exception for an assignment.
     """
 
     __slots__ = ("doc", "error", "path", "reads")
@@ -148,7 +148,7 @@ class ReadOnly:
 
 
 def nearest(name: Any, names: Iterable[Any]) -> str:
-    """The name that was perhaps meant, as a remark in an error."""
+    """A "did you mean" remark for an error, or an empty string."""
     if not isinstance(name, str):
         return ""
     close = difflib.get_close_matches(name, [each for each in names if isinstance(each, str)], 1, 0.6)
@@ -156,5 +156,5 @@ def nearest(name: Any, names: Iterable[Any]) -> str:
 
 
 def public_name(group: str) -> str:
-    """A group's name as users write it."""
+    """A group's public name."""
     return "minitorch_backends.backends" + (f".{group}" if group else "")

@@ -1,8 +1,8 @@
-"""Scopes: things that hold while a block runs, and that also decorate functions of every kind.
+"""Context managers that also decorate functions of every kind.
 
-A scope keeps no state of its own between entering and leaving: what it changes lives in a `ContextVar` as a linked
-list, of which entering adds one node and leaving drops one. So one scope object may be entered again while it is
-active, be shared between threads, or decorate a recursive function; and no mode leaks between threads or asyncio tasks.
+A scope object keeps no state between entering and leaving. The state is a linked list in a `ContextVar`: entering adds
+a node, leaving drops it. One scope object can therefore be re-entered, shared between threads, or decorate a recursive
+function, and no mode leaks between threads or asyncio tasks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Scope"]
 class Scope:
     """Base of the context managers of this package: `with scope:` and `@scope`.
 
-    As a decorator it has no effect before the call. Generators, coroutines and async generators run every step of their
-    body inside the scope, and their callers never see it.
+    A decorated function enters the scope when it is called. Generators, coroutines and async generators run every step
+    of their body inside the scope; their callers run outside it.
     """
 
     __slots__ = ()
@@ -32,18 +32,17 @@ class Scope:
         raise NotImplementedError
 
     def by_module(self, names: Iterable[str]) -> dict[str, Scope]:
-        """The scopes of the modules of a model, by those of their names that have one: this scope for all of it."""
+        """The scope of each module of a model, by name. The base scope applies to all of it."""
         return {"": self}
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return `function` wrapped so that its body runs inside this scope."""
         if not callable(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, got {function!r}")
+            raise TypeError(f"{type(self).__name__} must decorate a function, got {function!r}")
         if isinstance(function, type):
             warnings.warn(
-                f"decorating the class {function.__name__} with {type(self).__name__} makes a function of it that "
-                "constructs "
-                "instances inside the scope; its methods are not covered: decorate them",
+                f"decorating the class {function.__name__} with {type(self).__name__} makes it a function that "
+                "constructs instances inside the scope and leaves its methods outside; decorate the methods",
                 FutureWarning,
                 stacklevel=2,
             )
@@ -100,7 +99,7 @@ class Scope:
 
 
 class _Stepped:
-    """An iterator, as of a generator or an awaitable, each of whose steps runs inside a scope."""
+    """An iterator over a generator or an awaitable that runs each step inside a scope."""
 
     __slots__ = ("inner", "scope")
 

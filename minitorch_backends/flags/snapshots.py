@@ -1,4 +1,4 @@
-"""Snapshots: the stored values of all flags as one object, to put back, to compare, and to send to other processes."""
+"""Snapshots: the stored values of all flags as one object, to restore, compare, or send to other processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Snapshot", "restore", "snapshot"]
 class Snapshot(Scope):
     """The stored values of all flags at one moment: hashable, picklable, and JSON by `to_json` and `from_json`.
 
-    `with snapshot:` puts them in force for the current thread or task; `restore(snapshot)` for the process. This is
-    how flags travel to workers. A scope holds in the thread or task that entered it, and an assignment in its process:
-    neither reaches a worker process, and a scope reaches no other thread. Pass a snapshot along with the work.
+    `with snapshot:` applies them to the current thread or task, `restore(snapshot)` to the process. Workers need a
+    snapshot: a scope holds in the thread or task that entered it, and an assignment in its own process. Send the
+    snapshot along with the work.
     """
 
     __slots__ = ("values",)
@@ -36,12 +36,12 @@ class Snapshot(Scope):
         return dict(self.values)
 
     def to_json(self) -> str:
-        """The values as a JSON object. Raises TypeError, naming the flag, for a function, which JSON cannot hold."""
+        """The values as a JSON object. Raises TypeError if a flag holds a function, which JSON cannot represent."""
         for path, value in self.values:
             if callable(value):
                 raise TypeError(
-                    f"a snapshot with {path} = {value!r} has no JSON, which cannot hold functions; name a strategy or "
-                    "give a path in its place, or pickle the snapshot"
+                    f"to_json(): {path} must not be a function, got {value!r}; set it to a strategy's name or a "
+                    "path, or pickle the snapshot"
                 )
         return json.dumps(self.as_dict())
 
@@ -50,9 +50,13 @@ class Snapshot(Scope):
         try:
             values = json.loads(text)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"expected the JSON that Snapshot.to_json() makes, got {text!r}: {error}") from None
+            raise ValueError(
+                f"from_json(): text must be the JSON of Snapshot.to_json(), got {text!r}: {error}"
+            ) from None
         if not isinstance(values, dict):
-            raise ValueError(f"expected a JSON object of flags and values, as of Snapshot.to_json(), got {text!r}")
+            raise ValueError(
+                f"from_json(): text must be a JSON object of flags and values, got {text!r}; use Snapshot.to_json()"
+            )
         return cls(values.items())
 
     def __enter__(self) -> None:
@@ -77,14 +81,17 @@ class Snapshot(Scope):
 
 
 def snapshot() -> Snapshot:
-    """The flags as they are in force here and now."""
+    """The current flags, as a Snapshot."""
     return Snapshot(current().stored.items())
 
 
 def restore(saved: Snapshot) -> None:
-    """Put every flag of the process back to what `saved` holds."""
+    """Restore every flag of the process to its value in `saved`.
+
+    Raises TypeError for values that are not Snapshots, and RuntimeError after `disable_global_flags` or inside `guard`.
+    """
     if not isinstance(saved, Snapshot):
-        raise TypeError(f"restore takes a Snapshot, got {type(saved).__name__}")
+        raise TypeError(f"restore(): saved must be a Snapshot, got {type(saved).__name__}")
     if flags_frozen():
         raise RuntimeError("not allowed to restore flags after disable_global_flags; use `with snapshot:` instead")
     refuse_global_writes("to restore a snapshot")

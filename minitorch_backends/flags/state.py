@@ -1,6 +1,7 @@
-"""The values of flags: one immutable state for the process, and overrides of the current thread or task above it.
+"""The values of flags: one immutable state for the process, and overrides of the current thread or task on top.
 
-Reads are a lookup in the state in force, which memoises functions of it (`per_state`) and is itself kept for a while.
+The current state is found by following the overrides. Each state memoises functions of it (`per_state`). States are
+interned: assignments of equal values share one state, so switching a flag back and forth recomputes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["UNSET", "Override", "Resolved", "State", "current", "override", "per
 
 
 class _Unset:
-    """The stored value of a flag that nobody has set."""
+    """The stored value of a flag that is not set."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -26,18 +27,18 @@ class _Unset:
 UNSET = _Unset()
 
 _PLAIN = (str, int, float, bool, type(None))
-"""Types of values that are the same where they are equal."""
+"""Types whose equal values are interchangeable."""
 
 
 class Resolved(NamedTuple):
-    """A flag's effective value, and the path of the flag that holds it (None: nobody set one; the default answers)."""
+    """A flag's effective value, and the path of the flag that holds it (None if the default applies)."""
 
     value: Any
     decided_by: str | None
 
 
 class State:
-    """An immutable assignment of stored values to paths, with the results of functions of it."""
+    """An immutable assignment of values to paths, with the memoised results of functions of it."""
 
     __slots__ = ("effective", "memos", "stored")
 
@@ -53,10 +54,10 @@ class State:
         return self.effective[path]
 
     def resolve(self, path: str) -> Resolved:
-        """The effective value of the flag at `path`, and which flag decided.
+        """The effective value of the flag at `path`, and the flag that it comes from.
 
-        An inherited value that is not among a flag's own choices is no opinion (as torch reads an inherited "bf16" on
-        its CUDA flags). A flag that was set to "none" has no opinion either, where an unset one has its default.
+        As in torch, an inherited value that is not among a flag's own choices reads as "none" (an inherited "bf16" on
+        torch's CUDA flags, for example). A flag set to "none" reads as "none" where an unset flag reads its default.
         """
         row = rows[path]
         if row.reads is not None:
@@ -74,28 +75,27 @@ class State:
 
 
 _STATES_KEPT = 64
-"""Assignments that are remembered with the results of functions of them. Switching a flag back and forth would
-otherwise make every decision anew: with the first product of 16 x 16 190 us and not 5."""
+"""The number of interned states. Without them, every flag switch would resolve each decision again."""
 
 _states: dict[tuple, State] = {}
 
 
 def _state_of(stored: Mapping[str, Any]) -> State:
-    """The state of these stored values, in this order: the one that was in force before, where it is remembered."""
+    """Intern the state of these stored values, in this order."""
     key = tuple((path, type(value), value if type(value) in _PLAIN else id(value)) for path, value in stored.items())
     state = _states.get(key)
     if state is None:
         if len(_states) >= _STATES_KEPT:
             _states.clear()
-        state = _states[key] = State(stored)  # which keeps its values alive, and so their identities
+        state = _states[key] = State(stored)  # the state keeps its values alive, so their ids stay valid
     return state
 
 
 class Override:
     """One level of overrides of the current thread or task, above its parent level and the process's state.
 
-    With `guards` it overrides nothing, and no write passes through it to what lies below. `owner` is the scope that
-    entered it.
+    A level with `guards` overrides nothing; writes may not pass through it to the levels below. `owner` is the scope
+    that entered the level.
     """
 
     __slots__ = ("guards", "named", "owner", "parent", "_seen")
@@ -105,16 +105,16 @@ class Override:
         self._seen: tuple[State | None, State | None] = (None, None)
 
     def state(self) -> State:
-        """The state below with this level's values."""
+        """The state below, with this level's values."""
         below = _process if self.parent is None else self.parent.state()
-        over, state = self._seen  # replaced as one: threads may share a level
+        over, state = self._seen  # read and replaced as one tuple, since threads may share a level
         if over is not below or state is None:
             state = _state_of({**below.stored, **self.named}) if self.named else below
             self._seen = below, state
         return state
 
     def with_value(self, path: str, value: Any) -> Override:
-        """This level with the innermost override of `path` replaced; there must be one."""
+        """This level with the innermost override of `path` replaced. Some level must override `path`."""
         if path in self.named:
             return Override(self.parent, {**self.named, path: value}, self.owner)
         return Override(self.parent.with_value(path, value), self.named, self.owner, self.guards)  # type: ignore[union-attr]
@@ -126,7 +126,7 @@ override: ContextVar[Override | None] = ContextVar("flag_overrides", default=Non
 
 
 def current() -> State:
-    """The state in force in this thread or task."""
+    """The state of the current thread or task."""
     level = override.get()
     return _process if level is None else level.state()
 
@@ -136,22 +136,22 @@ _Result_co = TypeVar("_Result_co", covariant=True)
 
 
 class PerState(Protocol[_Arguments, _Result_co]):
-    """A pure function of the flags and of further arguments, whose results the state of the flags memoises."""
+    """A pure function of the flags and further arguments, memoised by each state."""
 
     def __call__(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co:
-        """The result for the state in force."""
+        """The result for the current state."""
 
     def remembered(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co | None:
-        """The result of an earlier call with these arguments in the state in force, or None."""
+        """The memoised result for these arguments in the current state, or None."""
 
 
 def per_state(
     *, key: Callable[..., Hashable] | None = None, most: int = 512
 ) -> Callable[[Callable[Concatenate[State, _Arguments], _Result_co]], PerState[_Arguments, _Result_co]]:
-    """Decorate a pure function of (state, *arguments): it is called without the state, and each state memoises it.
+    """Decorate a pure function of (state, *arguments). Callers omit the state, and each state memoises the results.
 
-    `key` gives what arguments are told apart by, where they are not hashable or hold more than the result depends on.
-    Beyond `most` results a state forgets them. Arguments are positional.
+    `key` maps the arguments to the memo's key. It is needed where they are not hashable, or hold more than the result
+    depends on. A state clears a memo of `most` results. Arguments are positional.
     """
     overridden = override.get
 
@@ -183,14 +183,16 @@ def per_state(
 
 
 def store(values: Mapping[str, Any], others_stay: bool = True) -> None:
-    """Replace the process's state by one with these stored values, above those that it has or alone."""
+    """Replace the process's state by one with these values, on top of its other values or (`others_stay=False`)
+    alone.
+    """
     global _process
     with _lock:
         _process = _state_of({**(_process.stored if others_stay else {}), **values})
 
 
 def reader(path: str) -> Callable[[Any], Any]:
-    """The getter of the property of the flag at `path`, in half the time of `current().read(path)`."""
+    """The getter of a flag's property, twice as fast as `current().read(path)`."""
     inherited = override.get
 
     def read(_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Writes of flags: they validate everything, and then replace one reference. Scopes, freezing, and guards."""
+"""Writes of flags: validate every value, then replace one reference. Scopes, freezing, and guards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _frozen_at: str | None = None
 
 
 def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values to store for the paths that a user named, all of them validated."""
+    """Validate the values of the named paths, and return the values to store."""
     stored: dict[str, Any] = {}
     for path, value in values.items():
         row = rows[path]
@@ -28,7 +28,10 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def assign(values: Mapping[str, Any], group: str = "") -> None:
-    """Set flags as a bare assignment does: process-wide, or until the end of the block that overrides them."""
+    """Set flags like plain assignments: process-wide, or until the end of the block that overrides them.
+
+    Raises RuntimeError after `disable_global_flags`, and inside `guard` for flags that no inner scope overrides.
+    """
     if _frozen_at is not None:
         public = public_name(group)
         raise RuntimeError(
@@ -53,7 +56,7 @@ def assign(values: Mapping[str, Any], group: str = "") -> None:
 
 
 def _reach(level: Override | None, path: str) -> str:
-    """Where a bare assignment to `path` ends: at an "override", at a guard ("guarded"), or at the "process"."""
+    """Where an assignment to `path` lands: in an "override", at a guard ("guarded"), or in the "process"."""
     while level is not None:
         if path in level.named:
             return "override"
@@ -64,7 +67,7 @@ def _reach(level: Override | None, path: str) -> str:
 
 
 class Flags(Scope):
-    """Overrides the named flags for the current thread or task while a block runs, and nothing else.
+    """Overrides the named flags for the current thread or task while a block runs.
 
     Attributes:
         stored: the values by path.
@@ -83,8 +86,11 @@ class Flags(Scope):
 
 
 def leave(owner: Scope) -> None:
-    """Drop the innermost level that this scope entered, and those above it, whose exits were lost: a generator that is
-    closed in another thread or task leaves its blocks there, where nothing is dropped."""
+    """Drop the innermost level that this scope entered, and all levels above it.
+
+    Levels above can be left over: closing a generator in another thread or task runs its exits there, where they have
+    no effect.
+    """
     level = override.get()
     while level is not None and level.owner is not owner:
         level = level.parent
@@ -93,10 +99,10 @@ def leave(owner: Scope) -> None:
 
 
 class guard(Scope):
-    """While a block runs, this thread or task cannot set a flag in a way that outlives the block: `with guard():`.
+    """Forbid this thread or task to set a flag beyond the end of the block: `with guard():`.
 
-    It is for code that must not change flags behind your back. A bare assignment raises RuntimeError with the line
-    that tried; `flags()` scopes inside the block work, and assignments to what they override do.
+    Use it around code that must not change flags as a side effect. An assignment raises RuntimeError with the offending
+    line. `flags()` scopes inside the block work, and so do assignments to the flags that they override.
     """
 
     __slots__ = ()
@@ -109,7 +115,7 @@ class guard(Scope):
 
 
 def refuse_global_writes(attempt: str) -> None:
-    """Raise RuntimeError when this thread or task is inside a guard."""
+    """Raise RuntimeError if this thread or task is inside a guard."""
     level = override.get()
     while level is not None:
         if level.guards:
@@ -119,13 +125,13 @@ def refuse_global_writes(attempt: str) -> None:
 
 def _refusal(attempt: str) -> RuntimeError:
     return RuntimeError(
-        f"{caller()} tried {attempt} inside backends.guard(), where flags keep their values; "
-        "use flags() as a context manager there"
+        f"{caller()} tried {attempt} inside backends.guard(), which forbids permanent changes of flags; use "
+        "flags() as a context manager there"
     )
 
 
 def disable_global_flags() -> None:
-    """From now on every bare assignment to a flag raises; `flags()` scopes still work. There is no way back."""
+    """Make every plain assignment to a flag raise from now on. `flags()` scopes still work. This cannot be undone."""
     global _frozen_at
     refuse_global_writes("to call disable_global_flags()")
     _frozen_at = _frozen_at or caller()
@@ -137,7 +143,7 @@ def flags_frozen() -> bool:
 
 
 def caller() -> str:
-    """The file and line outside this package that the current call comes from."""
+    """The file and line outside this package that made the current call."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back

@@ -1,10 +1,11 @@
 """The laboratory: experiments on the user's own functions, over grids of parameters, flags and seeds.
 
-`sweep` runs a function over a grid, in this process or on any `concurrent.futures.Executor`, and keeps each row in a
-store from which an interrupted sweep goes on. `capture` writes what a block computed into a file, and `compare` aligns
-two such runs, of two processes or machines, and lists how far each call's results are apart; `first_divergence` finds
-the first one that precision does not explain. `audit` measures what each layer of a model does to the answers at lower
-precisions, and proposes a `Policy`.
+* `sweep` runs a function over a grid, in this process or on any `concurrent.futures.Executor`. It writes each row to a
+  store, from which an interrupted sweep resumes.
+* `capture` writes the kernel calls of a block to a file. `compare` aligns two such runs, of two processes or machines,
+  and lists the difference of each call's results. `first_divergence` finds the first one that precision does not
+  explain.
+* `audit` measures how each layer of a model changes the outputs at lower precisions, and proposes a `Policy`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Alignment of two sequences of calls in spite of inserted and removed ones: a longest common subsequence.
+"""Alignment of two sequences of calls with insertions and removals: a longest common subsequence.
 
-Calls match where their keys are equal. Of all longest alignments the one is taken that pairs most similar results, so
-that calls of one kind in a row, with one of them inserted, are paired as they belong together. D. S. Hirschberg, "A
-linear space algorithm for computing maximal common subsequences", 1975: the first half of one sequence is scored
-against each prefix of the other, the second half against each suffix, and the best cut divides the problem.
+Calls match if their keys are equal. Among all longest alignments the one that pairs most similar results is chosen, so
+that an insertion into a row of equal calls does not shift the pairs. Method: D. S. Hirschberg, "A linear space
+algorithm for computing maximal common subsequences", 1975. The first half of one sequence is scored against each prefix
+of the other, the second half against each suffix, and the best cut divides the problem.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 __all__ = ["align"]
 
 Similar = Callable[[int, np.ndarray], np.ndarray]
-"""Which results of the second run, at these places, are similar to one of the first."""
+"""A predicate: which results of the second run, at these positions, are similar to one result of the first."""
 
 
 def align(
     first: Sequence[Hashable], second: Sequence[Hashable], similar: Similar
 ) -> list[tuple[int | None, int | None]]:
-    """Pairs of places in both sequences, in order; None stands for a call that the other one lacks."""
+    """Pairs of positions in both sequences, in order; None marks a call without a counterpart."""
     matches = _Aligner(first, second, similar).matches()
     pairs: list[tuple[int | None, int | None]] = []
     i = j = 0
@@ -35,7 +35,7 @@ def align(
 
 
 class _Aligner:
-    """Keys as numbers, and the weights of matches."""
+    """The keys as numbers, and the weights of matches."""
 
     def __init__(self, first: Sequence[Hashable], second: Sequence[Hashable], similar: Similar) -> None:
         numbers: dict[Hashable, int] = {}
@@ -47,7 +47,7 @@ class _Aligner:
         """The weight of a match: more than all similarities together."""
 
     def _weights(self, i: int, low: int, high: int) -> np.ndarray:
-        """Of matching call i of the first with each of low to high of the second."""
+        """The weights of matching call i of the first sequence with calls low to high of the second."""
         weights = np.zeros(high - low, np.int64)
         equal = np.flatnonzero(self._second[low:high] == self._first[i])
         if equal.size:
@@ -83,7 +83,9 @@ class _Aligner:
         return sorted(found)
 
     def _scores(self, rows: range, low: int, high: int, step: int) -> np.ndarray:
-        """The greatest weight of an alignment of these rows with each prefix (or suffix, for step -1) of the others."""
+        """The greatest weight of an alignment of these rows with each prefix (or suffix, for step -1) of the
+        columns.
+        """
         scores = np.zeros(high - low + 1, np.int64)
         for i in rows:
             weights = self._weights(i, low, high)[::step]

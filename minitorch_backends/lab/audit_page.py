@@ -20,8 +20,8 @@ _STYLE = """\
 """
 
 _ABOUT_ERRORS = (
-    "The error is that of the answers in forward rows, and that of all gradients of parameters in the others. The "
-    "local error is the largest of a single product."
+    "Forward rows give the error of the outputs, other rows that of all parameter gradients. The local error is "
+    "the largest of a single product."
 )
 
 _COUNTS = ("overflow", "saturated", "underflow", "subnormal")
@@ -34,9 +34,9 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
     draw(audit, buffer)  # type: ignore[arg-type]
     caption = (
-        "Left: what the forward pass of each layer alone does to the answers; layers with a star keep a higher "
-        "precision there. Right: the error "
-        "against the share of operations at low precision, the cheapest layers first"
+        "Left: the effect of each layer's forward pass alone on the outputs; layers with a star keep a higher "
+        "precision there. Right: the error against the share of operations at low precision, cheapest layers "
+        "first"
     )
     measured = [(name, f"{value:.3g}", _bound(audit, name)) for name, value in audit.measured.items()]
     body = [
@@ -46,12 +46,12 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
         table(("measure", "value", "budget"), measured),
         "<h2>Policy</h2>",
         f"<pre>{escape(str(audit.policy))}</pre>",
-        "<p>The same for a torch model on a GPU, as far as torch can:</p>",
+        "<p>The same policy for a torch model on a GPU, as far as torch supports it:</p>",
         f"<pre>{escape(audit.policy.torch())}</pre>",
         "<h2>Layers</h2>",
         f'<p class="soft">{_ABOUT_ERRORS}</p>',
         table(audit.header(), list(audit.cells())),
-        "<h2>Values outside of the normal range of a format</h2>",
+        "<h2>Values outside the normal range of a format</h2>",
         table(("module", "product", "operand", "format", "values", *_COUNTS), list(_ranges(audit))),
     ]
     about = machine()

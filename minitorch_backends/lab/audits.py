@@ -1,4 +1,6 @@
-"""`audit`: what a lower precision of each layer's products does to a model, and which layers must be spared."""
+"""`audit`: the effect of a lower precision of each layer's products on a model, and the layers that must keep a higher
+one.
+"""
 
 from __future__ import annotations
 
@@ -29,30 +31,34 @@ from .trials import GRADIENT_ERROR, Trials
 __all__ = ["Audit", "audit"]
 
 _Product = tuple[str, str]
-"""The name of a layer, and which of its products."""
+"""A layer's name and one of its products."""
 
 _FORMATS = ("bf16", "fp16", "e5m2", "e4m3")
-"""The formats whose range the operands are compared with: narrow ones, and those of the precisions."""
+"""The formats whose range the operands are compared with: narrow formats, and those of the precisions."""
 
 
 class Audit:
-    """What each layer bears, and a policy.
+    """The effect of each layer at low precision, and a policy.
 
     Attributes:
-        rows: a dict for each layer, product and precision, and for all layers at once (whose "module" is None).
-            "product" is "forward", "input gradient" or "weight gradient"; "calls" and "flops" of one run;
-            "local_error" the largest relative error of one of its calls against float64 on the same inputs; "error" the
-            relative change of the answers, or of all gradients, that this product alone causes; in forward rows the
-            measures of the metric; "operands" for each factor of the product, by format, the number of values that
-            overflow, saturate, underflow or become subnormal there, and the size.
-        precisions: those of the rows, the fastest first.
-        policy: the fastest precision for all layers but those in `kept`; gradients run under the flags in force, or,
-            where `budget` bounds "gradient_error", at the fastest precision but those in `kept_gradients`.
-        kept: the names of the layers whose forward pass keeps a higher precision, in the order of what they contribute.
-        kept_gradients: the same for "input gradient" and "weight gradient", where `budget` bounds "gradient_error".
-        measured: the measures of the answers under the policy, from a run.
-        error: the principal one of them, which `budget` bounds: its name is `measure`.
-        runs: calls of the model so far.
+        rows: a dict for each layer, product and precision, and for all layers together (whose "module" is None), with
+            these keys:
+            "product": "forward", "input gradient" or "weight gradient";
+            "calls" and "flops" of one run;
+            "local_error": the largest relative error of one of its calls against float64 on the same inputs;
+            "error": the relative change of the outputs, or of all gradients, that this product alone causes;
+            the measures of the metric, in forward rows;
+            "operands": for each factor of the product, by format, the number of values that overflow, saturate,
+            underflow
+            or become subnormal, and the size.
+        precisions: those of the rows, fastest first.
+        policy: the fastest precision for all layers except those in `kept`. Gradients run under the current flags. If
+            `budget` bounds "gradient_error", they run at the fastest precision except those in `kept_gradients`.
+        kept: the layers whose forward pass keeps a higher precision, in order of their contribution.
+        kept_gradients: the same for "input gradient" and "weight gradient", if `budget` bounds "gradient_error".
+        measured: the measures of the outputs under the policy, from a run.
+        error: the principal measure, bounded by `budget`; its name is `measure`.
+        runs: the number of calls of the model so far.
     """
 
     def __init__(self, trials: Trials, rows: list[dict[str, Any]], precisions: Sequence[str], measure: str) -> None:
@@ -80,20 +86,20 @@ class Audit:
         return f"<Audit of {self.name}: {len(self.rows)} rows, {len(self.kept)} layers kept, {self.runs} runs>"
 
     def layers(self, product: str = "forward", precision: str | None = None) -> list[dict[str, Any]]:
-        """The rows of layers for one product and precision (None: the fastest), the largest error first."""
+        """The rows of layers for one product and precision (None: the fastest), largest error first."""
         precision = self.precisions[0] if precision is None else named(precision).name
         found = [each for each in self.rows if (each["product"], each["precision"]) == (product, precision)]
         return sorted((each for each in found if each["module"] is not None), key=lambda each: -each["error"])
 
     def whole(self, precision: str, product: str = "forward") -> dict[str, Any]:
-        """The row of all layers at a precision."""
+        """The row of all layers together at a precision."""
         key = None, product, precision
         return next(each for each in self.rows if (each["module"], each["product"], each["precision"]) == key)
 
     def frontier(self, verify: int = 3) -> Frontier:
-        """The error of the answers against the share of operations at the fastest precision, from the rows alone.
+        """The predicted error of the outputs against the share of operations at the fastest precision.
 
-        `verify` of the points, evenly spaced, are measured as well, by a run each.
+        A number of `verify` points, evenly spaced, are also measured, by one run each.
         """
         if verify not in self._frontiers:
             rows = ordered(self.layers())
@@ -107,19 +113,19 @@ class Audit:
         return self._frontiers[verify]
 
     def measure_on(self, inputs: Any) -> dict[str, float]:
-        """The measures of the answers under the policy for other inputs."""
+        """The measures of the outputs under the policy for other inputs."""
         searched = self._trials.measures_gradients
         return Trials(self._trials.model, inputs, self._trials.metric, searched, searched).under(self.policy)
 
     def table(self, limit: int | None = None) -> str:
-        """The rows as aligned text, for each product and precision the largest error first."""
+        """The rows as aligned text, sorted by product, precision and error (largest first)."""
         return "\n".join(aligned([self.header(), *self.cells(limit)]))
 
     def __str__(self) -> str:
         return f"{self.table(limit=8)}\n\n{self.summary()}\n{self.policy}"
 
     def summary(self) -> str:
-        """What the policy keeps, what it gives, and what that took, in a sentence or two."""
+        """A sentence or two: the layers kept at a higher precision, the measures, and the number of runs."""
         count = len(self._trials.layers)
         kept = f"{len(self.kept)} of {count} layers"
         if self.kept_gradients:
@@ -177,9 +183,10 @@ class Audit:
     # The search
 
     def _policy_of(self, kept: Iterable[_Product], higher: str | None = None, products: Sequence[str] = ()) -> Policy:
-        """Products of all layers at the fastest precision but those that are kept at a higher one, or at that in force.
+        """A policy that runs products of all layers at the fastest precision except kept ones, which run at a higher or
+        the current one.
 
-        Others than `products` (by default, those that are searched) keep the flags in force.
+        Products outside `products` (by default, the searched ones) keep the current flags.
         """
         products = products or self._searched
         by_layer: dict[str, set[str]] = {}
@@ -206,7 +213,7 @@ class Audit:
         return all(measured[name] <= bound * (1 - margin) for name, bound in self.budget.items())
 
     def _settle(self, budget: dict[str, float], margin: float) -> None:
-        """Find the products of layers to keep, and measure the answers under the policy."""
+        """Find the layers whose products keep a higher precision, and measure the outputs under the policy."""
         self.budget = budget
         names = [(row["module"], row["product"]) for row in self._by_contribution()]
         found = {frozenset[_Product](): self._trials.under(self._policy_of(()))}
@@ -227,32 +234,32 @@ class Audit:
         self.measured = found[kept] if kept in found else self._trials.under(self.policy)
 
     def _all_at(self, precision: str) -> Mapping[str, float]:
-        """The measures of the answers with all searched products at a precision."""
+        """The measures of the outputs with all searched products at a precision."""
         if self._searched == PRODUCTS[:1]:
             return self.whole(precision)
         return self._trials.under(Policy({"*": Rule({"fp32_precision": precision}, precision, precision)}))
 
     def _by_contribution(self) -> list[dict[str, Any]]:
-        """Layers by what the budget's measures say of each alone, most first; by the error where these are equal."""
+        """Layers by their contribution to the budget's measures, largest first; ties by error."""
         found = [row for product in self._searched for row in self.layers(product)]
         return sorted(found, key=lambda row: (-self._share(row), -row["error"], row["module"], row["product"]))
 
     def _share(self, row: Mapping[str, Any]) -> float:
-        """The largest share of one of the budget's bounds that a product of a layer takes."""
+        """The largest share of any bound of the budget that a product of a layer uses alone."""
         measures = row if row["product"] == "forward" else {GRADIENT_ERROR: row["error"]}
         taken = ((measures.get(name, 0.0), bound) for name, bound in self.budget.items())
         return max((value / bound if bound else math.inf if value else 0.0 for value, bound in taken), default=0.0)
 
 
 def _in_force() -> dict[str, str]:
-    """The precision of each product under the flags in force."""
+    """The precision of each product under the current flags."""
     forward = precision_of("matmul").precision
     gradients = (backends.input_gradient_precision, backends.weight_gradient_precision)
     return dict(zip(PRODUCTS, (forward, *(forward if each == NO_OPINION else each for each in gradients)), strict=True))
 
 
 def _out_of_range(row: dict[str, Any]) -> str:
-    """The formats in which a share of an operand's values is lost or at the limit, with the largest such share."""
+    """The formats in which some of an operand's values are lost or saturate, with the largest share."""
     worst: dict[str, float] = {}
     for operand in row["operands"]:
         for name, counts in operand.items():
@@ -273,37 +280,39 @@ def audit(
     formats: Sequence[str] = (),
     progress: bool | None = None,
 ) -> Audit:
-    """Measure what each layer's products at a lower precision do to the answers of a model, one at a time.
+    """Measure the effect of each layer's products at a lower precision on the outputs of a model, one at a time.
 
-    A layer is a module in whose own forward or gradients products, convolutions, attention or recurrences of float32 or
-    complex64 tensors run. All others keep the flags in force. The model must be in evaluation mode, or give the same
-    answers each time. It is called three times, once for each row, and for the search.
+    A layer is a module whose own forward or gradients run float32 or complex64 products, convolutions, attention or
+    recurrences. All other layers keep the current flags. The model must be in evaluation mode, or otherwise
+    deterministic. It is called three times, once for each row, and for the search.
 
     Arguments:
-        inputs: a tensor, a tuple of positional arguments, or a dict of named ones. Answers may be tensors, arrays and
+        inputs: a tensor, a tuple of positional arguments, or a dict of named ones. Outputs may be tensors, arrays and
             numbers, in dicts and sequences.
-        precisions: those to measure.
-        metric: None for the relative error of the answers; "logits", "embedding" or "regression" (see `lab.metrics`);
+        precisions: the precisions to measure.
+        metric: None for the relative error of the outputs; "logits", "embedding" or "regression" (see `lab.metrics`);
             or a function of (answer, truth), dicts of arrays, that returns a number, or several by name. The truth is
-            the answer under the flags in force. The first measure is the principal one.
-        budget: bounds the principal measure, or measures by name. The policy then keeps the smallest set of layers that
-            was found, at the fastest of the other precisions that is within the budget for all of the model, or at that
-            in force. Layers go by what they contribute alone; a set is taken only after a run within the budget, and no
-            layer of it can be spared. None: all layers run at the fastest precision. "gradient_error" is a measure too:
-            the relative change of all gradients of parameters under the policy. Where it is bounded, the policy sets
-            each of a layer's three products, and each forward row and run of the search takes two calls of the model.
-        margin: the share of the budget that the policy leaves, since other inputs have other errors.
-        gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the answers. They
-            are left out for models without parameters, for modules of torch (inside `interop.torch.emulate`), and in
+            the
+            output under the current flags. The first measure is the principal one.
+        budget: bounds the principal measure, or measures by name. The policy keeps the smallest set of layers found by
+            the search. They run at the fastest of the other precisions that is within the budget for the whole model,
+            or at the current one. Layers are ordered by their contributions alone. A set is accepted only after a run
+            within the budget, and no layer of it can be removed. None: all layers run at the fastest precision.
+            "gradient_error", the relative change of all parameter gradients under the policy, is also a measure. If it
+            is bounded, the policy sets each of a layer's three products, and each forward row and run of the search
+            takes two calls of the model.
+        margin: the share of the budget to leave unused, since other inputs have other errors.
+        gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the outputs.
+            Skipped for models without parameters, for torch modules (inside `interop.torch.emulate`), and in
             `no_grad()`.
-        formats: whose range the operands are compared with, beside bf16, fp16, e5m2 and e4m3.
-        progress: whether to show it; None: on a terminal.
+        formats: further formats whose range the operands are compared with, besides bf16, fp16, e5m2 and e4m3.
+        progress: whether to show progress; None: on a terminal.
 
-    Raises ValueError for names that do not exist and for models without such layers, RuntimeError for answers that
-    differ from one call to the next.
+    Raises ValueError for unknown names and for models without such layers, RuntimeError for outputs that differ between
+    calls.
     """
     if not hasattr(model, "named_modules"):
-        raise TypeError(f"audit(): model must be a Module, whose parts have names, got {type(model).__name__}")
+        raise TypeError(f"audit(): model must be a Module, got {type(model).__name__}")
     check_metric("audit", metric)
     known = list(PRECISIONS)
     wanted = {named(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
@@ -312,9 +321,9 @@ def audit(
     gradients = gradients and is_grad_enabled() and isinstance(model, Module)
     trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget)
     if not trials.layers or not fastest_first:
-        raise ValueError(f"audit(): no precision acts in this {type(model).__name__} for these inputs")
+        raise ValueError(f"audit(): precisions affect nothing in this {type(model).__name__} for these inputs")
     if not trials.is_repeatable():
-        raise RuntimeError("audit(): two calls of the model give different answers; put it in evaluation mode")
+        raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")
     rows = _rows(trials, fastest_first, formats, progress)
     measures = list(rows[0])
     measure = measures[measures.index("error") + (0 if metric is None else 1)]
@@ -339,7 +348,7 @@ def _budget(budget: float | Mapping[str, float] | None, measure: str, row: Mappi
 def _rows(
     trials: Trials, precisions: Sequence[str], formats: Sequence[str], progress: bool | None
 ) -> list[dict[str, Any]]:
-    """The rows by product and precision, first that of all layers; without products that no call of a layer makes."""
+    """The rows by product and precision, starting with that of all layers. Products without calls have no rows."""
     rows: list[dict[str, Any]] = []
     count = len(trials.products) * len(precisions) * (len(trials.layers) + 1)
     with Progress(f"audit of {type(trials.model).__name__}", count, 0, progress) as bar:
@@ -357,14 +366,14 @@ def _rows(
 
 
 def _joined(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The counts of each operand by format, which all precisions share, and those of one precision."""
+    """Merge the counts of each operand by format, shared by all precisions, with those of one precision."""
     shared = [{name: counts for name, counts in each.items() if name in FORMATS} for each in formats]
     nothing: dict[str, Any] = {}
     return [{**each[0], **each[1]} for each in itertools.zip_longest(shared, own, fillvalue=nothing)]
 
 
 def _all_of(layers: Sequence[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
-    """The row of all layers at once, with the worst of their local errors and the sums of their counts."""
+    """The row of all layers together, with their largest local error and the sums of their counts."""
     counts: dict[str, RangeCounts] = {}
     for operand in itertools.chain.from_iterable(each["operands"] for each in layers):
         for name, values in operand.items():

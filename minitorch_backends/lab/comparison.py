@@ -18,19 +18,19 @@ from .runs import Run
 __all__ = ["Comparison", "as_words", "compare"]
 
 _ABOUT = ("precision", "implementation", "dtypes", "options", "decided_by")
-"""What rows tell of both calls beside the results, which the alignment does not depend on."""
+"""Attributes of both calls that rows report; the alignment ignores them."""
 
 _SIMILAR = 0.1
-"""The relative difference up to which two results are taken for those of the same call."""
+"""Results with at most this relative difference count as similar for the alignment."""
 
 _HEADER = ("a", "b", "status", "error", "module", "kernel", "shapes", "direction", "changed")
 
 
 def compare(first: str | os.PathLike[str] | Run, second: str | os.PathLike[str] | Run) -> Comparison:
-    """Align two runs that `capture` wrote, in spite of inserted and removed calls, and compare each call's results.
+    """Align two runs that `capture` wrote, across insertions and removals, and compare the results of each call.
 
-    Calls are aligned by module, direction, kernel and shapes: as many as possible. Raises ValueError for other files,
-    OSError where there is none.
+    Calls are aligned by module, direction, kernel and shapes, as many as possible. Raises ValueError for other files,
+    OSError if a file does not exist.
     """
     return Comparison(*(run if isinstance(run, Run) else Run.read(run) for run in (first, second)))
 
@@ -40,13 +40,16 @@ class Comparison:
 
     Attributes:
         first, second: the runs.
-        calls: a dict for each pair of calls, or call that only one run has, in order. "a" and "b" are its places in the
-            runs, or None; "status" is "same" (bit for bit), "differs", "removed" (only in the first) or "inserted"
-            (only in the second); "error" the norm of the difference of its results relative to that of the first's,
-            worst of several, None where it is not known; "error_from" is "hash", "sketch" or "values"; "max_abs" the
-            largest difference of values; "changed" lists which of precision, implementation, dtypes, options and
-            decided_by differ, which are given with "_a" and "_b"; "module", "kernel", "shapes", "direction" and the
-            seconds of both.
+        calls: a dict for each pair of calls, or for a call of only one run, in order, with these keys:
+            "a", "b": its positions in the runs, or None;
+            "status": "same" (bit for bit), "differs", "removed" (only in the first) or "inserted" (only in the second);
+            "error": the norm of the difference of its results relative to that of the first's, the largest of several;
+            None if unknown;
+            "error_from": "hash", "sketch" or "values";
+            "max_abs": the largest difference of values;
+            "changed": which of precision, implementation, dtypes, options and decided_by differ; their values have the
+            suffixes "_a" and "_b";
+            "module", "kernel", "shapes", "direction" and the seconds of both.
     """
 
     def __init__(self, first: Run, second: Run) -> None:
@@ -56,7 +59,7 @@ class Comparison:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The calls, worst first: those that differ by their error, then inserted and removed ones, then the same."""
+        """The calls, worst first: differing ones by error, then inserted and removed ones, then equal ones."""
         return sorted(self.calls, key=_badness, reverse=True)
 
     def counts(self) -> dict[str, int]:
@@ -71,14 +74,14 @@ class Comparison:
         return f"<Comparison of {str(self.first.path)!r} and {str(self.second.path)!r}: {counts}>"
 
     def table(self, limit: int | None = None) -> str:
-        """The rows as aligned text, worst first, without those that are the same."""
+        """The rows as aligned text, worst first, without equal calls."""
         rows = [row for row in self.rows if row["status"] != "same"][:limit]
         return "\n".join(aligned([_HEADER, *map(_cells, rows)])) if rows else "no call differs"
 
     __str__ = table
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
-        """What differs between the machines, versions and flags of the runs: pairs of values by name."""
+        """Differences of machines, versions and flags between the runs: pairs of values by name."""
         sides = [{**run.about, **run.about["flags"]} for run in (self.first, self.second)]
         skipped = {"flags", "started", "seconds", "calls"}
         names = dict.fromkeys(name for side in sides for name in side if name not in skipped)
@@ -92,7 +95,7 @@ class Comparison:
         return json.dumps({**found, "settings": self.settings(), "rows": rows}, indent=1)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML page with a line for each call, bars of errors, and filters. It loads nothing else."""
+        """Write a self-contained HTML page with a line for each call, error bars, and filters."""
         from .comparison_page import write
 
         write(self, path)
@@ -131,7 +134,7 @@ class Comparison:
 
 
 class _Similarity:
-    """Which results are similar: the same by their hashes, or near by their sketches."""
+    """Which results are similar: equal hashes, or nearby sketches."""
 
     def __init__(self, first: Run, second: Run) -> None:
         self._hashes = [np.array([_hashes(each) for each in run.results]) for run in (first, second)]
@@ -150,7 +153,7 @@ class _Similarity:
 
 
 def _summary(sketches: np.ndarray) -> np.ndarray:
-    """Some of the sums of the first result: enough to tell results apart."""
+    """Some sums of the first result, enough to tell results apart."""
     return sketches[0, :16] if len(sketches) else np.zeros(16)
 
 
@@ -171,7 +174,7 @@ def _kinds(results: list[dict[str, Any]]) -> list[tuple]:
 
 
 def _exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The relative error and the largest difference; infinite where NaN or Inf are not in the same places."""
+    """The relative error and the largest difference; infinite if NaN or Inf are at different positions."""
     a, b = as_reals(x), as_reals(y)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore", over="ignore"):

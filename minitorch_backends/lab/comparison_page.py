@@ -63,7 +63,7 @@ show();
 
 
 def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
-    """Write the page: what differs between the runs as wholes, the filters, and the calls in order."""
+    """Write the page: differences of the runs as a whole, the filters, and the calls in order."""
     counts = ", ".join(f"{count} {status}" for status, count in comparison.counts().items())
     settings = [(name, str(a), str(b)) for name, (a, b) in comparison.settings().items()]
     body = []
@@ -77,10 +77,12 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
 
 def _legend(comparison: Comparison) -> str:
     sources = {row["error_from"] for row in comparison.calls if row["status"] == "differs"}
-    how = "estimated from sketches, to some 6 %" if "sketch" in sources else "of the values"
-    text = f"Errors are relative to a in the Frobenius norm, {how}; bars go from 1e{_LEAST} to 1, and are red beyond."
+    how = "estimated from sketches, to about 6 %" if "sketch" in sources else "of the values"
+    text = (
+        f"Errors are relative to a in the Frobenius norm, {how}; bars range from 1e{_LEAST} to 1, and are red beyond."
+    )
     if sources <= {"hash"}:
-        text = "The runs hold hashes only, which say that results differ, not by how much."
+        text = "The runs hold hashes only, which detect differences but not their size."
     return f'<p class="soft">{escape(text)}</p>'
 
 
@@ -104,7 +106,7 @@ def _filters(calls: list[dict[str, Any]]) -> str:
 
 
 def _prefixes(module: str | None) -> Iterable[str]:
-    """A module and those that hold it."""
+    """A module and the modules that contain it."""
     parts = module.split(".") if module else []
     return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 

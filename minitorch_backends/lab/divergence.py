@@ -15,7 +15,7 @@ from .runs import Run
 __all__ = ["Divergence", "first_divergence"]
 
 _LENGTH = 1024
-"""The length of product for which an error is expected: its share of accumulation hardly depends on it."""
+"""The K for which a product's error is estimated; the accumulation's share hardly depends on it."""
 
 _Place = tuple[str | None, str]
 """A module and a direction."""
@@ -25,11 +25,11 @@ class Divergence(NamedTuple):
     """A call that differs.
 
     Attributes:
-        a, b: its places in the two runs; None where only the other one has it.
+        a, b: its positions in the two runs; None if only the other run has it.
         module, kernel, shapes, direction: of the call.
-        precisions: at which the two runs computed it.
-        error: the relative difference of its results; None where it is not known.
-        explained: the difference that the precisions of this call and of those before explain.
+        precisions: the precisions of the two runs.
+        error: the relative difference of its results; None if unknown.
+        explained: the difference that the precisions of this call and the preceding ones explain.
     """
 
     a: int | None
@@ -54,18 +54,18 @@ class Divergence(NamedTuple):
 def first_divergence(
     run_a: str | os.PathLike[str] | Run, run_b: str | os.PathLike[str] | Run, *, factor: float = 8.0
 ) -> Divergence | None:
-    """The first call whose results differ by more than precision explains, or that only one run has; None for none.
+    """The first call whose results differ by more than precision explains, or that only one run has; None if there is
+    none.
 
-    Errors of calls add in quadrature along a run, so that the difference that is explained at a call is `factor` times
-    the root of the sum of squares of the errors that its precisions, and those of the calls before, have on random
-    operands. Calls with the same bits count for nothing. `factor` allows for layers that amplify errors. Runs of hashes
-    tell whether results differ, not how far: there the first call that differs is returned.
+    Errors of calls add in quadrature along a run. The explained difference at a call is `factor` times the root of the
+    sum of squares of the errors of this call and the preceding ones. A call's error is that of its precisions on random
+    operands, and 0 if both runs have the same bits. `factor` allows for layers that amplify errors. Runs of hashes
+    detect differences without their size, so the first call that differs is returned.
 
-    Calls of a module that other kernels compute in the other run, as flags have it, have no counterpart: they are
-    skipped, and the modules after them compared. A UserWarning names the modules and kernels that were skipped on the
-    way to what is returned.
+    Calls of a module that the other run computes by other kernels, because of flags, have no counterpart. They are
+    skipped, and comparison continues with the modules after them. A UserWarning names the skipped modules and kernels.
 
-    The runs are files of `capture`, or were read by `Run.read`. Raises ValueError for other files.
+    The runs are files of `capture`, or results of `Run.read`. Raises ValueError for other files.
     """
     square, calls = 0.0, compare(run_a, run_b).calls
     lone = {status: {_place(row) for row in calls if row["status"] == status} for status in ("removed", "inserted")}
@@ -83,7 +83,7 @@ def first_divergence(
         break
     if skipped:
         listed = "; ".join(_skip(calls, place) for place in skipped)
-        message = f"first_divergence(): skipped what the two runs compute by different kernels: {listed}"
+        message = f"first_divergence(): skipped calls that the two runs compute by different kernels: {listed}"
         warnings.warn(message, stacklevel=2)
     return found
 
@@ -102,7 +102,7 @@ def _place(row: dict[str, Any]) -> _Place:
 
 
 def _expected(row: dict[str, Any]) -> float:
-    """The relative error, rms, that the lower precision of the two calls has; that of fp32 for other kernels."""
+    """The expected relative error (rms) of the lower precision of the two calls; that of fp32 for other kernels."""
     precisions = (row["precision_a"], row["precision_b"])
     sigmas = (predicted_error(each, _LENGTH).sigma for each in precisions if each in PRECISIONS)
     return max(sigmas, default=predicted_error("ieee", _LENGTH).sigma) / math.sqrt(_LENGTH)

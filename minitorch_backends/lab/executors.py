@@ -18,14 +18,14 @@ from .task import Settings, run
 __all__ = ["results"]
 
 _MOST_WAITING = 256
-"""Cells that an executor is given at a time: enough for a cluster, and not a million futures."""
+"""The number of cells that an executor holds at a time: enough for a cluster, and a bound on the number of futures."""
 
 _MOST_DEATHS = 3
-"""Workers that may die of one cell before it is given up."""
+"""The number of workers that may die of one cell before it counts as failed."""
 
 
 def results(settings: Settings, cells: Sequence[Cell], executor: Executor | int | None) -> Iterator[tuple[Cell, dict]]:
-    """Cells with their rows, as they are done."""
+    """Yield cells with their rows, in order of completion."""
     if executor is None:
         return ((cell, run(settings, cell)) for cell in cells)
     if isinstance(executor, int):
@@ -51,7 +51,7 @@ def _submit(executor: Executor, settings: Settings, cells: Sequence[Cell], most:
 def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
     """Run cells on worker processes, and start new ones when one dies.
 
-    The cells that were running then run again, in the end one at a time, to find the one that kills its process.
+    The cells that were running are then run again, finally one at a time, to find the one that kills its process.
     """
     left, deaths = list(cells), dict[str, int]()
     while left:
@@ -77,9 +77,9 @@ def _on_one_pool(settings: Settings, cells: Sequence[Cell], count: int) -> Itera
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(count, len(cells)), mp_context=context, initializer=_prepare)
     try:
-        yield from _submit(pool, settings, cells, 2 * count)  # so that a death puts few cells under suspicion
+        yield from _submit(pool, settings, cells, 2 * count)  # few cells become suspects on a death
     except BaseException:
-        for process in list((pool._processes or {}).values()):  # they may be in the middle of a cell of minutes
+        for process in list((pool._processes or {}).values()):  # they may be in the middle of a long cell
             process.terminate()
         raise
     finally:

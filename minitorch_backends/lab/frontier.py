@@ -1,4 +1,4 @@
-"""The frontier of an audit: the error of the answers against the share of operations at low precision."""
+"""The frontier of an audit: the error of the outputs against the share of operations at low precision."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Point(NamedTuple):
     """A number of layers at low precision.
 
     Attributes:
-        share: of the operations of the forward pass that these layers make.
-        predicted: the relative error of the answers, the root of the sum of the squares of the layers' errors.
-        measured: the same of a run, where one was made; None elsewhere.
+        share: their share of the operations of the forward pass.
+        predicted: the relative error of the outputs: the root of the sum of squares of the layers' errors.
+        measured: the relative error from a run, if one was made; otherwise None.
         kept: the layers that stay at the higher precision.
     """
 
@@ -26,7 +26,7 @@ class Point(NamedTuple):
 
 
 class Frontier(list[Point]):
-    """Points from no layer to all layers at low precision; those go first that cost least error by operation."""
+    """Points from no layer to all layers at low precision, in order of error per operation."""
 
     def __str__(self) -> str:
         lines = [f"{'share':>7} {'predicted':>10} {'measured':>10}  kept"]
@@ -36,20 +36,21 @@ class Frontier(list[Point]):
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write a picture of the curve, and of the points that were measured."""
+        """Write a picture of the curve and the measured points."""
         from .plots import frontier
 
         frontier(self, path)
 
 
 def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of layers by their squared error for each operation, least first; equal ones by name."""
+    """Rows of layers by squared error per operation, smallest first; ties by name."""
     return sorted(rows, key=lambda row: (row["error"] ** 2 / max(row["flops"], 1), row["module"]))
 
 
 def predictions(rows: Sequence[dict[str, Any]]) -> list[Point]:
-    """The points of layers that are lowered one after another. Errors of layers add in quadrature, as independent
-    perturbations do: of first order in each, and uncorrelated."""
+    """The points as layers are lowered one after another. Errors of layers add in quadrature, like independent
+    perturbations.
+    """
     total = sum(row["flops"] for row in rows) or 1
     flops, square = 0, 0.0
     names = [row["module"] for row in rows]

@@ -1,4 +1,4 @@
-"""The cells of a sweep: every combination of parameters, flags and seeds, each with a name of its own."""
+"""The cells of a sweep: every combination of parameters, flags and seeds, each with a unique key."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Cell(NamedTuple):
     Attributes:
         parameters: its keyword arguments.
         given: the flags as the user set them.
-        flags: all flags, as they are in force while it runs.
-        seed: the number of the repetition; None for functions that are run once.
+        flags: all flags in effect during the run.
+        seed: the number of the repetition; None for functions that run once.
     """
 
     parameters: dict[str, Any]
@@ -35,12 +35,12 @@ class Cell(NamedTuple):
 
     @property
     def draw(self) -> str:
-        """Names what random numbers depend on: the parameters and the seed, so that all flags see the same ones."""
+        """Identifies the random numbers of the cell: parameters and seed, so that all flags use the same ones."""
         return _digest(self.parameters, self.seed)
 
     @property
     def key(self) -> str:
-        """Names the cell in a store, whatever other cells there are."""
+        """Identifies the cell in a store, independently of the other cells."""
         return _digest(self.parameters, self.seed, [[path, repr(value)] for path, value in self.flags.values])
 
 
@@ -76,8 +76,8 @@ def _check(name: str, value: Any) -> None:
             _check(name, each)
     elif not isinstance(value, _PLAIN):
         raise ValueError(
-            f"sweep(): values of parameter {name!r} must be numbers, strings, None, or lists of these, "
-            f"got {type(value).__name__}; pass a name, and let the function look it up"
+            f"sweep(): values of parameter {name!r} must be numbers, strings, None, or lists of these, got "
+            f"{type(value).__name__}; pass a name, and look it up in the function"
         )
 
 

@@ -1,4 +1,4 @@
-"""Where an experiment runs: what rows of sweeps and runs say of their machine."""
+"""The machine of an experiment, as recorded in rows of sweeps and in runs."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ __all__ = ["arrays_of", "as_reals", "distances", "relative_error"]
 
 
 def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
-    """What a function returned as arrays by name: a tensor, an array, a number, or dicts and sequences of these.
+    """A function's results as arrays by name: a tensor, an array, a number, or dicts and sequences of these.
 
-    Raises TypeError for anything else.
+    Raises TypeError for other values.
     """
     if isinstance(answer, Mapping):
         parts = list(answer.items())
@@ -33,11 +33,12 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
 
 
 def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> dict[str, float]:
-    """`error` (relative, in the Frobenius norm), `max_abs`, `max_ulp` (in units in the last place of the answer's type)
-    and `cosine`, over all arrays together. Raises ValueError where names or shapes differ."""
+    """The measures `error` (relative, Frobenius norm), `max_abs`, `max_ulp` (in units in the last place of the answer's
+    dtype) and `cosine`, over all arrays together. Raises ValueError if names or shapes differ.
+    """
     if answer.keys() != truth.keys() or any(answer[name].shape != truth[name].shape for name in answer):
         shapes = [{name: list(each.shape) for name, each in side.items()} for side in (answer, truth)]
-        raise ValueError(f"the reference must return what the function returns: {shapes[0]}, got {shapes[1]}")
+        raise ValueError(f"the reference must return the same shapes as the function: {shapes[0]}, got {shapes[1]}")
     x = np.concatenate([as_reals(each) for each in answer.values()])
     y = np.concatenate([as_reals(truth[name]) for name in answer])
     difference = x - y
@@ -52,7 +53,7 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
 
 
 def relative_error(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> float:
-    """The norm of the difference of all arrays together over that of the truth's; infinite next to zeros."""
+    """The norm of the difference of all arrays together over that of the truth; infinite if the truth is zero."""
     off = size = 0.0
     for name, wanted in truth.items():
         for x, y in zip(_chunks(answer[name]), _chunks(wanted), strict=True):
@@ -61,7 +62,7 @@ def relative_error(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) 
 
 
 _CHUNK = 1 << 16
-"""Elements whose copies in float64 stay in the cache."""
+"""Number of elements whose float64 copies stay in the cache."""
 
 
 def _chunks(x: np.ndarray) -> Iterator[np.ndarray]:
@@ -70,7 +71,7 @@ def _chunks(x: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def as_reals(x: np.ndarray) -> np.ndarray:
-    """The numbers of an array in a row, in float64, real and imaginary parts of complex ones in turn."""
+    """The elements of an array as float64, flattened, with real and imaginary parts alternating."""
     x = x.astype(np.complex128).view(np.float64) if x.dtype.kind == "c" else x.astype(np.float64)
     return np.ravel(x)
 
@@ -78,7 +79,7 @@ def as_reals(x: np.ndarray) -> np.ndarray:
 def _ulps(x: np.ndarray, y: np.ndarray) -> float:
     if x.dtype.kind not in "fcV":
         return float(np.abs(as_reals(x) - as_reals(y)).max(initial=0.0))
-    odd = x.dtype.kind == "V" or x.dtype.itemsize == 1  # NumPy has no limits of these
+    odd = x.dtype.kind == "V" or x.dtype.itemsize == 1  # NumPy has no finfo of these
     limits = (load("ml_dtypes") if odd else np).finfo(x.dtype)
     bits, least = limits.nmant + 1, limits.minexp
     wide, true = as_reals(x), as_reals(y)

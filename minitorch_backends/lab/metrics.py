@@ -14,7 +14,7 @@ Metric = str | Callable[[Arrays, Arrays], Any] | None
 
 
 def check_metric(caller: str, metric: Metric) -> None:
-    """Raise ValueError or TypeError for anything but the name of a metric, a function or None."""
+    """Raise ValueError or TypeError unless `metric` is the name of a metric, a function or None."""
     if metric is None or callable(metric):
         return
     if not isinstance(metric, str):
@@ -25,7 +25,7 @@ def check_metric(caller: str, metric: Metric) -> None:
 
 
 def measures_of(metric: Metric, answer: Arrays, truth: Arrays) -> dict[str, float]:
-    """The measures of a metric by name, the principal one first; of a function that returns one number, "metric"."""
+    """The measures of a metric by name, the principal one first. A function's single number is called "metric"."""
     if metric is None:
         return {}
     found = (METRICS[metric] if isinstance(metric, str) else metric)(answer, truth)
@@ -34,14 +34,14 @@ def measures_of(metric: Metric, answer: Arrays, truth: Arrays) -> dict[str, floa
 
 
 def logits(answer: Arrays, truth: Arrays, top: int = 5) -> dict[str, float]:
-    """Of logits (..., classes), over all rows.
+    """Measures of logits (..., classes), over all rows.
 
     Returns:
-        log_probability_error: the greatest change of the logarithm of a probability, in nats.
+        log_probability_error: the largest change of a log-probability, in nats.
         kl: the mean divergence from the true distribution, in nats.
-        flips: the share of rows whose greatest entry changed.
-        top5: the mean share of the five greatest entries that stay.
-        margin: the least difference of the two greatest true logits over their greatest change: below 2, a flip is
+        flips: the share of rows whose largest entry changed.
+        top5: the mean share of the five largest entries that stay.
+        margin: the smallest difference of the two largest true logits over their largest change; below 2, a flip is
             possible.
     """
     x, y = _rows(answer), _rows(truth)
@@ -67,16 +67,16 @@ def _log_softmax(z: np.ndarray) -> np.ndarray:
 
 
 def embedding(answer: Arrays, truth: Arrays) -> dict[str, float]:
-    """Of vectors (..., width), each of which looks for its neighbours among the others by cosine.
+    """Measures of embeddings (..., width), each compared with its cosine neighbours among the others.
 
     Returns:
-        cosine_distance: the mean of 1 - cosine of a vector and its true one.
-        worst_cosine_distance: the greatest.
+        cosine_distance: the mean of 1 - cosine between a vector and its true one.
+        worst_cosine_distance: the largest.
         nearest_changed: the share of vectors whose nearest neighbour changed.
-        rank_change: the mean number of places by which a neighbour moved in a vector's list.
+        rank_change: the mean change of a neighbour's rank.
     """
     x, y = (_unit(_rows(side)) for side in (answer, truth))
-    half = ((x - y) ** 2).sum(-1) / 2  # is 1 - cosine of vectors of length 1, without the cancellation
+    half = ((x - y) ** 2).sum(-1) / 2  # 1 - cosine of unit vectors, without the cancellation
     ranks, true = _ranks(x), _ranks(y)
     nearest = (ranks == 0).argmax(-1) != (true == 0).argmax(-1)
     return {
@@ -93,18 +93,18 @@ def _unit(x: np.ndarray) -> np.ndarray:
 
 
 def _ranks(x: np.ndarray) -> np.ndarray:
-    """For each vector the places of all others in its list of neighbours; its own is last."""
+    """For each vector the ranks of all others among its neighbours; its own rank is last."""
     similarity = x @ x.T
     np.fill_diagonal(similarity, -np.inf)
     return np.argsort(np.argsort(-similarity, axis=-1, kind="stable"), axis=-1, kind="stable")
 
 
 def regression(answer: Arrays, truth: Arrays) -> dict[str, float]:
-    """Of predictions of any shape, in their own units.
+    """Measures of predictions of any shape, in their own units.
 
     Returns:
-        rmse: the root of the mean square of the changes.
-        max_abs: the greatest change.
+        rmse: the root mean square of the changes.
+        max_abs: the largest change.
         bias: the mean change.
         unexplained: the mean square of the changes over the variance of the true values.
     """
@@ -129,4 +129,4 @@ METRICS: dict[str, Callable[[Arrays, Arrays], dict[str, float]]] = {
     "embedding": embedding,
     "regression": regression,
 }
-"""The metrics with names."""
+"""The named metrics."""

@@ -46,7 +46,7 @@ def write_page(
     style: str = "",
     width: str = "64rem",
 ) -> None:
-    """Write a page. Title and subtitle are text, the parts of the body HTML, `style` more rules of CSS."""
+    """Write a page. `title` and `subtitle` are text, the parts of the body HTML, `style` additional CSS rules."""
     page = _PAGE.substitute(
         title=escape(title), subtitle=escape(subtitle), body="\n".join(body), style=style, width=width
     )

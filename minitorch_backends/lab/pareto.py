@@ -1,4 +1,4 @@
-"""The Pareto front: the settings that no other beats in both of two measures."""
+"""The Pareto front: the settings that no other setting beats in both of two measures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Pareto(list[Point]):
 
 
 def pareto(groups: dict[str, list[dict[str, Any]]], x: str, y: str) -> Pareto:
-    """Points of groups of rows by their labels. Raises KeyError for measures that rows do not have."""
+    """Points of groups of rows by their labels. Raises KeyError for unknown measures."""
     from statistics import median
 
     found: list[tuple[str, float, float]] = []

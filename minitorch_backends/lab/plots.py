@@ -21,11 +21,11 @@ __all__ = ["audit", "frontier", "scatter"]
 _BEST, _SECOND, _OTHER, _INK = "#0072b2", "#d55e00", "#9aa3ad", "#1d2129"
 
 _MOST_BARS = 28
-"""Layers that a picture of an audit has, the worst ones."""
+"""The number of layers in the picture of an audit, the worst ones."""
 
 
 def scatter(points: Pareto, path: str | os.PathLike[str]) -> None:
-    """Points of two measures, on logarithmic scales where all are positive; a line joins the best."""
+    """Points of two measures, on logarithmic scales if all are positive; a line joins the best."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -71,7 +71,7 @@ def audit(found: Audit, path: str | os.PathLike[str]) -> None:
     bars.set_xscale("log")
     bars.tick_params(axis="x", which="both", labelsize=8)
     bars.set_xlabel(
-        "relative error of the answers, this layer alone" + ("; * keeps a higher precision" if found.kept else "")
+        "relative error of the outputs, this layer alone" + ("; * keeps a higher precision" if found.kept else "")
     )
     bars.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(found.precisions))
     _draw_frontier(curve, found.frontier(), f"share of operations at {found.precisions[0]}")
@@ -94,7 +94,7 @@ def _draw_frontier(axes: Axes, points: Frontier, label: str) -> None:
     axes.plot([p.share for p in points], [p.predicted for p in points], color=_BEST, label="predicted")
     axes.plot(*zip(*measured, strict=True), "o", color=_INK, label="measured", clip_on=False, zorder=3)
     axes.set_xlabel(label)
-    axes.set_ylabel("relative error of the answers")
+    axes.set_ylabel("relative error of the outputs")
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)

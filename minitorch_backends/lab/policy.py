@@ -1,4 +1,4 @@
-"""Policies: which parts of a model run under which flags, in the forward pass and in each product of gradients."""
+"""Policies: flags for parts of a model, for the forward pass and for each product of the gradients."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..nn.utils import matching_names
 __all__ = ["PRODUCTS", "Policy", "Rule"]
 
 PRODUCTS = ("forward", "input gradient", "weight gradient")
-"""The three products of a layer: its result, and the gradients of what came in and of its parameters."""
+"""The three products of a layer: its result, the gradients of its inputs, and those of its parameters."""
 
 
 class Rule(NamedTuple):
-    """What the modules of one glob run under.
+    """The flags of the modules that match one glob.
 
     Attributes:
-        forward: flags of the forward pass; {} for those in force.
-        input_gradient: precision of the gradients of what comes in; None for the flags in force in `backward()`.
-        weight_gradient: precision of the gradients of parameters; None as above.
+        forward: flags of the forward pass; {} for the current flags.
+        input_gradient: precision of the gradients of inputs; None for the current flags of `backward()`.
+        weight_gradient: precision of the gradients of parameters; None likewise.
     """
 
     forward: dict[str, Any] = {}  # noqa: RUF012  (a NamedTuple's default, which nothing writes to)
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
     weight_gradient: str | None = None
 
     def scope(self) -> Scope:
-        """What the forward of a module runs in. A rule that names a precision unsets the other flags of precision."""
+        """The scope of the module's forward. A rule that names a precision unsets the other precision flags."""
         gradients = {
             f"{name}_precision": value
             for name, value in (("input_gradient", self.input_gradient), ("weight_gradient", self.weight_gradient))
@@ -57,15 +57,15 @@ class Rule(NamedTuple):
 
 
 class Policy(Scope):
-    """Rules by globs of module names; of those that match a module, the last one holds.
+    """Rules by globs of module names. If several match a module, the last one applies.
 
-    `Policy({"*": "bf16", "head": "ieee"})`. A rule is the name of a precision, which holds for all three products; a
-    dict of flags for the forward pass; or a `Rule`. Names are matched as `nn.utils.run_under` does: "*" matches dots
-    too, and "" is the model itself. A module without a rule runs under what holds for the module that calls it.
+    `Policy({"*": "bf16", "head": "ieee"})`. A rule is the name of a precision, which applies to all three products; a
+    dict of flags for the forward pass; or a `Rule`. Names match as in `nn.utils.run_under`: "*" matches dots too, and
+    "" is the model itself. A module without a rule uses the flags of the module that calls it.
 
-    `nn.utils.run_under(model, policy)` applies it to a model from then on. `with policy:` applies it to the models
-    that are called in the block, whose names begin at the outermost module. Gradients have the precision that the rule
-    gave while the forward pass ran, wherever `backward()` is called.
+    `nn.utils.run_under(model, policy)` applies the policy permanently. `with policy:` applies it to the models called
+    in the block, with names relative to the outermost module. Gradients use the precision of the rule that applied
+    during the forward pass, wherever `backward()` is called.
     """
 
     __slots__ = ("rules",)
@@ -73,7 +73,7 @@ class Policy(Scope):
     def __init__(self, rules: Mapping[str, str | Mapping[str, Any] | Rule] | Iterable[tuple[str, Any]] = ()) -> None:
         self.rules: dict[str, Rule] = {glob: _rule(given) for glob, given in dict(rules).items()}
         for rule in self.rules.values():
-            rule.scope()  # which raises for flags and values that do not exist
+            rule.scope()  # raises for unknown flags and values
 
     def rule_of(self, name: str) -> Rule | None:
         """The rule of a module by its dotted name, or None."""
@@ -108,11 +108,11 @@ class Policy(Scope):
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
-        """What `to_json` wrote. Raises ValueError for other text."""
+        """Read the output of `to_json`. Raises ValueError for other text."""
         try:
             return cls({glob: Rule(**rule) for glob, rule in json.loads(text).items()})
         except (TypeError, AttributeError, json.JSONDecodeError) as error:
-            raise ValueError(f"Policy.from_json(): text must be JSON of to_json(), got {text!r}: {error}") from None
+            raise ValueError(f"Policy.from_json(): text must be JSON from to_json(), got {text!r}: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and list(self.rules.items()) == list(other.rules.items())
@@ -128,7 +128,7 @@ class Policy(Scope):
         return "\n".join(f"{glob:{width}}  {rule}" for glob, rule in self.rules.items())
 
     def torch(self) -> str:
-        """Lines of Python that set the same for a torch model on a GPU, with a comment for what torch cannot do."""
+        """Python code that sets the same for a torch model on a GPU, with comments where torch cannot."""
         from .torch_lines import lines_of
 
         return "\n".join(lines_of(self))

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: how much is done, how fast, and how long it will take."""
+"""Progress of long work on stderr: items done, rate, and remaining time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 __all__ = ["Progress"]
 
 _LINE_SECONDS = 10.0
-"""Between lines, where stderr is not a terminal."""
+"""Seconds between lines, if stderr is not a terminal."""
 
 
 class Progress:
-    """`with Progress(name, total, done, show) as bar: bar.advance()`. Shown on a terminal, or where `show` says so.
+    """`with Progress(name, total, done, show) as bar: bar.advance()`. Shown on a terminal, or as `show` says.
 
-    A terminal gets a bar, drawn by rich if it is installed; everything else gets lines.
+    A terminal gets a bar, drawn by rich if it is installed. Other outputs get lines.
     """
 
     def __init__(self, name: str, total: int, done: int = 0, show: bool | None = None) -> None:
@@ -36,7 +36,7 @@ class Progress:
             self._bar.stop()
 
     def advance(self, doing: str = "") -> None:
-        """Count one more item; `doing` says what is under way."""
+        """Count one more item; `doing` describes the current one."""
         self._done += 1
         now = time.monotonic()
         rate = (self._done - self._first) / max(now - self._start, 1e-9)

@@ -15,7 +15,7 @@ __all__ = ["write"]
 
 
 def write(sweep: Sweep, path: str | os.PathLike[str]) -> None:
-    """The Pareto picture, medians by parameters and flags, failures, and where it ran."""
+    """Write the Pareto picture, medians by parameters and flags, failures, and the machines."""
     body = []
     points = sweep.pareto() if sweep.rows and "seconds" in sweep.rows[0] else None
     if points:
@@ -23,8 +23,8 @@ def write(sweep: Sweep, path: str | os.PathLike[str]) -> None:
 
         buffer = io.BytesIO()
         scatter(points, buffer)  # type: ignore[arg-type]
-        caption = f"{points.names[1]} against {points.names[0]}, medians; blue is what no other setting beats in both"
-        body += ["<h2>What each setting costs and gives</h2>", picture(buffer.getvalue(), caption)]
+        caption = f"{points.names[1]} against {points.names[0]}, medians; blue settings are on the Pareto front"
+        body += ["<h2>Cost and error of each setting</h2>", picture(buffer.getvalue(), caption)]
     head, *lines = sweep.cells()
     body += ["<h2>Medians</h2>", table(head, lines)]
     failed = [row for row in sweep.rows if row["exception"] is not None]

@@ -50,17 +50,17 @@ __all__ = ["Run", "capture"]
 _FORMAT, _VERSION = "minitorch-backends run", 1
 _KINDS = ("hashes", "statistics", "values")
 _WIDTH = 128
-"""Sums of a sketch. Half a byte chooses one of them, the rest is the sign."""
+"""Number of sums in a sketch. Seven bits choose the sum, one bit the sign."""
 
 
 class Run:
-    """A run that was captured.
+    """A captured run.
 
     Attributes:
         path: of its file.
         about: the object of run.json.
         log: the calls, an `explain.Log`.
-        results: for each call a list of dicts, one for each array: "shape", "dtype", "hash", and the statistics.
+        results: for each call a list of dicts, one per array: "shape", "dtype", "hash", and the statistics.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], log: Log, results: list[list[dict[str, Any]]]) -> None:
@@ -127,15 +127,15 @@ def _dtype(name: str) -> np.dtype:
 
 @contextlib.contextmanager
 def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Iterator[Log]:
-    """Write every kernel call that this thread or task makes while the block runs: `with lab.capture("a.run"):`.
+    """Write every kernel call of this thread or task to a file while the block runs: `with lab.capture("a.run"):`.
 
     Arguments:
-        path: the file, which appears whole when the block ends, also where the block raises.
-        results: what is kept of each result. "hashes": whether two runs have the same bits; "statistics": also how far
-            they are apart, to some 6 % of the difference; "values": also the arrays, so that differences are exact.
+        path: the file. It appears complete at the end of the block, even if the block raises.
+        results: what to store of each result. "hashes" detect whether two runs have the same bits. "statistics" also
+            estimate the difference, to about 6 %. "values" also store the arrays, so that differences are exact.
 
-    Returns the `explain.Log` of the calls, as `explain.record` does. `compare` compares two files. Raises ValueError
-    for other `results`, and OSError where the file cannot be written, before the block runs.
+    Returns the `explain.Log` of the calls, like `explain.record`. `compare` compares two files. Raises ValueError for
+    other `results`, and OSError before the block runs if the file cannot be written.
     """
     if results not in _KINDS:
         raise ValueError(f"capture(): results must be 'hashes', 'statistics' or 'values', got {results!r}")
@@ -169,14 +169,14 @@ def _is_plain(value: Any) -> bool:
 
 
 class _Writer:
-    """The observer that describes results while they exist: nothing else may hold on to them."""
+    """The observer that describes results at once; it must not keep references to them."""
 
     def __init__(self, archive: zipfile.ZipFile, kind: str) -> None:
         self.log = Log()
         self._archive, self._kind = archive, kind
         self._results: list[list[dict[str, Any]]] = []
         self._sketches: list[np.ndarray] = []
-        self._lock = threading.Lock()  # a context may be copied to other threads, and the observer with it
+        self._lock = threading.Lock()  # a context, and its observer, may be copied to other threads
 
     def __call__(self, call: Call) -> None:
         several = call.result if isinstance(call.result, tuple) else (call.result,)
@@ -199,7 +199,7 @@ class _Writer:
                 self._write(f"values/{number}.{place}.npy", _as_numpy_has(array))
 
     def _write(self, name: str, array: np.ndarray) -> None:
-        entry = zipfile.ZipInfo(name)  # stored: bits of floating-point numbers do not compress
+        entry = zipfile.ZipInfo(name)  # uncompressed, since floating-point bits do not compress
         with self._archive.open(entry, "w", force_zip64=True) as file:
             np.lib.format.write_array(file, array, allow_pickle=False)
 
@@ -220,7 +220,7 @@ def _as_numpy_has(array: np.ndarray) -> np.ndarray:
 
 
 def _statistics(array: np.ndarray) -> tuple[dict[str, float | None], np.ndarray]:
-    """Statistics of the finite elements and their sketch; complex numbers count as two."""
+    """Statistics of the finite elements, and their sketch. A complex element counts as two numbers."""
     numbers = as_reals(array)
     nan, infinite = np.isnan(numbers), np.isinf(numbers)
     finite = np.where(nan | infinite, 0.0, numbers)
@@ -236,7 +236,7 @@ def _statistics(array: np.ndarray) -> tuple[dict[str, float | None], np.ndarray]
 
 
 def _sketch(numbers: np.ndarray) -> np.ndarray:
-    """The sums of numbers with random signs; signs and places are those of Philox at key 0, on every machine."""
+    """Sums of the elements with random signs. Signs and places come from Philox with key 0, equal on every machine."""
     raw = np.random.Philox(key=0).random_raw(-(-numbers.size // 8))
     places = np.asarray(raw, "<u8").view(np.uint8)[: numbers.size]
     sums = np.bincount(places, weights=numbers, minlength=2 * _WIDTH)

@@ -1,4 +1,4 @@
-"""The search for few layers that must keep a higher precision."""
+"""The search for a small set of layers that must keep a higher precision."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def smallest_set(names: Sequence[Name], holds: Callable[[frozenset[Name]], bool]) -> list[Name]:
-    """A set of names that holds, from which none can be spared; all of them together must hold.
+    """Find a minimal set of names that satisfies `holds`: no single name can be removed. The full set must satisfy it.
 
-    `names` stand in the order of what they contribute, most first. The shortest beginning that holds is found by
-    bisection, and then each of its names is left out, the least first, where the others hold without it.
+    `names` are in order of contribution, largest first. Bisection finds the shortest prefix that satisfies the
+    predicate;
+    then each of its names, smallest first, is removed if the others suffice.
     """
     low, high = 0, len(names)
     while low < high:

@@ -1,4 +1,4 @@
-"""The rows of a sweep on disk: files of lines that are only added to, one file for each process that writes.
+"""The rows of a sweep on disk: append-only files of lines, one file per writing process.
 
 Several processes, on several hosts, may write to one store at once. A manifest identifies the function.
 """
@@ -21,7 +21,7 @@ _VERSION = 1
 
 
 def source_digest(function: Callable[..., Any]) -> str:
-    """Return a hash of a function's source, or of its bytecode where the source is missing."""
+    """A hash of a function's source, or of its bytecode if the source is missing."""
     function = inspect.unwrap(function)
     try:
         text = inspect.getsource(function)
@@ -32,7 +32,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
 
 def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
-    """The whole rows of a store by their keys. Of several of one cell, the one in the file whose name comes first."""
+    """The complete rows of a store by key. If a cell has several, the row in the first file by name counts."""
     rows: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.glob("rows-*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -40,14 +40,14 @@ def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
                 entry = json.loads(line)
                 rows.setdefault(entry["key"], entry["row"])
             except (ValueError, KeyError, TypeError):
-                continue  # its writer was killed in the middle of the line
+                continue  # its writer died in the middle of the line
     return rows
 
 
 class Store:
     """Rows by the keys of their cells, in a folder.
 
-    Raises ValueError where the folder holds rows of another function; `fresh` throws these away.
+    Raises ValueError if the folder holds rows of another function; `fresh` discards them.
     """
 
     def __init__(self, folder: str | os.PathLike[str], manifest: dict[str, Any], fresh: bool = False) -> None:
@@ -66,8 +66,8 @@ class Store:
         elif found != wanted:
             changed = ", ".join(name for name in wanted.keys() | found.keys() if found.get(name) != wanted.get(name))
             raise ValueError(
-                f"sweep(): store {str(self.folder)!r} holds rows of another run ({changed} changed); "
-                "pass fresh=True to throw them away, or name another folder"
+                f"sweep(): store {str(self.folder)!r} holds rows of another run ({changed} changed); pass "
+                "fresh=True to discard them, or name another folder"
             )
 
     def _manifest(self, path: Path) -> dict[str, Any] | None:
@@ -81,11 +81,11 @@ class Store:
             raise ValueError(f"sweep(): {str(path)!r} is not the manifest of a store") from None
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """All rows that are whole."""
+        """All complete rows."""
         return read_rows(self.folder)
 
     def add(self, key: str, row: dict[str, Any]) -> None:
-        """Write a row. It is in the file when this returns, whatever becomes of the process."""
+        """Append a row. It is in the file when this returns, even if the process dies."""
         if self._file is None:
             name = f"rows-{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
             self._file = (self.folder / name).open("a", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`sweep`: a function over a grid of parameters, flags and seeds; and what came of it."""
+"""`sweep`: run a function over a grid of parameters, flags and seeds; and its results."""
 
 from __future__ import annotations
 
@@ -28,11 +28,15 @@ class Sweep:
     """The rows of a sweep, in the order of its grid.
 
     Attributes:
-        rows: a dict for each cell: its parameters; "flags" as they were set and "effective" precisions; "seed"; "error"
-            (relative, in the Frobenius norm) and the other measures; "seconds" (the median of calls after a first one);
-            "first_seconds" of that one, which compiles; "peak_bytes"; "kernels" with the implementations that ran and
-            how often; "flops" by precision and the "passes" of a device's units that they take; "exception"; "threads",
-            "host", "cpu", "capability", "versions".
+        rows: a dict for each cell, with its parameters and these keys:
+            "flags" as set, "effective" precisions, and "seed";
+            "error" (relative, Frobenius norm) and the other measures;
+            "seconds", the median of calls after the first; "first_seconds" of the first call, which compiles;
+            "peak_bytes";
+            "kernels", the implementations that ran and how often;
+            "flops" by precision, and the "passes" of a device's units that they take;
+            "exception";
+            "threads", "host", "cpu", "capability", "versions".
     """
 
     def __init__(self, name: str, rows: list[dict[str, Any]]) -> None:
@@ -41,13 +45,13 @@ class Sweep:
 
     @classmethod
     def read(cls, store: str | os.PathLike[str]) -> Sweep:
-        """Read what a store holds, while the sweep runs or later; in the order of parameters, flags and seeds.
+        """Read a store, during the sweep or later; rows are sorted by parameters, flags and seeds.
 
         Raises ValueError for a folder that is not a store.
         """
         folder = Path(store)
         if not (folder / "manifest.json").is_file():
-            raise ValueError(f"Sweep.read(): store must be a folder that a sweep was given, got {str(store)!r}")
+            raise ValueError(f"Sweep.read(): store must be a folder that a sweep wrote, got {str(store)!r}")
         found = cls(folder.name, list(read_rows(folder).values()))
         names = [*found.parameters(), "flags", "seed"]
         found.rows.sort(key=lambda row: [_place(row.get(name)) for name in names])
@@ -61,7 +65,7 @@ class Sweep:
         return f"<Sweep of {self.name}: {len(self.rows)} rows{f', {failed} failed' if failed else ''}>"
 
     def groups(self, *names: str) -> dict[str, list[dict[str, Any]]]:
-        """Rows by flags, and by the parameters named; the labels are these as text."""
+        """Rows grouped by flags and the named parameters; the labels are these as text."""
         found: dict[str, list[dict[str, Any]]] = {}
         for row in self.rows:
             label = ", ".join([*(f"{name}={row[name]}" for name in names), _text(row["flags"])])
@@ -101,7 +105,9 @@ class Sweep:
             )
 
     def pareto(self, x: str = "seconds", y: str = "error", by: Iterable[str] = ()) -> Pareto:
-        """The settings of flags (and of the parameters `by`) as points of two measures, medians over the other rows."""
+        """The settings of flags (and of the parameters `by`) as points of two measures: medians over the other
+        columns.
+        """
         return pareto(self.groups(*by), x, y)
 
     def report(self, path: str | os.PathLike[str]) -> None:
@@ -111,13 +117,13 @@ class Sweep:
         write(self, path)
 
     def parameters(self) -> list[str]:
-        """Names of the parameters: what stands before "flags" in a row."""
+        """Names of the parameters: the columns before "flags"."""
         first = list(self.rows[0]) if self.rows else ["flags"]
         return first[: first.index("flags")]
 
 
 def _place(value: Any) -> tuple[bool, float, str]:
-    """Where a value stands among others: numbers in their order, then text in its own."""
+    """The sort key of a value: numbers by size, then text in its own order."""
     is_number = isinstance(value, (int, float))
     return not is_number, value if is_number else 0.0, str(value)
 
@@ -151,28 +157,29 @@ def sweep(
     """Run a function for each combination of parameters, flags and seeds.
 
     Arguments:
-        function: called with the parameters as keywords, and with `seed` where it has such a parameter; returns a
-            tensor, an array, a number, or dicts and sequences of these. Generators are seeded before each call by the
-            parameters and the seed, so that all flags see the same random numbers.
-        over: lists of values by parameter, whose combinations are all run; or a list of combinations.
-        flags: settings for `backends.flags`, or snapshots; or lists of values by flag. None: the flags in force.
-        seeds: how many repetitions, or their numbers.
-        reference: the truth. "float64": the same call with float64 as default dtype, whose random numbers are those of
-            the default dtype in force; "ieee": the same call without flags; a function of the same arguments; or None.
+        function: called with the parameters as keywords, and with `seed` if it has such a parameter. It returns a
+            tensor, an array, a number, or dicts and sequences of these. Generators are seeded before each call from the
+            parameters and the seed, so that all flags use the same random numbers.
+        over: lists of values by parameter, all of whose combinations run; or a list of combinations.
+        flags: settings for `backends.flags`, or snapshots; or lists of values by flag. None: the current flags.
+        seeds: the number of repetitions, or a list of their seeds.
+        reference: the truth. "float64": the same call with float64 as default dtype, on the random numbers of the
+            current default dtype. "ieee": the same call without flags. Otherwise a function of the same arguments, or
+            None.
         metric: "logits", "embedding", "regression" (see `lab.metrics`), or a function of (answer, truth), dicts of
             arrays, that returns a number, or numbers by name.
         executor: None for this process, a number of processes, or any executor of `concurrent.futures`: dask's
             `Client(...).get_executor(pure=False)`, mpi4py's `MPIPoolExecutor()`.
-        store: a folder that keeps rows; what it has is not run again. `fresh` throws away what it has.
-        timing: "exclusive" times one cell of each host at a time; "shared" does not wait.
-        repeats: calls that are timed, after one that is not.
-        threads: of each process. None: all in this process, an equal share in each of several, and in those of an
-            executor what they have.
-        entropy: what all random numbers follow from.
-        progress: whether to show it; None: on a terminal.
+        store: a folder for the rows; rows found there are not run again. `fresh` discards them.
+        timing: "exclusive" times one cell per host at a time; "shared" does not wait.
+        repeats: the number of timed calls, after an untimed one.
+        threads: threads per process. None: all in this process, an equal share in each of several processes; an
+            executor's processes keep theirs.
+        entropy: the source of all random numbers.
+        progress: whether to show progress; None: on a terminal.
 
-    What a cell raises stands in its row. After Ctrl-C or the death of a process the same call goes on where it stopped.
-    Raises ValueError for arguments that are not understood, and for a store of another function.
+    An exception in a cell is recorded in its row. After Ctrl-C or the death of a process, the same call resumes from
+    the store. Raises ValueError for invalid arguments, and for a store of another function.
     """
     if timing not in ("shared", "exclusive"):
         raise ValueError(f"sweep(): timing must be 'shared' or 'exclusive', got {timing!r}")
@@ -227,7 +234,7 @@ def _rows(
     store: Store | None,
     progress: bool | None,
 ) -> list[dict[str, Any]]:
-    """The rows of all cells, those of the store among them; each new one is in the store at once."""
+    """The rows of all cells, including those of the store; each new row is stored at once."""
     found = store.read() if store is not None else {}
     left = [cell for cell in grid if cell.key not in found]
     try:

@@ -1,4 +1,5 @@
-"""One cell of a sweep, run in any process: flags, grad mode, threads and seeds travel with it, a row comes back."""
+"""One cell of a sweep, runnable in any process: it takes flags, grad mode, threads and seeds along, and returns a
+row."""
 
 from __future__ import annotations
 
@@ -35,17 +36,17 @@ _REFERENCES_KEPT = 8
 
 
 class Settings(NamedTuple):
-    """What all cells of a sweep share.
+    """Settings shared by all cells of a sweep.
 
     Attributes:
         function: pickled.
         reference: "float64", "ieee", None for no reference, or a pickled function.
         metric: None, the name of a metric, or a pickled function of (answer, truth).
-        entropy: what all seeds follow from.
-        repeats: timed calls, after one that is not.
-        threads: of each process; None for as many as it has.
+        entropy: the source of all seeds.
+        repeats: the number of timed calls, after an untimed one.
+        threads: per process; None for the process's own number.
         grad: whether grad mode is enabled.
-        exclusive: one cell of this host at a time is timed.
+        exclusive: time one cell of this host at a time.
     """
 
     function: bytes
@@ -99,7 +100,7 @@ def _takes_seed(function: Callable[..., Any]) -> bool:
 
 
 def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The answer, and what one call takes: the first one compiles, the second is counted, the others are timed."""
+    """The answer, and the cost of a call: the first call compiles, the second is counted, the others are timed."""
     function, calls = _unpickle(settings.function), Counter[str]()
     flops: Counter[str] = Counter()
 
@@ -159,7 +160,7 @@ _truths: dict[tuple[str, str], dict[str, np.ndarray]] = {}
 
 
 def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
-    """The reference's answer, which all flags share; kept for the last few parameters and seeds."""
+    """The reference's answer, shared by all flags, and cached for the last few parameters and seeds."""
     sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))
     key = hashlib.sha256(sources.encode()).hexdigest(), cell.draw
     if key not in _truths:
@@ -174,7 +175,7 @@ def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _in_float64(wanted: bool) -> Iterator[None]:
-    """Run the block with float64 as the default dtype, drawing the random numbers that float32 would have."""
+    """Run the block with float64 as the default dtype, drawing the random numbers of float32."""
     default = get_default_dtype()
     if not wanted:
         yield
@@ -189,10 +190,10 @@ def _in_float64(wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Run the block while no other process of this user on this host is in such a block."""
+    """Run the block while no other process of this user on this host runs one."""
     try:
         import fcntl
-    except ImportError:  # no locks of files here
+    except ImportError:  # no file locks on this platform
         yield
         return
     with (store.cache_folder() / "exclusive.lock").open("a") as file:

@@ -33,7 +33,7 @@ for name, module in model.named_modules():
 
 
 def lines_of(policy: Policy) -> Iterator[str]:
-    """The lines of a policy, which expect `model`; what torch cannot do is a comment."""
+    """The lines of a policy, for a variable `model`; comments state what torch cannot do."""
     yield "import torch"
     forward = {glob: rule.forward.get("fp32_precision") for glob, rule in policy.rules.items()}
     for glob, rule in policy.rules.items():
@@ -53,22 +53,22 @@ def lines_of(policy: Policy) -> Iterator[str]:
 
 
 def _remarks(rule: Rule) -> Iterator[str]:
-    """What torch's flags cannot do of a rule."""
+    """Parts of a rule that torch's flags cannot express."""
     precision = rule.forward.get("fp32_precision")
     if precision in ("bf16", "fp16"):
         dtype = {"bf16": "bfloat16", "fp16": "float16"}[precision]
         autocast = f'torch.autocast("cuda", torch.{dtype})'
-        yield f"no flag of a GPU rounds float32 operands to {precision}; {autocast} does,"
+        yield f"no GPU flag rounds float32 operands to {precision}; {autocast} does,"
         yield "and rounds results as well; disable it around modules of other rules"
     elif precision is not None and precision not in _SELECTED:
         yield f"torch has no {precision} for float32 products"
     others = [f"{name}={value!r}" for name, value in rule.forward.items() if name != "fp32_precision"]
     if others:
-        yield f"set by hand where torch has the same flag: {', '.join(others)}"
+        yield f"set by hand if torch has the same flag: {', '.join(others)}"
 
 
 def _gradients(policy: Policy, is_global: bool) -> Iterator[str]:
-    """Gradients run under the flags in force in `backward()`: one precision for all of them."""
+    """torch computes all gradients under the current flags of `backward()`: one precision for all."""
     pairs = {(rule.input_gradient, rule.weight_gradient) for rule in policy.rules.values()}
     wanted = {precision for pair in pairs for precision in pair}
     if wanted == {None}:
@@ -81,6 +81,6 @@ def _gradients(policy: Policy, is_global: bool) -> Iterator[str]:
             yield from (f'{flag}.fp32_precision = "{precision}"' for flag in _FLAGS)
     else:
         yield (
-            "# torch computes all gradients under the flags in force in backward(), so that these cannot differ by "
+            "# torch computes all gradients under the current flags of backward(), so these cannot differ by "
             "module or product"
         )

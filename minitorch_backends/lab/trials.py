@@ -1,4 +1,4 @@
-"""Runs of a model on the same inputs: one product of one layer at a precision, or all of it under a policy."""
+"""Runs of a model on fixed inputs: one product of one layer at a precision, or the whole model under a policy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ GRADIENT_ERROR = "gradient_error"
 
 
 class Trials:
-    """A model, its inputs, and what it returns under the flags in force.
+    """A model, its inputs, and its outputs under the current flags.
 
     Attributes:
-        runs: calls of the model so far.
-        layers: the modules in whose own forwards or gradients a precision acts, in the order of their calls.
-        products: those that are measured: "forward", and the two of gradients where the model has parameters.
-        measures_gradients: whether the measures of the answers include what happens to the gradients, which takes
-            another call of the model.
+        runs: the number of calls of the model so far.
+        layers: the modules with products of their own, in call order.
+        products: the measured ones: "forward", and the two gradients if the model has parameters.
+        measures_gradients: whether the measures include the change of the gradients, which takes another call of the
+            model.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Trials:
         return all(np.array_equal(again[name], value, equal_nan=True) for name, value in self._truth["forward"].items())
 
     def row(self, layer: str | None, product: str, precision: str, formats: Sequence[str] = ()) -> dict[str, Any]:
-        """What one product of a layer at a precision does (of all layers, for None): a row of an audit.
+        """The effect of one product of a layer at a precision (all layers, for None): a row of an audit.
 
-        With `formats`, "operands" counts what their ranges do to the factors of the product, and in any case what a
-        precision that scales operands does.
+        With `formats`, "operands" counts the effects of their ranges on the factors of the product. The effects of a
+        precision with scales are always counted.
         """
         rules = Rule({"fp32_precision": precision}), Rule({}, precision), Rule({}, None, precision)
         rule = rules[PRODUCTS.index(product)]
@@ -81,7 +81,7 @@ class Trials:
         return row | {"operands": watch.as_dicts()}
 
     def under(self, policy: Policy) -> dict[str, float]:
-        """The measures of the answers under a policy."""
+        """The measures of the outputs under a policy."""
         with run_under(self.model, policy):
             return self._measures("forward", self._results("forward"))
 
@@ -96,7 +96,7 @@ class Trials:
         return found
 
     def _results(self, product: str) -> Arrays:
-        """The answers, or the gradients of their sum with fixed random weights in all parameters."""
+        """The outputs, or the gradients of their sum with fixed random weights with respect to all parameters."""
         self.runs += 1
         if product == "forward":
             with no_grad():
@@ -114,8 +114,7 @@ class Trials:
 
 
 class _Watch:
-    """The observer of one product's calls at a precision: how many operations they take, and what the formats do to
-    the range of their operands."""
+    """An observer of one product's calls at a precision: counts operations, and the values that formats lose."""
 
     def __init__(self, layer: str | None, precision: str, formats: Sequence[str]) -> None:
         self.layer, self.precision, self.formats = layer, precision, formats
@@ -144,7 +143,7 @@ class _Watch:
         self.counts[place, name] = found if before is None else before + found
 
     def as_dicts(self) -> list[dict[str, dict[str, int]]]:
-        """For each operand the counts by format, and those of a precision that scales operands by its name."""
+        """For each operand, the counts by format, and those of a precision with scales by its name."""
         places = sorted({place for place, _ in self.counts})
         return [{name: found._asdict() for (at, name), found in self.counts.items() if at == place} for place in places]
 

@@ -1,4 +1,4 @@
-"""The zip layer: records of stored bytes, aligned, found and checked without reading them."""
+"""The zip layer: aligned, uncompressed records, located and checked without reading them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADER = struct.Struct("<4s22xHH")
 _ZIP64_LIMIT = 2**31 - 1
 _ZIP64_EXTRA = 20
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
-"""The pickled number with which torch's files before 1.6 start."""
+"""The pickled number at the start of torch's files before 1.6."""
 
 
 def write_archive(file: Any, pickled: bytes, storages: Mapping[str, np.ndarray]) -> None:
@@ -79,7 +79,7 @@ class Archive:
             raise RuntimeError(f"load(): the file's byte order must be {sys.byteorder!r}, got {order[:16]!r}")
 
     def _no_archive(self, why: Exception) -> str:
-        """The sentence for a file that is no zip archive."""
+        """The error message for a file that is not a zip archive."""
         self._file.seek(0)
         start = self._file.read(265)
         if start.startswith(_LEGACY) or start[257:262] == b"ustar":
@@ -94,13 +94,13 @@ class Archive:
         """Note a record. Raises RuntimeError for a name that leaves the archive, compression and impossible sizes."""
         root, _, name = info.orig_filename.partition("/")
         if root != self._root or not name or "\0" in name or "\\" in name or ".." in name.split("/") or name[0] == "/":
-            raise RuntimeError(f"load(): the record {info.orig_filename!r} is outside of the archive's folder")
+            raise RuntimeError(f"load(): the record {info.orig_filename!r} is outside the archive's folder")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise RuntimeError(f"load(): the record {name!r} must be stored without compression or encryption")
         if info.file_size != info.compress_size or not 0 <= info.header_offset <= self._size - info.file_size:
             raise RuntimeError(
-                f"load(): the record {name!r} has {info.file_size} bytes by its entry, and the file {self._size}; it "
-                "is truncated or damaged"
+                f"load(): the record {name!r} has {info.file_size} bytes by its entry, but the file has "
+                f"{self._size}; it is truncated or damaged"
             )
         if name in self._infos:
             raise RuntimeError(f"load(): the archive has two records {name!r}")

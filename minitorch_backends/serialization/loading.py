@@ -46,7 +46,7 @@ def _refuse_device(location: str) -> None:
 
 
 class _Storages:
-    """The storages of one file, each read at its first use."""
+    """The storages of one file, each read on first use."""
 
     def __init__(self, archive: Archive, map_location: Any, mmap: bool) -> None:
         self._archive, self._map_location = archive, map_location
@@ -54,12 +54,14 @@ class _Storages:
         self._found: dict[str, Storage] = {}
 
     def persistent_load(self, pid: Any) -> Storage:
-        """The storage of a persistent id. Raises RuntimeError, before memory is taken, for one that is not there."""
+        """The storage of a persistent id. Raises RuntimeError, before allocating memory, if the file does not hold
+        it.
+        """
         match pid:
             case ("storage", StorageType() as kind, str() as key, str() as location, int() as numel):
                 pass
             case _:
-                raise pickle.UnpicklingError("load(): the pickle has a persistent id that is no storage")
+                raise pickle.UnpicklingError("load(): the pickle has a persistent id that does not name a storage")
         size = self._archive.size_of(f"data/{key}")
         if size != numel * kind.dtype.itemsize:
             has = "is not in the archive" if size is None else f"has {size} bytes"
@@ -91,7 +93,7 @@ class _Storages:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Python's own, for files that are trusted, with torch's names as they stand for things here."""
+    """Python's unpickler, for trusted files, with torch's names mapped to those here."""
 
     def find_class(self, module: str, name: str) -> Any:
         full = f"{module}.{name}"
@@ -100,6 +102,6 @@ class _Unpickler(pickle.Unpickler):
             return TORCH[full]
         if module.partition(".")[0] == "torch":
             raise pickle.UnpicklingError(
-                f"load(): the file has an object of torch's, {full}; load it in torch and save its state_dict"
+                f"load(): the file has a torch object, {full}; load it in torch and save its state_dict"
             )
         return super().find_class(module, name)

@@ -1,7 +1,7 @@
-"""The pickle machine of `load(weights_only=True)`: it builds containers and tensors, and calls nothing else.
+"""The pickle interpreter of `load(weights_only=True)`: it builds containers and tensors, and calls nothing else.
 
 `pickletools.genops` decodes each opcode and its argument, which are never longer than the pickle. Names are looked up
-in a table; nothing is imported. Opcodes outside of the ones that torch writes are refused.
+in a table; nothing is imported. Opcodes that torch does not write are rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["refuse_unsupported", "restricted_load"]
 
 
 def _key(value: Any) -> Any:
-    """A dict's key or a set's element. Nested tuples are refused, since their hash can take exponential time."""
+    """A dict's key or a set's element. Nested tuples are rejected, since their hash can take exponential time."""
     scalars = (str, bytes, int, float, complex, type(None), DType)
     if isinstance(value, scalars) or (type(value) is tuple and all(isinstance(each, scalars) for each in value)):
         return value
@@ -79,7 +79,7 @@ _CALLABLE = {rebuild_tensor, rebuild_tensor_of_dtype, rebuild_parameter, _size, 
 
 
 def refuse_unsupported(name: str) -> None:
-    """Raise RuntimeError for a name of torch's that stands for something that tensors here cannot be."""
+    """Raise RuntimeError for a torch name without a counterpart here."""
     if name in UNSUPPORTED:
         raise RuntimeError(
             f"load(): the file has {UNSUPPORTED[name]} ({name}), which does not exist here; convert it first"
@@ -90,14 +90,14 @@ def _allowed(name: str) -> Any:
     refuse_unsupported(name)
     if name not in _ALLOWED:
         raise UnpicklingError(
-            f"load(): the file asks for {name!r}, which weights_only=True excludes; nothing of it was run. Save a "
+            f"load(): the file names {name!r}, which weights_only=True excludes; nothing of it was run. Save a "
             "state_dict instead, or use weights_only=False if you trust the file with any code"
         )
     return _ALLOWED[name]
 
 
 def restricted_load(pickled: bytes, persistent_load: Callable[[Any], Any]) -> Any:
-    """What a pickle describes. Raises UnpicklingError for everything but containers, scalars, text and tensors."""
+    """The object of a pickle. Raises UnpicklingError for everything but containers, scalars, text and tensors."""
     machine = _Machine()
     opcodes = pickletools.genops(pickled)
     while True:
@@ -109,7 +109,7 @@ def restricted_load(pickled: bytes, persistent_load: Callable[[Any], Any]) -> An
                 machine.run(opcode.name, argument)
                 continue
             pid = machine.stack.pop()
-        machine.stack.append(persistent_load(pid))  # may run the user's map_location, whose errors pass
+        machine.stack.append(persistent_load(pid))  # may run the user's map_location, whose errors propagate
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ def _damage_in_words() -> Iterator[None]:
 
 
 class _Machine:
-    """The stack, the marks' saved stacks and the memo of a pickle that is being read."""
+    """The stack, the mark stacks and the memo of a pickle."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []

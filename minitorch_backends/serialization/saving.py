@@ -35,7 +35,7 @@ _PythonPickler: Any = pickle._Pickler  # type checkers do not see the methods of
 
 
 def save_to(obj: Any, f: Any) -> None:
-    """Implement `save`. Everything that can be refused is refused before the first byte is written."""
+    """Implement `save`. Every check is made before the first byte is written."""
     if not isinstance(f, str | os.PathLike) and not hasattr(f, "write"):
         raise TypeError(f"save(): f must be a path or a file with a method write, got {type(f).__name__}")
     pickled = io.BytesIO()
@@ -59,10 +59,10 @@ def save_to(obj: Any, f: Any) -> None:
 
 
 class _Pickler(_PythonPickler):
-    """The pickler in Python, whose globals need not be importable: torch's names are written as they are."""
+    """Python's pickler with globals that need not be importable: torch's names are written directly."""
 
     def __init__(self, file: Any) -> None:
-        super().__init__(file, protocol=2)  # the one that torch reads with weights_only=True
+        super().__init__(file, protocol=2)  # the protocol that torch reads with weights_only=True
         self.storages: dict[tuple[Any, ...], Storage] = {}
 
     def reducer_override(self, obj: Any) -> Any:
@@ -102,7 +102,7 @@ class _Pickler(_PythonPickler):
         return storage, start // each, array.shape, strides, tensor.requires_grad, OrderedDict()
 
     def _storage(self, memory: np.ndarray, kind: StorageType) -> Storage:
-        """The storage of this memory, made at its first use. Raises RuntimeError if its dtype differs."""
+        """The storage of this memory, created on first use. Raises RuntimeError if its dtype differs."""
         place = (_address(memory), memory.nbytes) if memory.nbytes else (kind,)
         storage = self.storages.get(place)
         if storage is None:
@@ -120,7 +120,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _strides(array: np.ndarray) -> tuple[int, ...]:
-    """Strides in elements, those of a contiguous tensor where the array has no elements."""
+    """Strides in elements; those of a contiguous tensor if the array is empty."""
     if array.size == 0:
         return tuple(math.prod(max(size, 1) for size in array.shape[dim + 1 :]) for dim in range(array.ndim))
     return tuple(max(step // array.itemsize, 0) for step in array.strides)

@@ -1,4 +1,4 @@
-"""The names in torch's pickles and what they stand for here: the one table that saving and loading share."""
+"""The names in torch's pickles and their counterparts here: one table for saving and loading."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Storage:
 
 
 def _sizes(argument: str, values: Any) -> tuple[int, ...]:
-    """Sizes or strides of a file, checked. Raises RuntimeError."""
+    """Checked sizes or strides from a file. Raises RuntimeError."""
     if not isinstance(values, tuple) or not all(type(value) is int and 0 <= value < 2**62 for value in values):
         raise RuntimeError(
             f"load(): {argument} of a tensor must be a tuple of non-negative integers, got {reprlib.repr(values)}"
@@ -90,7 +90,7 @@ def rebuild_tensor_of_dtype(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """`rebuild_tensor` with elements of `dtype`, of which torch has no class of storages."""
+    """`rebuild_tensor` for a `dtype` without a torch storage class."""
     if not isinstance(storage, Storage):
         raise RuntimeError(f"load(): a tensor must be made from a storage, got {type(storage).__name__}")
     if not isinstance(dtype, DType):
@@ -106,7 +106,7 @@ def rebuild_tensor_of_dtype(
     if needed > numel or offset > numel:
         raise RuntimeError(
             f"load(): size {list(shape)}, stride {list(strides)} and offset {offset} need {max(needed, offset)} "
-            f"elements, and the storage has {numel}"
+            f"elements, but the storage has {numel}"
         )
     if 0 in shape:
         array = np.empty(shape, dtype.dtype)
@@ -149,19 +149,19 @@ TORCH: dict[str, Any] = {
     **{f"torch.{name}Storage": StorageType(dtype) for name, dtype in _STORAGES.items()},
     "torch.storage.UntypedStorage": UNTYPED,
 }
-"""What each name that is written stands for."""
+"""The counterpart of each written name."""
 
 NAMES: dict[Any, str] = {value: name for name, value in TORCH.items()}
 """The name of each value of `TORCH`."""
 
 
 def storage_type(dtype: DType) -> StorageType:
-    """The class of storages in which torch writes elements of this type."""
+    """The torch storage class for this dtype."""
     typed = StorageType(dtype)
     return typed if typed in NAMES else UNTYPED
 
 
-TORCH["torch._utils._rebuild_tensor"] = rebuild_tensor  # of torch before 0.4, in the same order of arguments
+TORCH["torch._utils._rebuild_tensor"] = rebuild_tensor  # torch before 0.4, same argument order
 
 UNSUPPORTED = {
     "torch._utils._rebuild_qtensor": "a quantized tensor",
@@ -170,4 +170,4 @@ UNSUPPORTED = {
     "torch._utils._rebuild_meta_tensor_no_storage": "a tensor on the meta device",
     "torch._tensor._rebuild_from_type_v2": "a tensor with attributes, or of a subclass",
 }
-"""What torch's other functions rebuild, which has no counterpart here."""
+"""Objects rebuilt by torch's other functions, without a counterpart here."""

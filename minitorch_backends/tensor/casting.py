@@ -1,4 +1,4 @@
-"""Numbers into another type: as C converts them, or as a user may write them."""
+"""Casts of arrays: C conversions between dtypes, and checked conversions of values that a user wrote."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
 
 
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped.
+    """Cast an array to `dtype` with C's conversions, into new memory.
 
-    Raises NotImplementedError for what is packed in bytes.
+    Values out of range raise no warning. A cast from complex to real drops the imaginary part. Raises
+    NotImplementedError for packed formats (two numbers in a byte).
     """
     if PACKED in (array.dtype, dtype):
         return _packed(array, dtype)
@@ -47,22 +48,23 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A copy of an array of bytes that hold two numbers each, which have no other form."""
+    """Copy an array of packed bytes (two numbers each). Any other dtype raises NotImplementedError."""
     if array.dtype == dtype:
         return array.copy("K")
     raise NotImplementedError(
-        "to(): mt.float4_e2m1fn_x2, two numbers in a byte, is not converted; use view(mt.uint8) and unpack the bytes"
+        "to(): mt.float4_e2m1fn_x2 holds two numbers in a byte and cannot be cast; use view(mt.uint8) and unpack "
+        "the bytes"
     )
 
 
 def _float32_to_odd(array: np.ndarray) -> np.ndarray:
-    """Numbers of more digits than float32 has, cut off to it, with a last bit of 1 where that loses something.
+    """Cast wider numbers to float32 with rounding to odd: truncate, and set the last bit if that loses anything.
 
-    A number between two neighbours in bfloat16, or in a format of fewer digits, stays on its side of their middle: to
-    round the result, which is done by way of float32, rounds once (S. Boldo and G. Melquiond, Emulation of FMA and
-    correctly rounded sums, 2008).
+    A value between two neighbours in bfloat16 or a narrower format stays on its side of their midpoint. Rounding the
+    float32 result to that format is then a single rounding (S. Boldo and G. Melquiond, Emulation of FMA and correctly
+    rounded sums: proved algorithms using rounding to odd, 2008).
     """
-    if array.dtype.kind in "iu" and array.itemsize == 8:  # first to the 53 bits of float64, in the same way
+    if array.dtype.kind in "iu" and array.itemsize == 8:  # to the 53 bits of float64 first, also rounding to odd
         lost = ((array & 0x7FF) != 0).astype(array.dtype)
         array = np.where(np.abs(array) >> 53, array >> 11 << 11 | lost << 11, array)
     if array.size == 1 and (near := np.asarray(array.astype(np.float32))) == array:
@@ -85,10 +87,10 @@ def _float32_to_odd(array: np.ndarray) -> np.ndarray:
 
 
 def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
+    """Cast numbers that a user wrote to `dtype`, into new memory. Integer dtypes truncate fractions.
 
-    Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types.
-    Negative integers wrap around in unsigned types, as in torch.
+    Raises RuntimeError for a number out of the range of an integer dtype, and for a complex number in a real dtype.
+    Negative integers wrap around in unsigned dtypes, as in torch.
     """
     kind = array.dtype.kind
     if kind == "c" and dtype.category < COMPLEX:
@@ -96,27 +98,27 @@ def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype.category == INTEGER and kind in "iufO" and array.dtype != dtype.dtype:
         limits = np.iinfo(dtype.dtype)
         low = -limits.max if kind == "i" and not limits.min else limits.min
-        outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # the last for floats of 2**63
+        outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # last: the float 2**63
         if outside.any():
             raise _overflow(dtype, f"{array[outside].flat[0]} is not in {low} to {limits.max}")
     return converted(array, dtype.dtype)
 
 
 def fitted_number(number: np.ndarray, dtype: DType) -> np.ndarray:
-    """`fitted` for one number, of shape (), that everything is filled with: RuntimeError too where it would become
+    """Cast one fill value like `fitted`, to shape (). Also raises RuntimeError if a finite number would become
     infinite.
     """
     number = number.reshape(())
     found = fitted(number, dtype)
     if dtype.letter == "n" and _is_beyond(number, dtype.dtype):
-        raise _overflow(dtype, f"{number} is out of its range; write to a part of a tensor, or convert, to saturate")
+        raise _overflow(dtype, f"{number} is out of its range; assign to a slice of a tensor, or cast, to saturate")
     if dtype.category >= FLOATING and cmath.isinf(found) and not cmath.isinf(number):
-        raise _overflow(dtype, f"{number} would be infinite; write math.inf if that is meant")
+        raise _overflow(dtype, f"{number} would become infinite; use math.inf if that is intended")
     return found
 
 
 def _is_beyond(number: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether a number lies outside of the range of an 8-bit format, which may have Inf."""
+    """Whether a number lies outside the range of an 8-bit format."""
     values = to_float32(np.arange(256, dtype=np.uint8).view(dtype))
     finite = values[np.isfinite(values)]
     return bool(number > finite.max() or number < finite.min()) and number not in values

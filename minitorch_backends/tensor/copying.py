@@ -1,4 +1,4 @@
-"""Deep copies of tensors, in which those that share memory do so again."""
+"""Deep copies of tensors. Copies of tensors that share memory share memory too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["deep_copy"]
 
 
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Any:
-    """A copy for `copy.deepcopy` without its gradient; copies that share memory count writes to it together."""
+    """Copy a tensor for `copy.deepcopy`, without its gradient.
+
+    `memo` maps ids to copies. Copies that share memory also share a version counter.
+    """
     result = memo[id(tensor)] = _rebuild(type(tensor), _memory_copied(tensor._array, memo), tensor.requires_grad)
     if type(tensor._cell) is list:
         result._cell = copy.deepcopy(tensor._cell, memo)
@@ -24,7 +27,7 @@ def _memory_copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
     memory = array
     while type(memory.base) is np.ndarray:
         memory = memory.base
-    if not memory.flags.owndata:  # a file's, or another library's
+    if not memory.flags.owndata:  # memory of a file or of another library
         return array.copy("K")
     copied = copy.deepcopy(memory, memo)
     if copied.strides != memory.strides:

@@ -1,6 +1,7 @@
-"""Arrays in and out by the DLPack protocol (dmlc.github.io/dlpack).
+"""Import and export of arrays by the DLPack protocol (dmlc.github.io/dlpack).
 
-What NumPy does not carry goes as integers whose type is renamed in what the capsule holds.
+NumPy exchanges only its own dtypes. The other formats travel as integers of the same size, and this module rewrites the
+type field of the capsule.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .dtypes import dtype_of, to_dtype
 __all__ = ["exported", "imported"]
 
 _INTEGER = 0
-"""The protocol's code of signed integers."""
+"""DLPack's type code of signed integers."""
 
 _TYPES = {
     "bfloat16": (4, 16, 1),
@@ -26,13 +27,15 @@ _TYPES = {
     "float8_e8m0fnu": (14, 8, 1),
     "float4_e2m1fn_x2": (17, 4, 2),
 }
-"""The code, the bits of a number and the numbers in an element of types that NumPy does not carry, by name (dlpack.h,
-version 1.1)."""
+"""Type code, bits per number and numbers per element of the dtypes that NumPy cannot exchange, by name (dlpack.h,
+version 1.1).
+"""
 
 _NAMES = {key: name for name, key in _TYPES.items()}
 
 _CODES = {b"dltensor": 20, b"dltensor_versioned": 52}
-"""Where the code of the type stands in what capsules of these names hold: version 0 of the protocol, and since 1."""
+"""Byte offset of the type field in the struct of a capsule, by the capsule's name: DLPack before version 1, and
+since."""
 
 _is_valid, _pointer_of = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
 _is_valid.argtypes = _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -51,18 +54,23 @@ class _Type(ctypes.Structure):
 
 
 def _type_in(capsule: Any) -> _Type | None:
-    """The type, to be read and written; None for a capsule of another kind, which NumPy refuses."""
+    """The type field of a capsule, read and written in place; None for a capsule that NumPy rejects."""
     name = next((name for name in _CODES if _is_valid(capsule, name)), None)
     return None if name is None else _Type.from_address(_pointer_of(capsule, name) + _CODES[name])
 
 
 def exported(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
-    """A capsule of the array, or of a copy of it, for `from_dlpack` of another library."""
+    """Export an array, or a copy of it, as a capsule for another library's `from_dlpack`.
+
+    Raises BufferError for negative strides, and for read-only memory if the consumer's version is below 1.
+    """
     if copy:
         array = np.asarray(array, order="C")
     elif min(array.strides, default=0) < 0:
         strides = [stride // array.itemsize for stride in array.strides]
-        raise BufferError(f"can't export strides {strides}, since consumers expect no negative ones; use contiguous()")
+        raise BufferError(
+            f"can't export strides {strides}, since DLPack consumers expect no negative strides; use contiguous()"
+        )
     elif not array.flags.writeable and (max_version is None or max_version[0] < 1):
         raise BufferError("can't export read-only memory to consumers of DLPack before version 1; use tensor.clone()")
     options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
@@ -75,10 +83,10 @@ def exported(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | N
 
 
 class _Renamed:
-    """Another library's array, with integers in the place of what NumPy does not carry.
+    """Another library's array whose capsule presents dtypes unknown to NumPy as integers.
 
     Attributes:
-        dtype: the name of that type, once it was found.
+        dtype: the name of the renamed dtype, or None.
     """
 
     def __init__(self, array: Any) -> None:
@@ -98,7 +106,7 @@ class _Renamed:
 
 
 def imported(x: Any, copy: bool | None) -> np.ndarray:
-    """An array that shares the memory of `x`. Raises RuntimeError, ValueError or BufferError as NumPy does."""
+    """Import `x` as an array that shares its memory. Raises RuntimeError, ValueError or BufferError as NumPy does."""
     source = _Renamed(x)
     array = np.from_dlpack(source, copy=copy)
     return array if source.dtype is None else array.view(to_dtype(source.dtype).dtype)

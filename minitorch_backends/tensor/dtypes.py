@@ -1,4 +1,4 @@
-"""Element types and the rules of promotion, which are torch's and not NumPy's."""
+"""Element types and torch's promotion rules, which differ from NumPy's."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 
 
 class DType:
-    """The type of a tensor's elements, `mt.float32` for example. NumPy accepts it wherever it takes a dtype.
+    """The dtype of a tensor, for example `mt.float32`. NumPy accepts it as a dtype.
 
     Attributes:
         name: as in torch, without the module.
         category: 0 boolean, 1 integer, 2 floating, 3 complex; promotion goes up this ladder.
         itemsize: bytes per element.
-        letter: "b", "i", "f" or "c" by category, or "n" for 8-bit floats and "p" for pairs of 4-bit ones, which
-            take no part in promotion; ops declare the letters that they take.
+        letter: "b", "i", "f" or "c" by category; "n" for 8-bit floats and "p" for pairs of 4-bit floats, which are not
+            promoted. Ops declare the letters that they accept.
     """
 
     __slots__ = ("_numpy", "category", "itemsize", "letter", "name")
@@ -68,11 +68,13 @@ class DType:
     _numpy: np.dtype | None
 
     def __new__(cls, *_: Any, **__: Any) -> DType:
-        raise TypeError(f"there are no element types but {', '.join(dtypes)}; use mt.float32, for example")
+        raise TypeError(
+            f"dtype(): new element types cannot be made; use one of {', '.join(dtypes)}, for example mt.float32"
+        )
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy dtype. Those that NumPy lacks come from ml_dtypes, which is imported at the first need of one."""
+        """The NumPy dtype. Extension dtypes come from ml_dtypes, imported on first use."""
         if self._numpy is None:
             if self is float4_e2m1fn_x2:
                 self._numpy = PACKED
@@ -96,13 +98,13 @@ class DType:
         return self.category != BOOL and not self.name.startswith("u") and self is not float8_e8m0fnu
 
     def to_real(self) -> DType:
-        """The type of this one's real part."""
+        """The dtype of the real part."""
         return {complex64: float32, complex128: float64}.get(self, self)
 
     def to_complex(self) -> DType:
-        """The complex type whose parts hold this one's values: complex128 for float64, complex64 for smaller ones.
+        """The complex dtype whose parts hold this dtype's values: complex128 for float64, complex64 for smaller floats.
 
-        Raises RuntimeError for 8-bit floats.
+        Raises RuntimeError for 8-bit and 4-bit floats.
         """
         if self.letter in "np":
             raise RuntimeError(f"no complex dtype has parts of {self!r}; use .to(mt.float32) first")
@@ -116,7 +118,7 @@ class DType:
 
 
 namespace = "mt"
-"""What stands before the names of dtypes in text; `compat.torch.install` sets it to torch."""
+"""The module prefix of dtypes in text; `compat.torch.install` sets it to "torch"."""
 
 dtypes: dict[str, DType] = {}
 _by_numpy: dict[np.dtype, DType] = {}
@@ -145,45 +147,50 @@ _default = float32
 
 
 def get_default_dtype() -> DType:
-    """The floating type that Python floats and integer division give: float32 unless it has been set."""
+    """The dtype of Python floats and of integer division: float32 unless `set_default_dtype` changed it."""
     return _default
 
 
 def dtype_or_default(dtype: Any) -> DType:
-    """The dtype that was asked for, or the default one."""
+    """`dtype` if given, otherwise the default dtype."""
     return get_default_dtype() if dtype is None else to_dtype(dtype)
 
 
 def set_default_dtype(d: Any) -> None:
-    """Make `d`, a floating type, the one that Python floats give from now on, in the whole process."""
+    """Make the floating dtype `d` the dtype of Python floats in the whole process. Raises TypeError for other
+    dtypes.
+    """
     global _default
     dtype = to_dtype(d)
     if dtype.letter != "f":
         raise TypeError(
-            f"only floating types can be the default dtype, got {dtype!r}; expected mt.float32, for example"
+            f"set_default_dtype(): dtype must be a floating type, got {dtype!r}; use mt.float32, for example"
         )
     _default = dtype
     result_dtype.cache_clear()
 
 
 def dtype_of(array: np.ndarray) -> DType:
-    """The type of an array's elements. Raises TypeError for types that tensors do not hold."""
+    """The DType of an array. Raises TypeError for dtypes that tensors cannot hold."""
     found = _by_numpy.get(array.dtype)
     return to_dtype(array.dtype) if found is None else found
 
 
 def canonical(array: np.ndarray) -> np.ndarray:
-    """`array`, its dtype being the very object that all tensors of its type share, which fast paths compare by
-    identity.
+    """Return `array` with the dtype object that all tensors of its dtype share.
 
-    Unpickled arrays have equal dtypes of their own. Raises TypeError for types that tensors do not hold.
+    Fast paths compare dtypes by identity, and unpickled arrays carry equal dtypes of their own. Raises TypeError for
+    dtypes that tensors cannot hold.
     """
     dtype = dtype_of(array).dtype
     return array if array.dtype is dtype else array.view(dtype)
 
 
 def to_dtype(dtype: Any) -> DType:
-    """`dtype` as a DType: accepts DTypes, NumPy dtypes, the Python types bool, int, float and complex, and names."""
+    """Convert to a DType. Accepts DTypes, NumPy dtypes, the Python types bool, int, float and complex, and names.
+
+    Raises TypeError for anything else, and for dtypes that tensors cannot hold.
+    """
     if isinstance(dtype, DType):
         return dtype
     if isinstance(dtype, np.dtype) and dtype in _by_numpy:
@@ -191,7 +198,7 @@ def to_dtype(dtype: Any) -> DType:
     if isinstance(dtype, type) and dtype in (bool, int, float, complex):
         return {bool: bool_, int: int64, float: float64, complex: complex128}[dtype]
     try:
-        if isinstance(dtype, np.generic):  # a number, of which NumPy takes the type
+        if isinstance(dtype, np.generic):  # NumPy would take a number's dtype
             raise TypeError
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except (TypeError, ValueError):
@@ -199,16 +206,16 @@ def to_dtype(dtype: Any) -> DType:
         if same in dtypes:  # torch.float32, for example
             raise TypeError(f"dtype must be a minitorch_backends dtype, got {dtype!r}; use mt.{same}") from None
     if name not in dtypes:
-        raise TypeError(f"tensors do not hold elements of type {name}; expected one of {', '.join(dtypes)}")
+        raise TypeError(f"tensors cannot hold elements of type {name}; expected one of {', '.join(dtypes)}")
     found = dtypes[name]
     return _by_numpy.setdefault(found.dtype, found)
 
 
 def promote_types(type1: DType, type2: DType) -> DType:
-    """The smallest type to which torch promotes both.
+    """The smallest dtype to which torch promotes both.
 
-    Where torch refuses wide unsigned integers, this is the type of the array API standard. Raises RuntimeError for
-    uint64 beside signed integers, which no integer type holds, and for 8-bit floats beside any other type.
+    Where torch rejects wide unsigned integers, the array API standard's dtype is returned. Raises RuntimeError for
+    uint64 with a signed integer, since no integer dtype holds both, and for an 8-bit float with any other dtype.
     """
     first, second = to_dtype(type1), to_dtype(type2)
     if first is second:
@@ -229,23 +236,24 @@ def promote_types(type1: DType, type2: DType) -> DType:
 
 def _no_common_type(first: DType, second: DType) -> RuntimeError:
     return RuntimeError(
-        f"promote_types(): types must have a common type, got {first!r} and {second!r}; convert one with to(dtype)"
+        f"promote_types(): types must have a common type, got {first!r} and {second!r}; cast one with to(dtype)"
     )
 
 
 @functools.cache
 def result_dtype(*groups: tuple[DType, ...]) -> DType:
-    """The type of an op's result from its operands' types, in three groups: with dimensions, 0-dim, Python scalars.
+    """The result dtype of an op (torch's `result_type`) from three groups of operands: with dimensions, 0-dim, and
+    Python scalars.
 
-    Scalars and 0-dim tensors yield to operands with dimensions unless they are of a higher category; a Python scalar
-    never widens its category. (torch's `result_type`.)
+    Scalars and 0-dim tensors yield to operands with dimensions unless their category is higher. A Python scalar never
+    widens its category.
     """
     promoted = [functools.reduce(promote_types, group) if group else None for group in groups]
     return functools.reduce(_combined, reversed(promoted))  # type: ignore[return-value]
 
 
 def _combined(lower: DType | None, higher: DType | None) -> DType | None:
-    """What remains of a lower-priority type beside one of higher priority."""
+    """The dtype of a higher-priority group after combining it with a lower-priority one."""
     if lower is None or higher is None or lower.category <= higher.category:
         return lower if higher is None else higher
     if lower.category == COMPLEX and higher.category == FLOATING:
@@ -254,14 +262,14 @@ def _combined(lower: DType | None, higher: DType | None) -> DType | None:
 
 
 def default_floating(dtype: DType) -> DType:
-    """`dtype` itself if it is floating or complex, else the default dtype, as torch promotes integers for `sin` or
+    """`dtype` if it is floating or complex, otherwise the default dtype: how torch promotes integers for `sin` or
     `/`.
     """
     return dtype if dtype.category >= FLOATING else _default
 
 
 def scalar_dtype(value: Any) -> DType:
-    """The type that a Python (or NumPy) scalar stands for."""
+    """The dtype of a Python or NumPy scalar."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, (int, np.integer)):

@@ -1,4 +1,4 @@
-"""Arrays from Python data: numbers, sequences of any kind, arrays of NumPy and of other libraries, and tensors."""
+"""Arrays from Python data: numbers, nested sequences, arrays of NumPy and of other libraries, and tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _SEQUENCES = frozenset({list, tuple, range})
 
 
 def is_sequence(data: Any) -> bool:
-    """Whether it is a list, a tuple or anything else of a length with numbered items; text and mappings are not."""
+    """Whether `value` is a list, a tuple or another object with a length and numbered items. Text and mappings are
+    not.
+    """
     kind = type(data)
     if kind in _SEQUENCES:
         return True
@@ -44,11 +46,11 @@ def is_sequence(data: Any) -> bool:
 
 
 def foreign_array(data: Any) -> np.ndarray:
-    """The numbers in an array or a tensor of another library, without its history, sharing memory where that can be.
+    """Read an array or a tensor of another library, without its history and sharing its memory if possible.
 
-    bfloat16, which NumPy does not know, comes over DLPack. Raises TypeError for what cannot be read.
+    bfloat16 comes over DLPack, since NumPy has no bfloat16. Raises TypeError for unreadable objects.
     """
-    for plainer in ("detach", "resolve_conj", "resolve_neg"):  # of torch's tensors
+    for plainer in ("detach", "resolve_conj", "resolve_neg"):  # torch tensors
         if hasattr(data, plainer):
             data = getattr(data, plainer)()
     failure: Exception | None = None
@@ -65,10 +67,10 @@ def foreign_array(data: Any) -> np.ndarray:
 
 
 def construct(tensor: Any, data: tuple[Any, ...], device: Any, dtype: DType | None = None) -> None:
-    """Set the array of a new tensor by the rules of torch's legacy constructor, in `dtype` or the default one.
+    """Set the array of a new tensor by the rules of torch's legacy constructor, in `dtype` or the default dtype.
 
-    Raises TypeError for arguments that are neither sizes nor a sequence, and for a tensor of another
-    dtype than `dtype`, RuntimeError for negative sizes and another device.
+    Raises TypeError for arguments that are neither sizes nor a sequence, and for a tensor of another dtype than
+    `dtype`. Raises RuntimeError for negative sizes and for a device other than the CPU.
     """
     if device is not None:
         refuse_device(device)
@@ -78,7 +80,7 @@ def construct(tensor: Any, data: tuple[Any, ...], device: Any, dtype: DType | No
         if isinstance(given, Tensor):
             if dtype is not None and given._array.dtype != dtype.dtype:
                 raise TypeError(
-                    f"Tensor(): data must be of {dtype!r}, got {dtype_of(given._array)!r}; convert it with to()"
+                    f"Tensor(): data must be of {dtype!r}, got {dtype_of(given._array)!r}; cast it with to()"
                 )
             if given._cell is None:
                 given._cell = [0]
@@ -105,10 +107,10 @@ def _is_size(value: Any) -> bool:
 
 
 def array_from(data: Any, dtype: Any) -> np.ndarray:
-    """A new array from numbers, nested sequences, arrays or tensors, with torch's rules for the type.
+    """Make a new array from numbers, nested sequences, arrays or tensors. torch's rules give the dtype.
 
-    Raises ValueError for ragged sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no
-    number, and RuntimeError for numbers that `dtype` cannot hold.
+    Raises ValueError for ragged sequences and for integers beyond 64 bits. Raises TypeError or RuntimeError for
+    elements that are not numbers, and RuntimeError for numbers that `dtype` cannot hold.
     """
     wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(data, (Tensor, np.ndarray, np.generic)):
@@ -143,7 +145,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
 
 
 def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
-    """Integers of more than 64 bits as the floats nearest to them, if these are wanted; raises for anything else."""
+    """Cast integers of more than 64 bits to the nearest floats if `dtype` is floating; raise for anything else."""
     wrong = [each for each in array.ravel().tolist() if not isinstance(each, (int, float, complex))]
     if not wrong and floats:
         return array.astype(np.float64)
@@ -155,8 +157,10 @@ def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
 
 
 def _plain(data: Any, kinds: dict[Any, Any]) -> Any:
-    """Nested sequences with tensors in them as nested lists of numbers; `kinds` gets one of each kind: the dtypes of
-    tensors and arrays, and a number of each class. A tensor stands for its only element."""
+    """Convert nested sequences that contain tensors to nested lists of numbers. A tensor stands for its only element.
+
+    `kinds` collects one of each kind: the dtypes of tensors and arrays, and one number of each class.
+    """
     if type(data) in _NUMBERS:
         kinds.setdefault(type(data), data)
         return data
@@ -170,8 +174,8 @@ def _plain(data: Any, kinds: dict[Any, Any]) -> Any:
     if not isinstance(data, np.ndarray):
         if array.size != 1:
             raise ValueError(
-                "only one element tensors can be converted to Python scalars, and a sequence holds one of shape "
-                f"{list(array.shape)}; use mt.stack"
+                f"only one element tensors can be converted to Python scalars, got shape {list(array.shape)} in "
+                "a sequence; use mt.stack"
             )
         array = array.reshape(())
     dtype = dtype_of(array)

@@ -1,4 +1,4 @@
-"""What the element types can hold, under torch's names."""
+"""Limits of the dtypes: `finfo` and `iinfo`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["finfo", "iinfo"]
 
 
 class FloatLimits(NamedTuple):
-    """The limits of a floating type.
+    """The limits of a floating dtype.
 
     Attributes:
-        bits: of one number.
-        resolution: 10 to the power of minus the decimal digits that the type keeps.
-        min: the least finite number, `-max`.
+        bits: bits of one number.
+        resolution: 10**-d for the d decimal digits that the dtype represents.
+        min: the lowest finite number, `-max`.
         max: the largest finite number.
-        eps: from 1 to the next number.
-        smallest_normal: the least positive number of full precision; `tiny` is another name of it.
-        dtype: the type's name.
+        eps: the distance from 1 to the next larger number.
+        smallest_normal: the least positive number of full precision; also called `tiny`.
+        dtype: the dtype's name.
     """
 
     bits: int
@@ -36,7 +36,7 @@ class FloatLimits(NamedTuple):
 
 
 class IntegerLimits(NamedTuple):
-    """The limits of an integer type: the bits of one number, the least and the largest, and the type's name."""
+    """The limits of an integer dtype: `bits` of one number, `min`, `max`, and the dtype's name."""
 
     bits: int
     min: int
@@ -45,15 +45,15 @@ class IntegerLimits(NamedTuple):
 
 
 def finfo(type: DType | None = None) -> FloatLimits:
-    """The limits of a floating type, or of a complex one's parts; of the default dtype when none is given.
+    """The limits of a floating dtype, or of a complex dtype's parts. Without an argument, those of the default dtype.
 
-    Raises TypeError for other types, which have `iinfo`, and for what is no dtype.
+    Raises TypeError for integer dtypes (use `iinfo`) and for values that are not dtypes.
     """
     dtype = get_default_dtype() if type is None else type
     if not isinstance(dtype, DType):
-        raise TypeError(f"finfo takes a dtype, mt.float32 for example, got {dtype!r}")
+        raise TypeError(f"finfo(): dtype must be a dtype, got {dtype!r}; use mt.float32, for example")
     if dtype.category < FLOATING:
-        raise TypeError(f"finfo requires a floating point type, got {dtype!r}; use mt.iinfo for integers")
+        raise TypeError(f"finfo(): requires a floating point type, got {dtype!r}; use mt.iinfo for integers")
     dtype = dtype.to_real()
     if dtype.letter == "p":
         raise TypeError(f"finfo(): type must hold one number in an element, got {dtype!r}; use mt.float8_e4m3fn")
@@ -65,12 +65,12 @@ def finfo(type: DType | None = None) -> FloatLimits:
 
 
 def iinfo(type: DType) -> IntegerLimits:
-    """The limits of an integer type. Raises TypeError for other types, and for what is no dtype."""
+    """The limits of an integer dtype. Raises TypeError for other dtypes and for values that are not dtypes."""
     if not isinstance(type, DType):
-        raise TypeError(f"iinfo takes a dtype, mt.int64 for example, got {type!r}")
+        raise TypeError(f"iinfo(): dtype must be a dtype, got {type!r}; use mt.int64, for example")
     if type.category == BOOL:
-        raise TypeError("mt.bool is not supported by iinfo: it holds True and False")
+        raise TypeError("mt.bool is not supported by iinfo: its values are True and False")
     if type.category != INTEGER:
-        raise TypeError(f"iinfo requires an integer type, got {type!r}; use mt.finfo for floating types")
+        raise TypeError(f"iinfo(): requires an integer type, got {type!r}; use mt.finfo for floating types")
     found = np.iinfo(type.dtype)
     return IntegerLimits(found.bits, int(found.min), int(found.max), type.name)

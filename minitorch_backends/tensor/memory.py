@@ -1,4 +1,4 @@
-"""Where a tensor's memory is, and the order of elements in it: torch's `device`, `layout` and `memory_format`."""
+"""torch's `device`, `layout` and `memory_format`: where a tensor's memory is, and its order of elements."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _TYPES = frozenset({
     "cpu", "cuda", "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "mkldnn", "mps", "mtia", "opencl",
     "opengl", "privateuseone", "ve", "vulkan", "xla", "xpu",
 })  # fmt: skip
-"""torch's types of devices."""
+"""torch's device types."""
 
 
 class device:
     """The device of a tensor: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`, or `device(1)` for the latter.
 
-    Every device of torch can be named and compared. Tensors are on the CPU: a function that is asked for another one
-    raises, and so does `with device(...):`, which is without effect for the CPU.
+    Every torch device can be named and compared, but tensors live on the CPU. A function called with another device
+    raises, and so does `with device(...):`. `with device("cpu"):` has no effect.
     """
 
     __slots__ = ("index", "type")
@@ -81,18 +81,20 @@ CPU = device("cpu")
 
 
 def refuse_device(where: Any) -> None:
-    """Raise for a device other than the CPU: AssertionError for CUDA, as torch without CUDA does, else RuntimeError."""
+    """Raise for a device other than the CPU: AssertionError for CUDA, as torch without CUDA does, otherwise
+    RuntimeError.
+    """
     if where is None or where is CPU or where == "cpu" or (asked := device(where)).type == "cpu":
         return
     error = AssertionError if asked.type == "cuda" else RuntimeError
     raise error(
-        f"device must be 'cpu', got {str(asked)!r}; leave it out, and choose what is computed with the flags of "
-        "mt.backends instead"
+        f"device must be 'cpu', got {str(asked)!r}; leave it out, and choose the emulated arithmetic with the "
+        "flags of mt.backends"
     )
 
 
 class _Named:
-    """A constant under one of torch's names, equal to itself alone."""
+    """A constant under one of torch's names, equal only to itself."""
 
     __slots__ = ("_name",)
 
@@ -107,13 +109,13 @@ class _Named:
 
 
 class layout(_Named):
-    """The kind of memory of a tensor, which is `strided`."""
+    """The memory layout of a tensor, always `strided`."""
 
     __slots__ = ()
 
 
 class memory_format(_Named):
-    """The order of elements in memory that a function is asked for."""
+    """The order of elements in memory that a function may be asked for."""
 
     __slots__ = ()
 
@@ -126,7 +128,9 @@ _DIMS = {channels_last: 4, channels_last_3d: 5}
 
 
 def _channels_at_end(name: str, array: np.ndarray, wanted: Any) -> np.ndarray:
-    """The view with channels at the end. Raises TypeError for no memory format, RuntimeError for other dimensions."""
+    """A view with channels last. Raises TypeError for a value that is not a memory format, and RuntimeError for a wrong
+    number of dimensions.
+    """
     if not isinstance(wanted, memory_format):
         raise TypeError(f"{name}(): memory_format must be a memory format, got {wanted!r}; use mt.channels_last")
     if wanted not in _DIMS:
@@ -137,14 +141,16 @@ def _channels_at_end(name: str, array: np.ndarray, wanted: Any) -> np.ndarray:
 
 
 def is_in_format(array: np.ndarray, wanted: Any) -> bool:
-    """Whether the elements lie in memory as `contiguous_format` or `channels_last` say."""
+    """Whether the elements lie in memory in the order of `contiguous_format` or `channels_last`."""
     if wanted in _DIMS and array.ndim != _DIMS[wanted]:
         return False
     return _channels_at_end("is_contiguous", array, wanted).flags.c_contiguous
 
 
 def in_format(name: str, array: np.ndarray, wanted: Any) -> np.ndarray:
-    """A copy in new memory, in the order that the function `name` was asked for; `preserve_format` keeps strides."""
+    """Copy into new memory in format `wanted`; `preserve_format` keeps the strides. `name` is the caller, for
+    errors.
+    """
     view = _channels_at_end(name, array, wanted)
     copied = view.copy("K" if wanted is preserve_format else "C")
     return np.moveaxis(copied, -1, 1) if wanted in _DIMS else copied

@@ -1,6 +1,6 @@
-"""The base class of `Tensor`, which is empty: ops install their methods when they are declared.
+"""The empty base class of `Tensor`: ops install their methods on it when they are declared.
 
-Its stub lists these methods for type checkers and editors; `python -m tests.stubs` makes it from the declarations.
+Its stub lists these methods for type checkers and editors; `python -m tests.stubs` generates it from the declarations.
 """
 
 from __future__ import annotations

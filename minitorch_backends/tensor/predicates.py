@@ -1,4 +1,4 @@
-"""What can be asked of tensors and of element types, under torch's names."""
+"""Predicates of tensors and dtypes, under torch's names."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def _tensor(name: str, input: Any) -> Tensor:
 
 
 def is_tensor(obj: Any) -> TypeGuard[Tensor]:
-    """Whether it is a tensor."""
+    """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether its elements are floating point numbers."""
+    """Whether the elements are floating point numbers."""
     return _tensor("is_floating_point", input).is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether its elements are complex numbers."""
+    """Whether the elements are complex numbers."""
     return _tensor("is_complex", input).is_complex()
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether its only element is not zero. Raises RuntimeError for another number of elements."""
+    """Whether the only element differs from zero. Raises RuntimeError unless the tensor has exactly one element."""
     if _tensor("is_nonzero", input).numel() != 1:
         raise RuntimeError(f"is_nonzero(): expected a tensor of one element, got shape {list(input.shape)}")
     return bool(input)
@@ -46,8 +46,10 @@ def numel(input: Tensor) -> int:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """The type of the sum of two tensors or numbers: numbers, and tensors without dimensions, yield to tensors with
-    some unless they are of a higher category."""
+    """The dtype that promotion gives to two tensors or numbers, as in their sum.
+
+    Numbers and 0-dim tensors yield to tensors with dimensions unless their category is higher.
+    """
     groups: tuple[list[DType], ...] = ([], [], [])
     for name, each in (("tensor1", tensor1), ("tensor2", tensor2)):
         if isinstance(each, Tensor):
@@ -60,6 +62,8 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
 
 
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether a result may be brought to a type, as `out=` and in-place ops do: not to one of a lower category, of
-    boolean, integer, floating and complex ones."""
+    """Whether a cast from `from_` to `to` is allowed for `out=` and in-place ops.
+
+    A cast may not lower the category, in the order boolean, integer, floating, complex.
+    """
     return to_dtype(to).category >= to_dtype(from_).category

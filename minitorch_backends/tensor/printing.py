@@ -1,4 +1,4 @@
-"""The text of a tensor, laid out as torch lays it out: `tensor([1.0000, 2.5000])`."""
+"""The text of a tensor in torch's layout: `tensor([1.0000, 2.5000])`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["set_printoptions", "text_of"]
 
 @dataclass(frozen=True)
 class Options:
-    """How tensors are printed.
+    """Print options.
 
     Attributes:
         precision: digits after the point.
-        threshold: the number of elements above which only the edges are shown.
-        edgeitems: how many elements at each end of a dimension are edges.
-        linewidth: columns after which lines break.
-        sci_mode: scientific notation always, never, or (None) where numbers differ by more than 1000, or are above 1e8
-            or below 1e-4.
+        threshold: the number of elements above which a tensor is summarised by its edges.
+        edgeitems: the number of elements at each edge of a dimension in a summary.
+        linewidth: columns per line.
+        sci_mode: scientific notation always (True), never (False), or (None) where numbers differ by a factor above
+            1000, or lie above 1e8 or below 1e-4.
     """
 
     precision: int = 4
@@ -51,14 +51,14 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed from now on, in the whole process; see `Options`. What is None stays, but for
-    `sci_mode`.
+    """Set the print options of the whole process; see `Options`. None keeps an option, except for `sci_mode`.
 
-    A profile ("default", "short" or "full") is set first. Raises ValueError for another one, and for negative numbers.
+    `profile` ("default", "short" or "full") is applied before the other arguments. Raises ValueError for another
+    profile and for negative numbers.
     """
     global _options
     if profile is not None and profile not in _PROFILES:
-        raise ValueError(f"unknown profile {profile!r}; expected one of {', '.join(_PROFILES)}")
+        raise ValueError(f"set_printoptions(): profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
     given: dict[str, Any] = {
         "precision": precision,
         "threshold": threshold,
@@ -69,15 +69,16 @@ def set_printoptions(
         if value is not None and name != "threshold":
             index(value)
         if value is not None and value < 0:
-            raise ValueError(f"{name} is at least 0, got {value!r}")
+            raise ValueError(f"set_printoptions(): {name} must be at least 0, got {value!r}")
     options = _options if profile is None else _PROFILES[profile]
     options = replace(options, **{name: value for name, value in given.items() if value is not None})
     _options = replace(options, sci_mode=sci_mode)
 
 
 def text_of(tensor: Tensor) -> str:
-    """The text of a tensor: its elements, or the edges of a large one, and what is special about it. Of pairs of 4-bit
-    numbers, the bytes."""
+    """The text of a tensor: its elements (the edges only, if it is large) and its notes. Pairs of 4-bit numbers print
+    as bytes.
+    """
     array = tensor._array.view(np.uint8).astype(np.float32) if tensor.dtype.letter == "p" else tensor._array
     head = "tensor("
     if array.size:
@@ -91,7 +92,7 @@ def text_of(tensor: Tensor) -> str:
 
 
 def _notes(tensor: Tensor) -> list[str]:
-    """What is said behind the elements."""
+    """The notes after the elements: size, dtype, node or requires_grad."""
     notes, dtype = [], tensor.dtype
     default = get_default_dtype()
     if tensor.numel() == 0 and tensor.ndim != 1:
@@ -101,7 +102,7 @@ def _notes(tensor: Tensor) -> list[str]:
         notes.append(f"dtype={dtype!r}")
     try:
         node = tensor.grad_fn
-    except RuntimeError:  # a view whose base was overwritten in a way that it cannot follow
+    except RuntimeError:  # a view that cannot follow a write to its base
         notes.append("grad_fn=<Invalid>")
         return notes
     if node is not None:
@@ -112,7 +113,7 @@ def _notes(tensor: Tensor) -> list[str]:
 
 
 def _with_notes(text: str, notes: list[str], indent: int) -> str:
-    """The text and its notes behind commas, on a new line where the last one is full."""
+    """Append the notes, separated by commas; start a new line where the last one is full."""
     used = len(text) - text.rfind("\n") + 1
     for note in notes:
         if used + len(note) + 2 > _options.linewidth:
@@ -125,18 +126,18 @@ def _with_notes(text: str, notes: list[str], indent: int) -> str:
 
 
 def _edges(array: np.ndarray) -> np.ndarray:
-    """The elements that are shown of a large array."""
+    """The elements of a large array that a summary shows."""
     return array[np.ix_(*map(_shown, array.shape))]
 
 
 def _shown(size: int) -> list[int]:
-    """The positions that are shown of a dimension of a large array."""
+    """The positions along a dimension that a summary shows."""
     edge = _options.edgeitems
     return [*range(edge), *range(size - edge, size)] if size > 2 * edge else list(range(size))
 
 
 def _nested(array: np.ndarray, indent: int, summarized: bool, write: Callable[[Any], str], width: int) -> str:
-    """Brackets within brackets, each dimension one column further in, blank lines between matrices."""
+    """Lay out nested brackets: one more column per dimension, and blank lines between matrices."""
     if array.ndim == 0:
         return write(array[()])
     size, edge = array.shape[0], _options.edgeitems
@@ -156,7 +157,7 @@ def _nested(array: np.ndarray, indent: int, summarized: bool, write: Callable[[A
 
 
 def _writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
-    """What writes one element, and how wide it writes, so that the elements of `array` line up."""
+    """Return a function that formats one element of `array`, and its width, so that all elements line up."""
     category = dtype_of(array).category
     if category == COMPLEX:
         real, real_width = _float_writer(array.real)
@@ -174,9 +175,9 @@ def _writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
 
 
 def _float_writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
-    """`_writer` for real floating numbers: whole ones without digits, widely spread ones in scientific notation."""
+    """`_writer` for real floats: no digits for whole numbers, scientific notation for widely spread ones."""
     values = array.astype(np.float64).ravel()
-    zero = float(fitted(np.asarray(0.0), dtype_of(array)))  # e8m0 has none, but a least number in its place
+    zero = float(fitted(np.asarray(0.0), dtype_of(array)))  # e8m0 has no zero; its least number takes that place
     values = values[np.isfinite(values) & (values != zero)]
     whole = bool((values == np.ceil(values)).all())
     scientific = _options.sci_mode

@@ -1,4 +1,4 @@
-"""Shapes, and arrays whose shape repeats elements."""
+"""Shapes, and limits on the size of tensors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from . import dtypes
 __all__ = ["Size", "addressable", "refuse_beyond_memory", "repeats"]
 
 _MOST = 2**58
-"""More elements than this, of at most 16 bytes each, cannot be addressed."""
+"""The largest number of elements (of at most 16 bytes each) that can be addressed."""
 
 
 _OBJECTS = 4096
-"""Bytes of the Python objects of one part of a model, at least."""
+"""A lower bound for the bytes of the Python objects of one part of a model."""
 
 
 class Size(tuple):
-    """A shape: a tuple of ints that can also count its elements, as can parts of it and what is added to it."""
+    """A shape: a tuple of ints with `numel`. Slices of it and sums with it are Sizes too."""
 
     __slots__ = ()
 
@@ -50,20 +50,20 @@ class Size(tuple):
 
 
 def repeats(array: np.ndarray) -> bool:
-    """Whether several elements of an array are one place in memory, as those of expanded tensors are."""
+    """Whether several elements of an array share one memory location, as in expanded tensors."""
     strides = array.strides
     return 0 in strides and any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True))
 
 
 def addressable(shape: Sequence[int]) -> Sequence[int]:
-    """`shape`. Raises RuntimeError for more elements than memory has addresses."""
+    """Return `shape`. Raises RuntimeError if it has more elements than memory has addresses."""
     if math.prod(size for size in shape if size) > _MOST:
         raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
     return shape
 
 
 def refuse_beyond_memory(name: str, argument: str, count: int, bytes_each: int) -> None:
-    """Raise RuntimeError for more parts, of so many bytes and their objects, than this machine's memory holds."""
+    """Raise RuntimeError if `count` parts of `size` bytes, with their Python objects, exceed this machine's memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
     most = memory // (bytes_each + _OBJECTS)
     if count > most:

@@ -1,7 +1,7 @@
-"""The tensor: a NumPy array with a place in the recorded graph.
+"""The tensor: a NumPy array with a place in the autograd graph.
 
-Operations are not defined here: `@op` installs them as methods. A tensor knows its array, its node, the version of its
-memory, and how it converts to and from the world outside.
+Operations are not defined here: `@op` installs them as methods. A tensor holds its array, its node and the version
+counter of its memory. This module defines its attributes and its conversions from and to Python and NumPy.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ __all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "is_foreign", "k
 
 
 class State:
-    """What few tensors need: an accumulated gradient, and a count of how often writes have rewritten their history.
+    """Attributes that few tensors need, such as an accumulated gradient or the number of writes that rewrote their
+    history.
 
     Attributes:
-        base: for a view, the tensor whose memory and history it shares; None for others. (See `autograd.views.View`.)
-        hooked_leaf: the node with hooks of a leaf that requires no gradient at present; unset for others.
+        base: for a view, the tensor whose memory and history it shares; otherwise None. (See `autograd.views.View`.)
+        hooked_leaf: the node that holds the hooks of a leaf that does not currently require a gradient; unset for
+            others.
     """
 
     __slots__ = ("grad", "hooked_leaf", "rewrites")
@@ -43,11 +45,13 @@ class State:
 
 
 class Tensor(Methods):
-    """A multi-dimensional array of one dtype that records what is done to it when it requires gradients.
+    """A multi-dimensional array of one dtype that records operations when it requires gradients.
 
-    Make tensors with `mt.tensor(data)` and the other factories. The constructor is torch's: `Tensor(2, 3)` has these
-    sizes and undefined elements, `Tensor(sequence)` has the default dtype whatever it holds, `Tensor(tensor)` shares
-    its memory.
+    Make tensors with `mt.tensor(data)` and the other factories. The constructor is torch's legacy one:
+
+    * `Tensor(2, 3)` has these sizes and uninitialised elements;
+    * `Tensor(sequence)` has the default dtype, whatever the sequence holds;
+    * `Tensor(tensor)` shares the tensor's memory.
     """
 
     __slots__ = ("__weakref__", "_array", "_node", "_state", "_cell")
@@ -57,7 +61,7 @@ class Tensor(Methods):
     _array: np.ndarray
     _node: Any
     _state: State | None
-    _cell: Any  # [version] (see `autograd.cells`), None while it is 0 and nobody shares it, or an `InferenceCell`
+    _cell: Any  # version counter (`autograd.cells`); None while 0 and unshared
 
     def __init__(self, *sizes: Any, data: Any = None, device: Any = None) -> None:
         from .from_data import construct
@@ -67,14 +71,14 @@ class Tensor(Methods):
         if instrumentation.active:
             instrumentation.note_birth(self)
 
-    # What it is
+    # Shape, dtype and memory
 
     @property
     def shape(self) -> Size:
         return Size(self._array.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dimension."""
+        """The shape as a `Size`, or the size of dimension `dim`."""
         return self.shape if dim is None else self._array.shape[self._wrapped(dim)]
 
     @property
@@ -110,12 +114,12 @@ class Tensor(Methods):
         return self._array.nbytes
 
     def stride(self, dim: int | None = None) -> Any:
-        """The strides in elements (not bytes), or that of one dimension."""
+        """The strides in elements (not bytes), or the stride of dimension `dim`."""
         strides = tuple(stride // self._array.itemsize for stride in self._array.strides)
         return strides if dim is None else strides[self._wrapped(dim)]
 
     def _wrapped(self, dim: Any) -> int:
-        """`dim`, once it is known to exist; raises IndexError otherwise."""
+        """`dim` as an int. Raises IndexError if it is out of range."""
         ndim = self._array.ndim
         if not hasattr(dim, "__index__") or isinstance(dim, type):
             raise TypeError(f"a dimension must be an int, not {type(dim).__name__} {dim!r}")
@@ -126,13 +130,13 @@ class Tensor(Methods):
         return dim
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
-        """Whether the elements lie in memory in row-major order without gaps, or in another memory format."""
+        """Whether the elements lie in memory in row-major order without gaps, or in another `memory_format`."""
         if memory_format is contiguous_format:
             return self._array.flags.c_contiguous
         return is_in_format(self._array, memory_format)
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """The address of the first element in memory."""
         return self._array.ctypes.data
 
     @property
@@ -161,20 +165,21 @@ class Tensor(Methods):
     def is_complex(self) -> bool:
         return self.dtype.is_complex
 
-    # Its place in the graph
+    # Autograd
 
     @property
     def state(self) -> State:
-        """The rarely needed part, made when it is first asked for."""
+        """The rarely needed attributes, allocated on first use."""
         if self._state is None:
             self._state = State()
         return self._state
 
-    # Out into the world
+    # Conversions
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The array itself, sharing its memory. Raises RuntimeError for a tensor that requires gradients, unless with
-        `force`."""
+        """The array itself, sharing memory. Raises RuntimeError for a tensor that requires gradients, unless `force` is
+        set.
+        """
         if self.requires_grad and not force:
             raise RuntimeError(
                 "can't call numpy() on a Tensor that requires grad, since writes to the array would go unrecorded; "
@@ -186,7 +191,7 @@ class Tensor(Methods):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """Return the result of a NumPy function as a tensor. Booleans stay booleans; torch converts them to uint8."""
+        """Wrap the result of a NumPy function as a tensor. Booleans stay booleans; torch converts them to uint8."""
         return adopt(canonical(np.asarray(array)))
 
     def __dlpack__(
@@ -197,10 +202,10 @@ class Tensor(Methods):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A capsule of the memory, or of a copy if `copy`, for `from_dlpack` of another library.
+        """Export the memory, or a copy of it if `copy`, as a capsule for another library's `from_dlpack`.
 
-        `stream` may be None or -1: the CPU has none. Raises BufferError for what a capsule of `max_version` cannot
-        hold, and for another device.
+        `stream` must be None or -1, since the CPU has no streams. Raises BufferError for values that a capsule of
+        `max_version` cannot hold, and for another device.
         """
         if stream not in (None, -1):
             raise RuntimeError(f"__dlpack__(): stream must be None or -1 on the CPU, got {stream!r}")
@@ -233,12 +238,14 @@ class Tensor(Methods):
         return (array.astype(np.float32) if letter == "n" or self.dtype.name == "bfloat16" else array).tolist()
 
     def _real_item(self) -> Any:
-        """`item` of a number that has no imaginary part, without it."""
+        """`item` for a number whose imaginary part is 0, as a real number. Raises RuntimeError for other complex
+        numbers.
+        """
         value = self.item()
         if not isinstance(value, complex):
             return value
         if value.imag:
-            raise RuntimeError(f"{value} has an imaginary part, and no real number can stand for it; use .real")
+            raise RuntimeError(f"{value} has an imaginary part and cannot be converted to a real number; use .real")
         return value.real
 
     def __float__(self) -> float:
@@ -295,13 +302,13 @@ class Tensor(Methods):
         return text_of(self)
 
     def __reduce__(self) -> tuple:
-        """Without the graph: what requires a gradient becomes a leaf that does."""
+        """Pickle without the graph: a tensor that requires a gradient becomes a leaf that requires one."""
         return _rebuild, (type(self), self._array, self.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError(
-                "only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()"
+                "only leaf tensors can be deep-copied, since the graph cannot be copied; use tensor.detach().clone()"
             )
         from .copying import deep_copy
 
@@ -317,14 +324,12 @@ for _name in ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "nested", "quantiz
 
 
 class Parameter(Tensor):
-    """A tensor that a module learns: a leaf that requires gradients, sharing the memory of the tensor it is made
-    from.
-    """
+    """A trainable tensor of a module: a leaf that requires gradients and shares the memory of `data`."""
 
     __slots__ = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """Without its gradient, as in torch."""
+        """Copy without the gradient, as in torch."""
         from .copying import deep_copy
 
         return deep_copy(self, memo)
@@ -349,7 +354,7 @@ def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
 
 
 def adopt(array: np.ndarray, node: Any = None) -> Tensor:
-    """A tensor around `array` that comes from `node`."""
+    """Make a tensor from `array`, produced by `node`."""
     tensor = object.__new__(Tensor)
     tensor._array, tensor._node, tensor._state, tensor._cell = array, node, None, None
     if instrumentation.active:
@@ -358,7 +363,7 @@ def adopt(array: np.ndarray, node: Any = None) -> Tensor:
 
 
 def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
-    """A tensor around `array`, memory of `tensor`: writes to either count for both."""
+    """Make a tensor from `array`, which shares memory with `tensor`. They share a version counter."""
     if tensor._cell is None:
         tensor._cell = [0]
     alias = object.__new__(Tensor)
@@ -367,21 +372,21 @@ def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether it is an array or a tensor of another library than NumPy and this one."""
+    """Whether `value` is an array or a tensor of a library other than NumPy and this one."""
     if isinstance(value, (Tensor, np.ndarray, np.generic, type)):
         return False
     return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 
 
 def kind_of(value: Any) -> str:
-    """The name of a value's type for messages: "int", or "torch.Tensor" for another library's."""
+    """The name of a value's type in messages: "int", or "torch.Tensor" for another library's type."""
     kind = type(value)
     library = f"{kind.__module__.partition('.')[0]}." if isinstance(value, np.ndarray) or is_foreign(value) else ""
     return library + kind.__name__
 
 
 def not_a_tensor(name: str, argument: str, value: Any, expected: str = "a Tensor") -> TypeError:
-    """What to raise for an argument of the function `name` that must be a tensor; another library's is named."""
+    """The TypeError for an argument of function `name` that must be a tensor. Tensors of other libraries are named."""
     if "." in (kind := kind_of(value)):
         wanted = re.sub(r"\b(a )?Tensor\b", f"a {__name__.partition('.')[0]} Tensor", expected)
         return TypeError(f"{name}(): argument {argument!r} must be {wanted}, got {kind}; use mt.as_tensor")
@@ -389,14 +394,14 @@ def not_a_tensor(name: str, argument: str, value: Any, expected: str = "a Tensor
 
 
 def refuse_wide_integer(name: str, argument: str, value: Any) -> None:
-    """Raise OverflowError, as torch does, for a Python int of more than 64 bits given to the function `name`."""
+    """Raise OverflowError, as torch does, for a Python int of more than 64 bits passed to function `name`."""
     if type(value) is int and not -(2**63) <= value < 2**64:
         text = reprlib.repr(value)
         raise OverflowError(f"{name}(): {argument} must be an integer of at most 64 bits, got {text}; use a float")
 
 
 def as_array(value: Any) -> np.ndarray:
-    """The array of a tensor, an array itself, or a 0-dim array of torch's type for a Python number."""
+    """The array of a tensor, an array unchanged, or a 0-dim array of torch's dtype for a Python number."""
     if isinstance(value, Tensor):
         return value._array
     return value if type(value) is np.ndarray else np.asarray(value, scalar_dtype(value).dtype)

@@ -328,7 +328,7 @@ def test_inputs_and_outputs_that_grad_cannot_use() -> None:
         grad(y, plain, allow_unused=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
         grad(plain.sum(), x)
-    with pytest.raises(RuntimeError, match="at least one input"):
+    with pytest.raises(RuntimeError, match="at least one tensor"):
         grad(y, [])
     with pytest.raises(RuntimeError, match="appears to not have been used"):
         grad([], x)
@@ -421,7 +421,7 @@ def test_requires_grad_of_leaves() -> None:
     assert not x.requires_grad
     assert x.requires_grad_(True).requires_grad
     for bad in (1, "x", None, np.bool_(True)):
-        with pytest.raises(RuntimeError, match="exactly True or False"):
+        with pytest.raises(RuntimeError, match="must be True or False"):
             x.requires_grad = bad
     assert x.requires_grad
     with pytest.raises(AttributeError):
@@ -1036,7 +1036,7 @@ def test_gradients_that_do_not_fit_are_refused() -> None:
     x = mt.ones(3, requires_grad=True)
     (x * x).sum().backward()
     x.data = mt.ones(4)
-    with pytest.raises(RuntimeError, match=r"shape \[4\] cannot be added to \.grad, whose shape is \[3\]"):
+    with pytest.raises(RuntimeError, match=r"shape \[4\] cannot be added to \.grad of shape \[3\]"):
         (x * x).sum().backward()
     z = mt.ones(3, dtype=mt.complex64, requires_grad=True)
     for output, gradient in ((mt.ones(3, requires_grad=True) * 2, mt.ones(3, dtype=mt.complex64)), (z * 2, mt.ones(3))):

@@ -321,7 +321,7 @@ def test_levels_and_what_is_refused() -> None:
         for bad in (tensor(Y), x.float(), 3.0, None):
             with pytest.raises(RuntimeError, match="expected a tangent like the primal"):
                 make_dual(x, bad)  # type: ignore[arg-type]
-        with pytest.raises(RuntimeError, match="floating and complex"):
+        with pytest.raises(RuntimeError, match="floating or complex"):
             make_dual(mt.arange(3), mt.arange(3))
         assert unpack_dual(x).tangent is None
     assert unpack_dual(dual).tangent is None
@@ -432,7 +432,7 @@ def test_a_checkpoint_stops_when_it_has_what_it_needs() -> None:
             out = checkpoint(function, leaf([1.0]), use_reentrant=False, early_stop=not early_stop)
         out.sum().backward()
         assert runs == expected
-    with pytest.raises(TypeError, match="exactly True or False"):
+    with pytest.raises(TypeError, match="must be True or False"):
         set_checkpoint_early_stop(1)  # type: ignore[arg-type]
 
 

@@ -94,7 +94,7 @@ def test_own_variables_win() -> None:
         ("NVIDIA_TF32_OVERRIDE", "2", "expected one of '0', '1'"),
         ("JAX_DEFAULT_MATMUL_PRECISION", "highset", "did you mean 'highest'"),
         ("MINITORCH_CUDNN_ENABLED", "yes", "cudnn.enabled takes one of True, False, got 'yes'"),
-        ("MINITORCH_CUDNN_BENCHMARK_LIMIT", "-1", "None or a whole number from 0"),
+        ("MINITORCH_CUDNN_BENCHMARK_LIMIT", "-1", "None or an integer >= 0"),
         ("MINITORCH_OPT_EINSUM_STRATEGY", "greedi", "did you mean 'greedy'"),
         ("MINITORCH_CUDA_SDP_PRIORITY", "flash", "flash, efficient, math, cudnn in any order"),
         ("MKL_VERBOSE", "on", "expected 0, 1 or 2"),

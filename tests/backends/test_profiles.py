@@ -129,7 +129,7 @@ def test_a_tpu_flushes_subnormal_numbers() -> None:
             assert (tiny @ one).tolist() == [[0.0, 0.0]]
     with backends.flags(profile="tpu", fp32_precision="bf16"):
         assert (tiny @ one).tolist() == [[0.0, 0.0]]
-    with pytest.raises(ValueError, match=r"mma\(\): profile must be a device whose order of sums is known, got 'tpu'"):
+    with pytest.raises(ValueError, match=r"mma\(\): profile must be a device with a known summation order, got 'tpu'"):
         mt.profiles.mma([[1.0]], [[1.0]], [0.0], profile="tpu", format="bf16")
 
 

@@ -85,11 +85,11 @@ def test_variables_of_other_libraries_are_named_with_what_comes_of_them(tmp_path
     )
     found = json.loads(printed.out)
     effects = found["variables of other libraries"]
-    assert effects["NUMBA_CPU_NAME=generic"].startswith("overruled for kernels")
-    assert effects["NUMBA_DUMP_IR=0"].startswith("obeyed")
-    assert effects["OMP_NUM_THREADS=1"].startswith("obeyed")
-    assert effects["OMP_PROC_BIND=true"].startswith("not for kernels")
-    assert effects["MKL_CBWR=AVX2"].startswith("obeyed" if backends.mkl.is_available() else "without effect")
+    assert effects["NUMBA_CPU_NAME=generic"].startswith("overridden for kernels")
+    assert effects["NUMBA_DUMP_IR=0"].startswith("applies")
+    assert effects["OMP_NUM_THREADS=1"].startswith("applies")
+    assert effects["OMP_PROC_BIND=true"].startswith("does not apply to kernels")
+    assert effects["MKL_CBWR=AVX2"].startswith("applies" if backends.mkl.is_available() else "no effect")
     assert found["machine"]["threads"].startswith("1, ")
     code = found["compiled code"]
     assert (code["folder"], code["size"]) == (str(tmp_path), "0.0 MB in 0 files")

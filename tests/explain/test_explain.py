@@ -37,7 +37,7 @@ def test_every_call_is_listed_with_its_direction(factors: tuple[Any, Any]) -> No
     assert [entry.shapes for entry in log[:3]] == [((6, 8), (8, 5)), ((6, 5), (5, 8)), ((8, 6), (6, 5))]
     assert [entry.dtypes for entry in log] == [("float32",) * 2] * 3 + [("float64",) * 2]
     assert log[0].decided_by == "no flag allows less than ieee"
-    assert log[3].decided_by == "precision flags act on float32 and complex64 products only"
+    assert log[3].decided_by == "precision flags affect float32 and complex64 products only"
     assert all(0 < entry.seconds < 10 for entry in log)
     x @ w
     assert len(log) == 4, "the region has ended"
@@ -272,7 +272,7 @@ def test_precision_of_names_the_kind_that_acts_in_an_op() -> None:
             with backends.flags(**MARKED):
                 answer, planned = explain.precision_of(name), _planned_precisions(declared)
             assert planned <= {answer.precision}, name
-            assert answer.precision != "ieee" or answer.decided_by == f"no precision flag acts in {name}"
+            assert answer.precision != "ieee" or answer.decided_by == f"precision flags do not affect {name}"
     mt.set_rng_state(state)
 
 
@@ -307,6 +307,5 @@ def test_a_snapshot_travels_to_a_worker_and_a_scope_does_not() -> None:
         precision, decided_by = alone.result()
         assert precision == "ieee"
         assert decided_by is not None
-        assert decided_by.endswith("in this worker process; assignments and scopes of its parent do not travel, a "
-                                   "snapshot() does")  # fmt: skip
+        assert decided_by.endswith("a snapshot() can be passed on")
         assert handed.result() == ("bf16", "fp32_precision = 'bf16', inherited by mkldnn.matmul.fp32_precision")

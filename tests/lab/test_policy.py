@@ -81,7 +81,7 @@ def test_json_keeps_rules_and_their_order():
         (lambda net: Policy({"*": "fp7"}), ValueError, "'fp7' is not a precision"),
         (lambda net: Policy({"*": 3}), TypeError, "a rule must be a precision, a dict of flags or a Rule, got int"),
         (lambda net: Policy({"*": {"fp32": 1}}), TypeError, "got 'fp32'"),
-        (lambda net: Policy.from_json("[1]"), ValueError, "text must be JSON of to_json"),
+        (lambda net: Policy.from_json("[1]"), ValueError, "text must be JSON from to_json"),
         (lambda net: nn.utils.run_under(net, Policy({"bodi.1": "tf32"})), ValueError, "did you mean 'body.1'"),
     ],
 )
@@ -96,5 +96,5 @@ def test_lines_of_torch():
     assert not any(line.startswith("#") for line in everywhere)
     assert 'torch.autocast("cuda", torch.bfloat16)' in lab.Policy({"*": "bf16"}).torch()
     apart = POLICY.torch()
-    assert "torch computes all gradients under the flags in force in backward()" in apart
+    assert "torch computes all gradients under the current flags of backward()" in apart
     compile(apart, "policy", "exec")

@@ -244,7 +244,7 @@ def test_measures():
         "error": pytest.approx(0.1), "max_abs": 0.5, "max_ulp": pytest.approx(0.5 / 2**-21),
         "cosine": pytest.approx((9 + 18) / (5 * np.hypot(3, 4.5))),
     }  # fmt: skip
-    with pytest.raises(ValueError, match="the reference must return what the function returns"):
+    with pytest.raises(ValueError, match="the reference must return the same shapes as the function"):
         distances({"": np.zeros(3)}, truth)
     scores, other = np.array([[0.0, np.log(3)], [1.0, 0.0]]), np.array([[np.log(3), 0.0], [1.0, 0.0]])
     found = logits({"": scores}, {"": other}, top=1)

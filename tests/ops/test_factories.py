@@ -171,7 +171,7 @@ def test_bfloat16_arrays() -> None:
         (lambda: mt.randint(0, 300, (2,), dtype=mt.uint8), RuntimeError, "out of bounds for mt.uint8, 0 to 255"),
         (lambda: mt.randperm(-1), RuntimeError, "-1"),
         (lambda: mt.randperm(300, dtype=mt.int8), RuntimeError, "299"),
-        (lambda: mt.manual_seed(2**64), ValueError, r"18446744073709551616 is out of range; expected -2\*\*63"),
+        (lambda: mt.manual_seed(2**64), ValueError, r"must be from -2\*\*63 to 2\*\*64 - 1, got 18446744073709551616"),
         (lambda: mt.manual_seed("a"), ValueError, "'a'"),
         (lambda: mt.Generator("cuda"), AssertionError, "'cuda'"),
         (lambda: mt.Generator().set_state(mt.zeros(3)), TypeError, "mt.uint8"),
@@ -532,7 +532,7 @@ def test_asarray_keeps_the_history_unless_told_otherwise() -> None:
 
 
 def test_types_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match=r"no element types but bool.*mt\.float32"):
+    with pytest.raises(TypeError, match=r"new element types cannot be made; use one of bool.*mt\.float32"):
         mt.dtype("int4", 1, 1)
 
 
@@ -581,7 +581,7 @@ def test_numbers_for_nan_and_infinities_are_the_limits_of_the_dtype() -> None:
         found = mt.tensor([float("nan"), float("inf"), -float("inf"), 1.5], dtype=dtype).nan_to_num()
         assert found.tolist() == [0.0, limits.max, limits.min, 1.5]
         assert found.dtype == dtype
-    with pytest.raises(RuntimeError, match=r"1e\+300 would be infinite"):
+    with pytest.raises(RuntimeError, match=r"1e\+300 would become infinite"):
         mt.zeros(1).nan_to_num(posinf=1e300)
 
 

@@ -101,7 +101,7 @@ def test_float64_integers_and_halves_have_no_choice():
             mt.tensor(A.astype(dtype)) @ mt.tensor(B.astype(dtype))
 
     assert {call.precision for call in log} == {"ieee"}
-    assert {call.decided_by for call in log} == {"precision flags act on float32 and complex64 products only"}
+    assert {call.decided_by for call in log} == {"precision flags affect float32 and complex64 products only"}
 
 
 @pytest.mark.parametrize("backward_precision", [None, "tf32"])

@@ -35,13 +35,13 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 42_500,
+    "kernels": 42_700,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_350,
     "autograd": 5_100,
-    "dispatch": 2_550,
-    "tensor": 1_750,
+    "dispatch": 2_600,
+    "tensor": 1_800,
     "random": 250,
     "serialization": 900,
     "ops": 29_050,
@@ -59,16 +59,16 @@ BUDGET = {
     "explain": 650,
     "compat.torch": 2_000,
     "interop": 5_800,
-    "lab": 3_200,
+    "lab": 3_250,
     "__init__": 100,
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 45_200,
+    "tests": 45_350,
     "bench": 6_000,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_350
+CORE_BUDGET = 8_500
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420

@@ -89,8 +89,8 @@ MISSING_ARGUMENTS = {
     "*.subtract* alpha": "in the stubs alone: torch takes it by keyword beside a tensor",
     "linalg.vander N": "in the stubs alone: torch takes it by keyword",
     "linalg.lu_factor *": "a slip of the documentation: pivot",
-    "Tensor.squeeze* dim": "several dimensions are given as a tuple",
-    "Tensor.count_nonzero dim": "several dimensions are given as a tuple",
+    "Tensor.squeeze* dim": "pass several dimensions as a tuple",
+    "Tensor.count_nonzero dim": "pass several dimensions as a tuple",
 }
 """Patterns of "name argument" that differ, and why, or what brings them."""
 

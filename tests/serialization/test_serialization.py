@@ -185,7 +185,7 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path):
         "items of an int": (b"\x80\x02K\x01K\x02a.", "damaged"),
         "huge text": (b"\x80\x02X\xff\xff\xff\x7fabc.", "damaged"),
         "no end": (b"\x80\x02]", "damaged"),
-        "persistent": (b"\x80\x02K\x01Q.", "persistent id that is no storage"),
+        "persistent": (b"\x80\x02K\x01Q.", "persistent id that does not name a storage"),
         "bytes of an int": (b"\x80\x02c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "latin-1 text"),
     }.values(),
 )  # fmt: skip
@@ -231,8 +231,8 @@ def test_a_bad_archive_is_refused(tmp_path: Path):
         (b"", "is no zip archive"),
         (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02", "before version 1.6"),
         (bytes(257) + b"ustar" + bytes(512), "before version 1.6"),
-        (archive(b"N.", {"archive/../../x": b""}).getvalue(), "outside of the archive"),
-        (archive(b"N.", {"/x": b""}).getvalue(), "outside of the archive"),
+        (archive(b"N.", {"archive/../../x": b""}).getvalue(), "outside the archive"),
+        (archive(b"N.", {"/x": b""}).getvalue(), "outside the archive"),
         (archive(b"N.", compression=zipfile.ZIP_DEFLATED).getvalue(), "without compression"),
         (archive(b"N.", {"archive/byteorder": b"big"}).getvalue(), "byte order must be 'little', got 'big'"),
     ]:

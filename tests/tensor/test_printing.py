@@ -120,9 +120,9 @@ def test_options() -> None:
     assert "..." not in repr(mt.arange(1005))
     mt.set_printoptions(profile="default", linewidth=30)
     assert max(map(len, repr(mt.arange(40)).splitlines())) <= 30
-    with pytest.raises(ValueError, match=r"'tiny'; expected one of default, short, full"):
+    with pytest.raises(ValueError, match=r"must be one of default, short, full, got 'tiny'"):
         mt.set_printoptions(profile="tiny")
-    with pytest.raises(ValueError, match="precision is at least 0, got -1"):
+    with pytest.raises(ValueError, match="precision must be at least 0, got -1"):
         mt.set_printoptions(precision=-1)
 
 

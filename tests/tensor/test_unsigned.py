@@ -69,7 +69,7 @@ def test_numbers_of_64_bits_are_kept_exactly() -> None:
 def test_promotion(first: mt.dtype, second: mt.dtype, expected: Any) -> None:
     for pair in ((first, second), (second, first)):
         if expected is None:
-            with pytest.raises(RuntimeError, match=r"must have a common type, got .*; convert one with to\(dtype\)"):
+            with pytest.raises(RuntimeError, match=r"must have a common type, got .*; cast one with to\(dtype\)"):
                 mt.promote_types(*pair)
         else:
             assert mt.promote_types(*pair) is expected

@@ -38,8 +38,8 @@ def test_what_is_close(actual: Any, expected: Any, options: Any) -> None:
     [
         (
             T([1.0, 2.0, 3.0]), T([1.0, 2.1, 3.0]), {},
-            (r"1 of 3 .*\n.*absolute difference: 0\.1 at \[1\]; allowed are 1e-05\. There 2\.0 was found, and 2\.\d+ "
-            r"expected\.\n.*relative difference: 0\.0476 at \[1\]; allowed are 1\.3e-06\."),
+            (r"1 of 3 .*\n.*absolute difference: 0\.1 at \[1\]; allowed are 1e-05\. Found 2\.0 there, expected 2\.\d+\."
+            r"\n.*relative difference: 0\.0476 at \[1\]; allowed are 1\.3e-06\."),
         ),
         (1.0, 2.0, {}, r"Largest absolute difference: 1; allowed"),
         (T([float("nan")]), T([float("nan")]), {}, "1 of 1 elements differ"),

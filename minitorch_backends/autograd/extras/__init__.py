@@ -1,4 +1,4 @@
-"""Autograd beyond recording and going backward: Jacobians, several threads, statistics of the graph, saved tensors.
+"""Autograd extras: Jacobians, parallel backward passes, graph statistics, hooks of saved tensors.
 
-Nothing in the parent folder needs these, but for the calls that install them.
+The parent package depends on this folder only for the calls that install these features.
 """

@@ -1,6 +1,6 @@
-"""Diagnosis: where the operations of a graph were called, which line wrote in place, and which gradient became NaN.
+"""Anomaly detection: call sites of ops, the line of an in-place write, and the gradient that became NaN.
 
-The setting is process-wide. While it is on, every op takes its general path and keeps the stack of its call.
+The setting is process-wide. While it is on, every op takes its general path and stores the stack of its call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...kernels.locks import lock
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
 _OURS = (str(Path(__file__).absolute().parents[2]), *map(os.path.abspath, kernels.__path__))
-"""The folders of this package."""
+"""The directories of this package."""
 
 _lock = lock()
 
@@ -39,7 +39,7 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether backward passes raise for NaN while it is on."""
+    """Whether backward passes raise for NaN while anomaly detection is on."""
     return _current.check_nan
 
 
@@ -51,13 +51,16 @@ def _put(wanted: _Diagnosis) -> None:
 
 
 class set_detect_anomaly(Scope):
-    """Turns diagnosis on or off for all threads, at once or while a block or a function runs.
+    """Turn anomaly detection on or off for all threads, at once or while a block or a function runs.
 
-    While it is on, an error in a backward pass comes with a warning that shows the forward call it stems from, the
-    error for a saved tensor that was modified in place names the line that wrote, errors about inference tensors name
-    the line that made them, and NaN in a gradient is an error, unless `check_nan` is False. Everything is slower then.
+    While it is on:
 
-    Raises TypeError for anything but True and False.
+    * an error in a backward pass comes with a warning that shows the forward call;
+    * the error for a saved tensor that was modified in place names the line of the write;
+    * errors about inference tensors name the line that made them;
+    * a NaN in a gradient is an error, unless `check_nan` is False.
+
+    All operations are slower. Raises TypeError for values other than True and False.
     """
 
     __slots__ = ("_before", "wanted")
@@ -65,7 +68,7 @@ class set_detect_anomaly(Scope):
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         for name, value in (("mode", mode), ("check_nan", check_nan)):
             if value is not True and value is not False:
-                raise TypeError(f"{type(self).__name__}: {name} takes exactly True or False, got {value!r}")
+                raise TypeError(f"{type(self).__name__}: {name} must be True or False, got {value!r}")
         self.wanted, self._before = _Diagnosis(mode, check_nan), [_current]
         _put(self.wanted)
 
@@ -82,7 +85,7 @@ class set_detect_anomaly(Scope):
 
 
 class detect_anomaly(set_detect_anomaly):
-    """`set_detect_anomaly(True)` as a context, with a warning that it slows everything down."""
+    """`set_detect_anomaly(True)` as a context manager, with a warning about its cost."""
 
     __slots__ = ()
 
@@ -94,7 +97,7 @@ class detect_anomaly(set_detect_anomaly):
 
 
 def stack() -> traceback.StackSummary:
-    """The frames of the caller that lie outside of this package, outermost first; text is read when it is printed."""
+    """The caller's frames outside this package, outermost first. Source lines are read only for printing."""
     frames = [(frame, line) for frame, line in traceback.walk_stack(sys._getframe(1)) if _is_outside(frame)]
     return traceback.StackSummary.extract(reversed(frames), lookup_lines=False)
 
@@ -105,7 +108,7 @@ def _is_outside(frame: Any) -> bool:
 
 
 def site() -> str | None:
-    """The innermost line outside of this package, `file:line in function: code`, while diagnosis is on."""
+    """The innermost line outside this package, as `file:line in function: code`, while anomaly detection is on."""
     if not _current.enabled:
         return None
     frames = stack()
@@ -116,7 +119,9 @@ def site() -> str | None:
 
 
 def note_call(node: Any) -> None:
-    """Keep with a node where its op was called, while diagnosis is on; and count it, while growth is watched."""
+    """Store the call site of an op with its node while anomaly detection is on, and count the node for a growth
+    limit.
+    """
     if _current.enabled:
         node.trace = stack()
     if instrumentation.counted is not None:
@@ -124,7 +129,7 @@ def note_call(node: Any) -> None:
 
 
 def told_of_writes(cell: list[Any], version: int) -> str:
-    """Which line first wrote to memory after `version`, for a message; or how to find out."""
+    """A remark that names the line that first wrote to memory after `version`, or says how to find it."""
     lines = [line for count, line in cell[1].sites if count > version] if len(cell) > 1 else []
     if lines:
         return f", first written to at {lines[0]}"
@@ -132,10 +137,10 @@ def told_of_writes(cell: list[Any], version: int) -> str:
 
 
 def warn_of_forward(node: Any) -> None:
-    """Show where the op of a node was called, as a warning."""
+    """Warn with the call site of a node's op."""
     trace = getattr(node, "trace", None)
     where = (
-        "no forward call was recorded: it was made while anomaly detection was off"
+        "no forward call was recorded, since anomaly detection was off"
         if trace is None
         else "traceback of the forward call that caused the error (most recent call last):\n" + "".join(trace.format())
     )

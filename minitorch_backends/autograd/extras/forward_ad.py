@@ -1,8 +1,8 @@
-"""Forward mode: tensors that carry a tangent, under the names of torch.autograd.forward_ad.
+"""Forward mode: tensors with tangents, under the names of torch.autograd.forward_ad.
 
-The tangents of an op's results are derived from its gradient rules: these are linear in the gradient, and
-differentiating them by it gives the product of the Jacobian with the tangents of the inputs. An `autograd.Function`
-brings its own `jvp`.
+The tangents of an op's results are derived from its gradient rules. A rule is linear in the gradient; differentiating
+it by the gradient gives the product of the Jacobian with the tangents of the inputs. An `autograd.Function` provides
+its own `jvp`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A tensor and its tangent, which is None for one that does not depend on a dual tensor."""
+    """A tensor and its tangent; the tangent is None if the tensor does not depend on a dual tensor."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
 class _Level:
-    """The tangents of one block, by the ids of their tensors; they are dropped with the tensors, and with the block."""
+    """The tangents of one block, by tensor id. They are dropped with their tensors or with the block."""
 
     def __init__(self) -> None:
         self.tangents: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
@@ -72,7 +72,7 @@ def _count_blocks(change: int) -> None:
 
 
 class dual_level(Scope):
-    """A block in which tensors may carry tangents; they lose them when it ends. Blocks cannot be nested."""
+    """A block in which tensors may carry tangents. The tangents are dropped at its end. Blocks cannot be nested."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class dual_level(Scope):
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor with the memory and the history of `tensor` that carries `tangent`, of its shape and dtype.
+    """Make a tensor with the memory and history of `tensor` that carries `tangent`, of the same shape and dtype.
 
     Raises RuntimeError outside `dual_level`, and for a tangent of another shape or dtype.
     """
@@ -99,7 +99,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter dual_level() first"
         )
     if tensor.dtype.category < FLOATING:
-        raise RuntimeError(f"only floating and complex tensors have tangents, and this one is {tensor.dtype!r}")
+        raise RuntimeError(f"make_dual(): tensor must be floating or complex, got {tensor.dtype!r}")
     if not isinstance(tangent, Tensor) or tangent.shape != tensor.shape or tangent.dtype is not tensor.dtype:
         got = f"{tangent.dtype!r}{list(tangent.shape)}" if isinstance(tangent, Tensor) else kind_of(tangent)
         raise RuntimeError(f"expected a tangent like the primal, {tensor.dtype!r}{list(tensor.shape)}, got {got}")
@@ -113,7 +113,7 @@ def _twin(tensor: Tensor) -> Tensor:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """A tensor without its tangent, and the tangent (None outside `dual_level`)."""
+    """The tensor without its tangent, and the tangent (None outside `dual_level`)."""
     tangent = _tangent_of(tensor)
     return UnpackedDualTensor(tensor if tangent is None else _twin(tensor), tangent)
 
@@ -122,7 +122,7 @@ def _registry() -> dict[str, Any]:
     return registry
 
 
-# Tangents belong to tensors that are no views. That of a view is taken from its base's when it is asked for.
+# Tangents are stored for tensors that are not views. A view's tangent is computed from its base's on demand.
 
 
 def _tangent_of(tensor: Any) -> Tensor | None:
@@ -138,7 +138,7 @@ def _tangent_of(tensor: Any) -> Tensor | None:
 
 
 class _SavedDual(Packed):
-    """A saved tensor with its tangent, so that gradients have tangents, too."""
+    """A saved tensor with its tangent, so that gradients have tangents too."""
 
     __slots__ = ("array", "cell", "edge", "level", "tangent", "version")
 
@@ -158,16 +158,18 @@ class _SavedDual(Packed):
 
 
 class _Duals:
-    """What the general path of an op asks of forward mode while some thread is in a `dual_level`."""
+    """The interface through which the general path of an op calls forward mode, while some thread is in a
+    `dual_level`.
+    """
 
     @staticmethod
     def active() -> bool:
-        """Whether this thread or task is in one."""
+        """Whether this thread or task is in a `dual_level`."""
         return _level.get() is not None
 
     @staticmethod
     def computed(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> None:
-        """Give the results of an op on dual tensors their tangents."""
+        """Compute the tangents of the results of an op on dual tensors."""
         current = _level.get()
         if current is None:
             return
@@ -177,20 +179,20 @@ class _Duals:
 
     @staticmethod
     def saved(tensor: Tensor, edge: Any) -> _SavedDual | None:
-        """What a node keeps of a dual tensor; None for others."""
+        """The entry that a node saves for a dual tensor; None for others."""
         level, tangent = _level.get(), _tangent_of(tensor)
         return None if level is None or tangent is None else _SavedDual(tensor, edge, tangent, level)
 
     @staticmethod
     def copied(tensor: Tensor, copy: Tensor) -> None:
-        """Give a copy of a dual tensor its tangent."""
+        """Copy the tangent of a dual tensor to its copy."""
         current = _level.get()
         if current is not None:
             current.put(copy, _tangent_of(tensor))
 
     @staticmethod
     def of_inputs(inputs: tuple) -> list[Tensor | None] | None:
-        """The tangents of the arguments of an `autograd.Function`; None where its `jvp` need not be asked."""
+        """The tangents of the arguments of an `autograd.Function`; None if its `jvp` need not be called."""
         if _level.get() is None or grad_mode.get().inference:
             return None
         tangents = [_tangent_of(each) for each in inputs]
@@ -199,7 +201,7 @@ class _Duals:
     @staticmethod
     @contextlib.contextmanager
     def suspended() -> Iterator[None]:
-        """A block in which no tensor has a tangent: that of an `autograd.Function`'s own code."""
+        """A block without tangents, in which an `autograd.Function`'s own code runs."""
         level = _level.get()
         _level.set(None)
         try:
@@ -209,7 +211,7 @@ class _Duals:
 
     @staticmethod
     def of_function(ctx: Any, tangents: list[Tensor | None], results: Any) -> None:
-        """Give the outputs of an `autograd.Function` the tangents that its `jvp` makes of those of its arguments."""
+        """Set the tangents of an `autograd.Function`'s outputs, computed by its `jvp` from those of the arguments."""
         if ctx._materialize:
             tangents = [_or_zeros(tangent, like) for tangent, like in zip(tangents, ctx.likes, strict=True)]
         with _Duals.suspended():
@@ -236,7 +238,7 @@ class _Duals:
 
     @staticmethod
     def before_write(op: Any, values: list, arrays: list, metadata: dict[str, Any], into: Tensor, out: Any) -> Any:
-        """The tangent that `into` will have after the op has written `out` into it."""
+        """The tangent of `into` after the op has written `out` into it."""
         if _level.get() is None:
             return None
         result = adopt(into._array if callable(out) else converted(np.asarray(out), into._array.dtype))
@@ -245,7 +247,7 @@ class _Duals:
 
     @staticmethod
     def written(into: Tensor, tangent: Tensor | None) -> None:
-        """Put the tangent of what was written in place of the one before: for a view, into that of its base."""
+        """Store the tangent of a written tensor; for a view, as part of its base's tangent."""
         current = _level.get()
         if current is None:
             return
@@ -258,9 +260,8 @@ class _Duals:
             return
         if not view.steps:
             raise RuntimeError(
-                "a view that was made under no_grad, outside of dual_level, is written to, and its base carries a "
-                "tangent or "
-                "is to carry one; make the view inside dual_level"
+                "a view made under no_grad outside dual_level cannot be written to while it or its base carries "
+                "a tangent; make the view inside dual_level"
             )
         whole = adopt(np.zeros_like(view.base._array)) if whole is None else whole
         tangent = adopt(np.zeros_like(into._array)) if tangent is None else tangent
@@ -269,14 +270,14 @@ class _Duals:
 
 
 def _or_zeros(tangent: Tensor | None, like: tuple | None) -> Tensor | None:
-    """A tangent, or zeros like the argument without one, where it is a tensor that could have one."""
+    """The tangent, or zeros for a differentiable tensor without one."""
     if tangent is not None or like is None or to_dtype(like[1]).category < FLOATING:
         return tangent
     return adopt(np.zeros(*like))
 
 
 def _pushed(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> list[tuple[Tensor, Tensor]]:
-    """The differentiable results of an op, each with its tangent; none when no input has one."""
+    """The differentiable results of an op, each with its tangent; empty if no input has a tangent."""
     if grad_mode.get().inference:
         return []
     tangents = [_tangent_of(value) for value in values]
@@ -303,7 +304,7 @@ def _pushed(op: Any, values: list, arrays: list, metadata: dict[str, Any], resul
 
 
 def _recorded(op: Any, node: Node, results: Any) -> list[tuple[Tensor, Node]]:
-    """The differentiable results of an op, and their places at `node`, which saves what its rules ask for."""
+    """Record the differentiable results of an op, and return them with their positions at `node`."""
     several = isinstance(results, tuple)
     listed = results if several else (results,)
     if several:

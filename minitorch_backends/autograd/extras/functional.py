@@ -21,19 +21,21 @@ Tensors = tuple[Tensor, ...]
 
 
 def _tensors(values: Any, what: str) -> tuple[bool, Tensors]:
-    """Whether several were given, and the tensors. Raises TypeError for anything else."""
+    """Whether a tuple was given, and the tensors. Raises TypeError for other values."""
     several = isinstance(values, (tuple, list))
     given = tuple(values) if several else (values,)
     for index, each in enumerate(given):
         if not isinstance(each, Tensor):
             raise TypeError(
-                f"the {what} must be a Tensor or a tuple of Tensors, but element {index} is {type(each).__name__}"
+                f"the {what} must be a Tensor or a tuple of Tensors, got {type(each).__name__} as element {index}"
             )
     return several, given
 
 
 def _prepared(inputs: Tensors, create_graph: bool) -> Tensors:
-    """The inputs to differentiate by: views of them when the graph is to reach them, else leaves with their memory."""
+    """The inputs to differentiate by: views of them if the graph is to reach the originals, otherwise leaves on their
+    memory.
+    """
     if create_graph:
         return tuple(each.view(each.shape) if each.requires_grad else _leaf(each) for each in inputs)
     return tuple(map(_leaf, inputs))
@@ -48,7 +50,7 @@ def _called(func: Callable[..., Any], inputs: Tensors, strict: bool) -> tuple[bo
     for index, output in enumerate(outputs):
         if strict and not output.requires_grad:
             raise RuntimeError(
-                f"output {index} of the function is independent of the inputs, which strict=True refuses"
+                f"output {index} of the function is independent of the inputs, which strict=True forbids"
             )
     return several, outputs
 
@@ -56,7 +58,7 @@ def _called(func: Callable[..., Any], inputs: Tensors, strict: bool) -> tuple[bo
 def _pulled(
     outputs: Tensors, inputs: Tensors, weights: Sequence[Tensor | None] | None, create_graph: bool, strict: bool
 ) -> Tensors:
-    """The gradients of the inputs, zeros where nothing depends on them; the graph is kept."""
+    """The gradients of the inputs, with zeros for independent inputs; the graph is retained."""
     chosen = [index for index, output in enumerate(outputs) if output.requires_grad]
     found: Sequence[Tensor | None] = (None,) * len(inputs)
     if chosen:
@@ -71,13 +73,13 @@ def _pulled(
     for index, each in enumerate(found):
         if strict and each is None:
             raise RuntimeError(
-                f"the outputs of the function are independent of input {index}, which strict=True refuses"
+                f"the outputs of the function are independent of input {index}, which strict=True forbids"
             )
     return tuple(zeros_like(x) if each is None else each for x, each in zip(inputs, found, strict=True))
 
 
 def _vectors(v: Any, like: Tensors, what: str) -> Tensors:
-    """`v` as a tuple of tensors of the shapes of `like`; ones for a single element when it is None."""
+    """`v` as a tuple of tensors of the shapes of `like`; ones if `v` is None and `like` is a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"The vector v can only be None if the {what} is a single Tensor with one element")
@@ -94,7 +96,7 @@ def _vectors(v: Any, like: Tensors, what: str) -> Tensors:
 
 
 def _finished(values: Any, create_graph: bool) -> Any:
-    """The results, without their graph unless it was asked for."""
+    """The results, detached unless the graph was requested."""
     if isinstance(values, tuple):
         return tuple(_finished(each, create_graph) for each in values)
     return values if create_graph else values.detach()
@@ -106,7 +108,7 @@ def _as_given(several: bool, values: Tensors) -> Any:
 
 @argument_errors
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(func(*inputs), the product of the vector `v`, of the shapes of the outputs, with the Jacobian)."""
+    """Return func(*inputs) and the vector-Jacobian product with `v`, of the shapes of the outputs."""
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
         given = _prepared(given, create_graph)
@@ -121,10 +123,11 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 @argument_errors
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(func(*inputs), the product of the Jacobian with the vector `v`, of the shapes of the inputs).
+    """Return func(*inputs) and the Jacobian-vector product with `v`, of the shapes of the inputs.
 
-    By two backward passes: the product with a vector from the left is linear in that vector, and differentiating by it
-    gives the product from the right (J. Townsend, 2017, "A new trick for calculating Jacobian vector products").
+    It takes two backward passes: the vector-Jacobian product is linear in its vector, and differentiating it by that
+    vector gives the Jacobian-vector product (J. Townsend, 2017, "A new trick for calculating Jacobian vector
+    products").
     """
     with enable_grad():
         _, given = _tensors(inputs, "inputs")
@@ -151,10 +154,11 @@ def jacobian(
 ) -> Any:
     """The derivatives of every element of the outputs by every element of the inputs.
 
-    A tensor of shape `output.shape + input.shape`; a tuple of them where the outputs or the inputs are a tuple, and one
-    tuple for each output where both are. With `strategy="forward-mode"` there is one pass for each element of the
-    inputs, else one for each of the outputs. `strict` refuses inputs and outputs that are independent of each other;
-    `vectorize` changes nothing.
+    Returns a tensor of shape `output.shape + input.shape`. If the outputs or the inputs are a tuple, returns a tuple of
+    these; if both are, one tuple per output.
+
+    `strategy="forward-mode"` runs one pass per element of the inputs, "reverse-mode" one per element of the outputs.
+    `strict` raises RuntimeError for inputs and outputs that are independent of each other. `vectorize` has no effect.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got {strategy!r}')
@@ -196,15 +200,15 @@ def _jacobian_by_columns(func: Callable[..., Any], inputs: Any, strict: bool) ->
 
 
 def _scalar(func: Callable[..., Any]) -> Callable[..., Tensor]:
-    """`func`, which must return a single tensor of one element."""
+    """Wrap `func` to check that it returns a single tensor of one element."""
 
     def checked(*inputs: Tensor) -> Tensor:
         output = func(*inputs)
         if not isinstance(output, Tensor):
-            raise RuntimeError(f"the function should return a single Tensor, and returned {type(output).__name__}")
+            raise RuntimeError(f"the function should return a single Tensor, got {type(output).__name__}")
         if output.numel() != 1:
             raise RuntimeError(
-                f"the Tensor returned by the function should contain a single element, and has {output.numel()}"
+                f"the Tensor returned by the function should contain a single element, got {output.numel()}"
             )
         return output.reshape(())
 
@@ -222,15 +226,15 @@ def hessian(
 ) -> Any:
     """The second derivatives of a function of one element, by every pair of elements of the inputs.
 
-    A tensor of shape `input.shape + input.shape`, or a tuple of tuples of them for a tuple of inputs. For the other
-    arguments see `jacobian`, which is taken of the gradient.
+    Returns a tensor of shape `input.shape + input.shape`, or a tuple of tuples of them for a tuple of inputs. The other
+    arguments are those of `jacobian`, which is applied to the gradient.
     """
     several, _ = _tensors(inputs, "inputs")
 
     def gradient(*given: Tensor) -> Any:
         output = _scalar(func)(*given)
         if strict and not output.requires_grad:
-            raise RuntimeError("the output of the function is independent of the inputs, which strict=True refuses")
+            raise RuntimeError("the output of the function is independent of the inputs, which strict=True forbids")
         return _as_given(several, _pulled((output,), given, None, True, strict))
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -238,7 +242,7 @@ def hessian(
 
 @argument_errors
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(func(*inputs), the product of the vector `v`, of the shapes of the inputs, with the Hessian)."""
+    """Return func(*inputs) and the vector-Hessian product with `v`, of the shapes of the inputs."""
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
         vectors = _vectors(v, given, "input")
@@ -252,9 +256,9 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 @argument_errors
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(func(*inputs), the product of the Hessian with the vector `v`), as `vhp`, by one more backward pass.
+    """Return func(*inputs) and the Hessian-vector product with `v`. It takes one more backward pass than `vhp`.
 
-    The two products are equal where the Hessian is symmetric; `vhp` is quicker.
+    Where the Hessian is symmetric both products are equal, and `vhp` is faster.
     """
     with enable_grad():
         several, given = _tensors(inputs, "inputs")

@@ -16,7 +16,7 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
-    """A gradient that disagrees with finite differences, or that breaks a rule that gradients obey."""
+    """A gradient disagrees with finite differences, or violates a law of gradients."""
 
 
 @argument_errors
@@ -38,25 +38,25 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare the gradients of `func(*inputs)` with central differences; True, or a `GradcheckError` with the numbers.
+    """Compare the gradients of `func(*inputs)` with central differences. Return True, or raise `GradcheckError`.
 
     Arguments:
-        func: takes the inputs; gives a tensor or a tuple of tensors. It is called again for each element of the inputs,
-            whose memory is changed and put back meanwhile.
+        func: takes the inputs and returns a tensor or a tuple of tensors. It is called again for each element of the
+            inputs, whose memory is modified and restored.
         inputs: a tensor or a sequence. Those that require gradients are checked, and should be float64 or complex128.
         eps: the step of the differences.
         atol, rtol: the tolerance, |analytical - numerical| <= atol + rtol * |numerical|.
-        raise_exception: False returns False in place of a GradcheckError; other errors are raised all the same.
-        nondet_tol: how much two backward passes over the same graph may differ.
-        check_undefined_grad: also check that an output without a gradient counts as one whose gradient is zero.
+        raise_exception: with False, return False in place of raising GradcheckError; other errors are still raised.
+        nondet_tol: the largest allowed difference between two backward passes over the same graph.
+        check_undefined_grad: also check that an undefined output gradient counts as zero.
         check_grad_dtypes: also check that gradients have the dtypes of their inputs.
-        fast_mode: compare one random projection of each Jacobian, not every element: two calls for each input.
-        check_batched_grad: also check that a batch of gradients gives what its elements give.
-        check_forward_ad, check_backward_ad: which of the modes of differentiation to check.
-        masked: no effect; it is about sparse tensors, of which there are none here.
+        fast_mode: compare one random projection of each Jacobian instead of every element: two calls per input.
+        check_batched_grad: also check that a batch of gradients gives the same as its elements.
+        check_forward_ad, check_backward_ad: the modes of differentiation to check.
+        masked: has no effect; it concerns sparse tensors, which do not exist here.
 
-    Raises ValueError when no input requires gradients, RuntimeError for an input whose elements share memory,
-    AssertionError when nothing is left to check, NotImplementedError for `check_batched_forward_grad`.
+    Raises ValueError if no input requires gradients, RuntimeError for an input whose elements share memory,
+    AssertionError if nothing is left to check, NotImplementedError for `check_batched_forward_grad`.
     """
     _refuse_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     check = _Check(Jacobians(func, as_sequence(inputs), eps), atol, rtol)
@@ -98,10 +98,10 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """`gradcheck` of the gradients of `func`, with respect to its inputs and to the gradients of its outputs.
+    """Apply `gradcheck` to the gradients of `func`, with respect to its inputs and its output gradients.
 
-    `grad_outputs` are the gradients of the outputs that require them; by default numbers in (-1, 1), the same in every
-    call, which `gen_non_contig_grad_outputs` lays out in memory with gaps. See `gradcheck` for the rest and the errors.
+    `grad_outputs` are the gradients of the outputs that require them. The default is fixed numbers in (-1, 1), laid out
+    with gaps in memory by `gen_non_contig_grad_outputs`. See `gradcheck` for the other arguments and the errors.
     """
     inputs = as_sequence(inputs)
     if grad_outputs is None:
@@ -140,7 +140,7 @@ class _Check:
         self.point, self.atol, self.rtol = point, atol, rtol
 
     def constant(self) -> None:
-        """Check that outputs which need no gradients do not change."""
+        """Check that outputs without gradients do not depend on the inputs."""
         for index in self.point.wanted:
             for which, jacobian in enumerate(self.point.numerical(index)):
                 if not np.all(jacobian == 0):
@@ -150,7 +150,7 @@ class _Check:
                     )
 
     def elements(self, mode: str) -> None:
-        """Compare every element of the Jacobians by backward or by forward mode with that by differences."""
+        """Compare every element of the Jacobians, by backward or forward mode, with central differences."""
         point = self.point
         by_gradients = point.backward() if mode == "backward" else {}
         for index in point.wanted:
@@ -159,7 +159,7 @@ class _Check:
                 self._expect_close(mode, analytical, numerical, which, index)
 
     def projections(self, mode: str) -> None:
-        """Compare v J u for random positive unit vectors u and v; a mismatch is reported by the full comparison."""
+        """Compare v J u for random positive unit vectors u and v. On a mismatch the full comparison reports."""
         point, random = self.point, np.random.default_rng(0)
         ends = [unit(random, height) for height in point.heights]
         pulled = [point.pulled_coordinates([output], [v]) for output, v in zip(point.outputs, ends, strict=True)]
@@ -192,7 +192,7 @@ class _Check:
         )
 
     def batches(self) -> None:
-        """Check that gradients of a batch, in one call, are those of its elements."""
+        """Check that the gradients of a batch, in one call, equal those of its elements."""
         point, random = self.point, np.random.default_rng(0)
         targets = [point.inputs[index] for index in point.wanted]
         for which, (output, height) in enumerate(zip(point.outputs, point.heights, strict=True)):
@@ -209,7 +209,7 @@ class _Check:
                         )
 
     def laws(self, nondet_tol: float, check_undefined_grad: bool, check_grad_dtypes: bool) -> None:
-        """Check that backward is repeatable, zero at zero, and treats an absent gradient as zero."""
+        """Check that backward is repeatable and zero at zero, and treats an undefined gradient as zero."""
         point = self.point
         ones, zeros = [np.ones(height) for height in point.heights], [np.zeros(height) for height in point.heights]
         first = point.pulled(point.outputs, ones)
@@ -254,8 +254,8 @@ class _Check:
                 if not np.allclose(one, other, self.rtol, self.atol):
                     raise GradcheckError(
                         "Expected backward function to handle undefined output grads: with one for output "
-                        f"{which} only, the gradient of input {index} is {np.abs(one - other).max():.6g} off what "
-                        "zeros for the others give"
+                        f"{which} only, the gradient of input {index} differs by {np.abs(one - other).max():.6g} "
+                        "from that with zeros for the others"
                     )
 
 
@@ -267,7 +267,7 @@ def _refuse_options(backward: bool, forward: bool, batched: bool, batched_forwar
     if batched_forward and not forward:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     if batched_forward:
-        raise NotImplementedError("there is no batched forward mode to check; leave out check_batched_forward_grad")
+        raise NotImplementedError("batched forward mode does not exist here; omit check_batched_forward_grad")
 
 
 def _random_gradients(outputs: Any, gaps: bool) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""How much of the graph is alive, and a warning when a thread's graph grows without ever going backward."""
+"""Statistics of the live graph, and a warning if a thread's graph grows without a backward pass."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["GraphStatistics", "set_growth_limit", "statistics"]
 
 
 class GraphStatistics(NamedTuple):
-    """What the graphs of all threads hold.
+    """The live graphs of all threads.
 
     Attributes:
-        nodes: the recorded ops that are alive.
+        nodes: the number of live recorded ops.
         bytes: the memory of the arrays that they keep for backward, each counted once.
-        by_op: for each kind of node, by its name, how many there are and the bytes of what those keep, the most first.
+        by_op: for each kind of node, by name, their number and the bytes that they keep, largest first.
     """
 
     nodes: int
@@ -32,11 +32,11 @@ class GraphStatistics(NamedTuple):
 
 
 def statistics() -> GraphStatistics:
-    """Count the nodes that are alive and what they keep, in all threads. Walks over every object of the process."""
+    """Count the live nodes of all threads and the memory that they keep. Walks over every object of the process."""
     counts: dict[str, list[int]] = {}
     seen: set[int] = set()
     for node in gc.get_objects():
-        kind = type(node)  # not isinstance, which would ask proxies of others for their class
+        kind = type(node)  # isinstance would ask proxies of other libraries for their class
         if issubclass(kind, Node) and not issubclass(kind, (Leaf, Output)):
             entry = counts.setdefault(node.name(), [0, 0])
             entry[0] += 1
@@ -46,7 +46,7 @@ def statistics() -> GraphStatistics:
 
 
 def _bytes_of(entry: Any, seen: set[int]) -> int:
-    """The memory of the arrays in something that was saved, without those that were `seen` before."""
+    """The bytes of the arrays in a saved object, without those already `seen`."""
     if isinstance(entry, (list, tuple)):
         return sum(_bytes_of(each, seen) for each in entry)
     array = getattr(entry, "array", entry)
@@ -61,7 +61,7 @@ def _bytes_of(entry: Any, seen: set[int]) -> int:
 
 
 class _Growth(threading.local):
-    """The nodes that this thread has made since its last backward pass, and whether it was warned since."""
+    """The nodes that this thread created since its last backward pass, and whether it was warned since."""
 
     def __init__(self) -> None:
         self.nodes: weakref.WeakSet[Node] = weakref.WeakSet()
@@ -74,18 +74,17 @@ _lock = lock()
 
 
 def set_growth_limit(nodes: int | None) -> None:
-    """Warn once when a thread has so many nodes alive that were made since its last backward pass; None, the default,
-    never does.
+    """Warn once when a thread has `nodes` live nodes since its last backward pass; None, the default, never warns.
 
-    Such a graph is kept alive by mistake: a loss that is added up without `item()`, or inference without `no_grad()`.
-    While a limit is set, for all threads, every op takes its general path, which is slower. Raises TypeError and
-    ValueError for anything but None and an int above 0.
+    Such a graph is usually kept alive by mistake: a loss summed without `item()`, or inference without `no_grad()`. The
+    limit applies to all threads. While it is set, every op takes its general path, which is slower. Raises TypeError
+    and ValueError for anything but None and a positive int.
     """
     global _limit
     if nodes is not None and (isinstance(nodes, bool) or not isinstance(nodes, int)):
-        raise TypeError(f"set_growth_limit takes a number of nodes or None, got {nodes!r}")
+        raise TypeError(f"set_growth_limit(): nodes must be a number of nodes or None, got {nodes!r}")
     if nodes is not None and nodes < 1:
-        raise ValueError(f"set_growth_limit takes at least 1 node, got {nodes}")
+        raise ValueError(f"set_growth_limit(): nodes must be at least 1, got {nodes}")
     with _lock:
         instrumentation.observe_calls((nodes is not None) - (_limit is not None))
         _limit = nodes
@@ -102,9 +101,8 @@ def _count(node: Node) -> None:
     seen: set[int] = set()
     kept = sum(_bytes_of(each, seen) for node in nodes for each in node.saved.values())
     warnings.warn(
-        f"this thread's graph has grown to {len(nodes)} nodes, which keep {kept} bytes, without a backward pass; if "
-        "it is "
-        "not wanted, compute under no_grad(), or add up loss.item() or loss.detach() in place of loss",
+        f"this thread's graph has grown to {len(nodes)} nodes, which keep {kept} bytes, without a backward pass; "
+        "if the graph is unwanted, compute under no_grad(), or sum loss.item() or loss.detach()",
         stacklevel=2,
     )
 

@@ -1,7 +1,7 @@
-"""Jacobians of a function at a point, by central differences, by backward passes and by forward mode.
+"""Jacobians of a function at a point, by central differences, backward passes and forward mode.
 
-Every tensor is taken as a vector of real coordinates (a complex element is two of them), so that one real Jacobian says
-all there is to say. The gradient of a real function of z = x + iy is df/dx + i df/dy, which is torch's convention.
+Every tensor is treated as a vector of real coordinates (two per complex element), so one real Jacobian describes the
+derivative completely. The gradient of a real function of z = x + iy is df/dx + i df/dy, torch's convention.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ __all__ = ["Jacobians", "as_sequence", "coordinates", "element", "from_coordinat
 
 
 class Jacobians:
-    """The Jacobians of `func` at `inputs`, for every output by every input that requires gradients.
+    """The Jacobians of `func` at `inputs`, for every output and every input that requires gradients.
 
     Attributes:
         wanted: the positions of those inputs; `widths` has their numbers of coordinates.
-        outputs: the differentiable outputs at the point, or all when none is, with `positions` and `heights` alike.
+        outputs: the differentiable outputs at the point, or all outputs if none is differentiable; `positions` and
+            `heights` belong to them.
         differentiable: whether any output is.
     """
 
@@ -42,7 +43,7 @@ class Jacobians:
     # Differences
 
     def difference(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
-        """For each output the central difference along `direction`, coordinates of the input at `index`."""
+        """For each output, the central difference along `direction`, in coordinates of the input at `index`."""
         array = self.inputs[index]._array
         before, step = array.copy(), from_coordinates(direction * self.eps, array)
         try:
@@ -59,11 +60,11 @@ class Jacobians:
         return [coordinates(outputs[index]._array) for index in self.positions]
 
     def numerical(self, index: int) -> list[np.ndarray]:
-        """For each output its Jacobian by the input at `index`, from differences."""
+        """For each output, its Jacobian by the input at `index`, from differences."""
         return self._by_columns(index, self.difference)
 
     def _by_columns(self, index: int, along: Callable[[int, np.ndarray], list[np.ndarray]]) -> list[np.ndarray]:
-        """Jacobians, with a row for each coordinate of the output, from derivatives along directions of the input."""
+        """Jacobians from directional derivatives, with one row per coordinate of the output."""
         jacobians = [np.zeros((height, self.widths[index])) for height in self.heights]
         for column, axis in enumerate(np.eye(self.widths[index])):
             for jacobian, derivative in zip(jacobians, along(index, axis), strict=True):
@@ -73,7 +74,7 @@ class Jacobians:
     # Forward mode
 
     def pushed(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
-        """For each output its tangent, from the tangent `direction` of the input at `index`."""
+        """For each output, its tangent from the tangent `direction` of the input at `index`."""
         from .forward_ad import dual_level, make_dual, unpack_dual
 
         moved = self.inputs[index]
@@ -87,20 +88,20 @@ class Jacobians:
         ]
 
     def forward(self, index: int) -> list[np.ndarray]:
-        """For each output its Jacobian by the input at `index`, from tangents."""
+        """For each output, its Jacobian by the input at `index`, from tangents."""
         return self._by_columns(index, self.pushed)
 
     # Backward passes
 
     def pulled(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[Tensor | None]:
-        """The gradients of the checked inputs, from those of `outputs` given as coordinates."""
+        """The gradients of the checked inputs, from those of `outputs` as coordinates."""
         pairs = zip(outputs, weights, strict=True)
         shaped = [adopt(from_coordinates(weight, output._array)) for output, weight in pairs]
         targets = [self.inputs[index] for index in self.wanted]
         return list(grad(outputs, targets, shaped, retain_graph=True, allow_unused=True))
 
     def pulled_coordinates(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The same as coordinates, with zeros for an input that the outputs do not depend on."""
+        """The same as coordinates, with zeros for inputs that the outputs do not depend on."""
         found = self.pulled(outputs, weights)
         return [
             np.zeros(self.widths[index]) if each is None else coordinates(each._array)
@@ -108,7 +109,7 @@ class Jacobians:
         ]
 
     def backward(self) -> dict[int, list[np.ndarray]]:
-        """For each checked input the Jacobians of the outputs, from gradients."""
+        """For each checked input, the Jacobians of the outputs, from gradients."""
         jacobians = {
             index: [np.zeros((height, self.widths[index])) for height in self.heights] for index in self.wanted
         }
@@ -120,7 +121,7 @@ class Jacobians:
 
 
 def _checkable(inputs: tuple) -> list[int]:
-    """The positions of the inputs that require gradients; raises for what differences cannot be taken of."""
+    """The positions of the inputs that require gradients. Raises for inputs that finite differences cannot handle."""
     wanted = []
     for index, value in enumerate(inputs):
         if not needs_grad(value):
@@ -136,8 +137,8 @@ def _checkable(inputs: tuple) -> list[int]:
             stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)
         ):
             raise RuntimeError(
-                f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so that its elements "
-                "cannot be moved one by one; use contiguous() or clone() first"
+                f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so its elements "
+                "cannot be varied one by one; use contiguous() or clone() first"
             )
         wanted.append(index)
     if not wanted:
@@ -156,7 +157,7 @@ def needs_grad(value: Any) -> bool:
 
 
 def coordinates(array: np.ndarray) -> np.ndarray:
-    """A copy of the elements as float64, real and imaginary parts in turn."""
+    """A copy of the elements as float64, real and imaginary parts alternating."""
     if array.dtype.kind == "c":
         return array.astype(np.complex128).ravel().view(np.float64)
     return array.astype(np.float64).ravel()

@@ -1,7 +1,8 @@
-"""Which module of a model computes, forward or backward, while kernel calls are recorded; and scopes by its name.
+"""Module attribution: the module that computes, forward or backward, while kernel calls are recorded; and scopes by
+module name.
 
-Nodes are numbered in the order in which they are made. So which module made one is known from the numbers at which
-modules began and ended, and nothing is kept with a node, nor done otherwise than without a record.
+Nodes are numbered in order of creation. The module of a node therefore follows from the numbers at which modules began
+and ended. Nothing is stored with a node, and calls are unchanged.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ __all__ = [
 ]  # fmt: skip
 
 following = 0
-"""How many blocks, in all threads, follow modules or give them scopes: what a call of a module looks at."""
+"""The number of blocks, in all threads, that attribute modules or give them scopes. A call of a module checks it."""
 
 following_changed: list[Callable[[], None]] = []
-"""What is called after each change of `following`: bridges to modules of other libraries, which hook them meanwhile."""
+"""Callbacks after each change of `following`. Bridges to modules of other libraries install their hooks there."""
 
 _lock = lock()
 
 
 class _Trail(NamedTuple):
-    """The numbers of nodes from which on another module computes, and its name (None: no module)."""
+    """The sequence numbers from which another module computes, with its name (None: no module)."""
 
     numbers: list[int]
     names: list[str | None]
@@ -42,7 +43,7 @@ class _Trail(NamedTuple):
 
 
 class _Running:
-    """A module whose forward runs, its name, and, once one is asked for, the names of all modules that it holds."""
+    """A module whose forward runs, its name, and (once needed) the names of its submodules."""
 
     __slots__ = ("module", "name", "names")
 
@@ -51,15 +52,15 @@ class _Running:
         self.names: dict[Any, str] | None = None
 
     def name_of(self, module: Any) -> str | None:
-        """The name of a module that it holds, behind its own."""
-        if self.names is None or module not in self.names:  # modules may be added while it runs
+        """The full name of a submodule."""
+        if self.names is None or module not in self.names:  # modules may be added during the forward
             self.names = {held: name for name, held in self.module.named_modules(prefix=self.name)}
         return self.names.get(module)
 
 
 _trail: ContextVar[_Trail | None] = ContextVar("trail", default=None)
 _running: ContextVar[tuple[_Running, ...]] = ContextVar("running_modules", default=())
-"""The modules whose forwards run; the innermost is the last."""
+"""The modules whose forwards run, innermost last."""
 _module: ContextVar[str | None] = ContextVar("computing_module", default=None)
 
 
@@ -73,7 +74,7 @@ def _count(change: int) -> None:
 
 @contextmanager
 def follow_modules() -> Iterator[None]:
-    """Know the module of what this thread or task computes while the block runs."""
+    """Attribute computations of this thread or task to modules while the block runs."""
     token = _trail.set(_trail.get() or _Trail([], []))
     _count(1)
     try:
@@ -84,18 +85,18 @@ def follow_modules() -> Iterator[None]:
 
 
 def is_followed() -> bool:
-    """Whether this thread or task knows the module."""
+    """Whether this thread or task attributes modules."""
     return following > 0 and _trail.get() is not None
 
 
 def current_module() -> str | None:
-    """The name of the module that computes here and now, where that is known; "" for the outermost."""
+    """The name of the current module if attribution is on; "" for the outermost."""
     return _module.get()
 
 
 @contextmanager
 def as_module(name: str | None) -> Iterator[None]:
-    """Have the module of this name compute while the block runs."""
+    """Attribute the block to the module of this name."""
     token = _module.set(name)
     try:
         yield
@@ -104,7 +105,7 @@ def as_module(name: str | None) -> Iterator[None]:
 
 
 class ModuleScopes:
-    """A level of scopes that modules run in while they are called, by their names.
+    """One level of scopes in which called modules run, selected by their names.
 
     Attributes:
         scope_of: the scope of a name, or None.
@@ -118,13 +119,13 @@ class ModuleScopes:
 
     @staticmethod
     def enter(owner: Scope, scope_of: Callable[[str], Scope | None]) -> None:
-        """Give scopes to the modules that this thread or task calls, inside those of outer levels."""
+        """Enter a level of scopes for the modules that this thread or task calls, inside those of outer levels."""
         _scopes.set(ModuleScopes(owner, scope_of, _scopes.get()))
         _count(1)
 
     @staticmethod
     def leave(owner: Scope) -> None:
-        """Drop the innermost level that `owner` entered, and those above it, whose exits were lost."""
+        """Drop the innermost level that `owner` entered, and all levels above it, whose exits may have been lost."""
         level = _scopes.get()
         while level is not None and level.owner is not owner:
             level = level.parent
@@ -133,7 +134,7 @@ class ModuleScopes:
         _count(-1)
 
     def of(self, name: str) -> ExitStack:
-        """The scopes of a module in all levels, outer ones first, entered."""
+        """Enter the scopes of a module in all levels, outer ones first."""
         entered = ExitStack() if self.parent is None else self.parent.of(name)
         scope = self.scope_of(name)
         if scope is not None:
@@ -146,7 +147,7 @@ _scopes: ContextVar[ModuleScopes | None] = ContextVar("module_scopes", default=N
 
 @contextmanager
 def entered(module: Any) -> Iterator[None]:
-    """Have a module compute while the block runs, in the scopes of its name."""
+    """Attribute the block to a module, and run it in the scopes of the module's name."""
     trail, scopes = _trail.get(), _scopes.get()
     if trail is None and scopes is None:
         yield
@@ -166,8 +167,9 @@ def entered(module: Any) -> Iterator[None]:
 
 
 def _name_of(module: Any, running: tuple[_Running, ...]) -> str:
-    """The name in the innermost of the running modules that holds it, behind that one's own; the outermost has none.
-    One that nobody holds is named by its class."""
+    """The module's name within the innermost running module that contains it, after that module's own name. The
+    outermost module is "". A module outside of every running module has its class name.
+    """
     for holder in reversed(running):
         name = holder.name_of(module)
         if name is not None:
@@ -176,7 +178,7 @@ def _name_of(module: Any, running: tuple[_Running, ...]) -> str:
 
 
 def computing_for(node: Node) -> AbstractContextManager[None]:
-    """Have the module that made a node compute while a block runs: its gradients."""
+    """Attribute the block to the module that made a node; it computes that node's gradients."""
     trail = _trail.get()
     if trail is None:
         return nullcontext()

@@ -1,8 +1,8 @@
-"""The rest of a backward pass in several threads, where branches that do not depend on each other have heavy nodes.
+"""Parallel backward passes, for independent branches with heavy nodes.
 
-The gradients that arrive at a node are added up in the order in which the pass in one thread would have added them, so
-that the bits are the same. Only ops of this package are handed to other threads; what the user wrote, and matrix
-products, which use all cores themselves, run in the thread that called backward.
+The gradients that arrive at a node are summed in the same order as on one thread, so the bits are the same. Other
+threads run only ops of this package. User code and matrix products, which use all cores themselves, run in the thread
+that called backward.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from ..traversal import reachable, without_gaps
 __all__ = ["HEAVY", "finish"]
 
 HEAVY = 1 << 20
-"""Bytes of a gradient from which handing a node to another thread pays. Two branches of 12 times sin, mul and add on
-arrays of 1, 4 and 16 MB take 0.5, 0.8 and 0.7 of the time of one thread, on two cores.
-"""
+"""Minimum size in bytes of a gradient for which another thread pays off."""
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -50,7 +48,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Deliveries:
-    """Stands for the flow while the rules of one node are applied, perhaps in another thread: keeps what they give."""
+    """Replaces the flow while the rules of one node are applied, possibly in another thread: it collects their
+    results.
+    """
 
     __slots__ = ("create_graph", "delivered")
 
@@ -67,15 +67,14 @@ class _Deliveries:
 
 
 class _Rest:
-    """What remains of a pass.
+    """The remainder of a pass.
 
     Attributes:
-        awaited: for each node and leaf, how many nodes are still to be visited that may send it a gradient.
-        arrived: what has arrived: (minus the sender's sequence, its order among what that sent, which result, the
-            gradient, whether nobody else holds it).
-        heavy, others: the nodes that wait for nothing, newest first, with their gradients: those that any thread may
-            visit, and the rest.
-        active: how many threads are visiting a node.
+        awaited: for each node and leaf, the number of unvisited nodes that may send it a gradient.
+        arrived: the gradients that have arrived: (minus the sender's sequence, position among those it sent, index of
+            the result, the gradient, whether it has no other owner).
+        heavy, others: the nodes that are ready, newest first, with their gradients: those for any thread, and the rest.
+        active: the number of threads that are visiting a node.
     """
 
     def __init__(self, flow: Any) -> None:
@@ -96,14 +95,14 @@ class _Rest:
                 self._is_ready(node)
 
     def run(self) -> None:
-        """Visit every node that remains."""
+        """Visit every remaining node."""
         helpers = []
         for _ in range(get_num_threads() - 1):
             context = contextvars.copy_context()
             helpers.append(_workers().submit(context.run, self._work, False))
         try:
             self._work(True)
-        except BaseException as error:  # an interrupt while waiting: the helpers must not wait for ever
+        except BaseException as error:  # on an interrupt, the helper threads must not wait forever
             with self.changed:
                 self.error = self.error or error
                 self.changed.notify_all()
@@ -116,7 +115,7 @@ class _Rest:
             raise self.error
 
     def _work(self, main: bool) -> None:
-        """Visit nodes until none is left; only the thread that called backward visits light ones."""
+        """Visit nodes until none remain. Only the thread that called backward visits light ones."""
         with self.changed:
             while self.error is None:
                 queue = self.heavy
@@ -157,7 +156,7 @@ class _Rest:
         return deliveries
 
     def _done(self, node: Node, deliveries: _Deliveries) -> None:
-        """Let what a node sent arrive, and see who need not wait any longer."""
+        """Deliver the gradients that a node sent, and queue the nodes that became ready."""
         if not self.flow.keep and node.saved:
             node.saved = FREED
         for order, (edge, value, fresh) in enumerate(deliveries.delivered):
@@ -169,7 +168,7 @@ class _Rest:
                 self._is_ready(edge)
 
     def _is_ready(self, node: Node) -> None:
-        """Put a node that waits for nothing into its queue; one at which nothing arrived need not be visited."""
+        """Queue a node that is ready. A node without any gradient is skipped."""
         waiting = [node]
         while waiting:
             node = waiting.pop()
@@ -184,7 +183,7 @@ class _Rest:
                     waiting.append(edge)
 
     def _gathered(self, node: Node) -> Any:
-        """The gradient of a node: the sum of what arrived, in the order of the senders; None if nothing did."""
+        """The gradient of a node: the sum of the arrived gradients in the order of their senders, or None."""
         given = self.flow.pending.pop(node, None)
         for _, _, index, value, fresh in sorted(self.arrived.pop(node, ()), key=lambda each: each[:2]):
             if type(node) is Leaf:
@@ -200,21 +199,22 @@ class _Rest:
 
 
 def _sources(node: Node) -> set[Node]:
-    """The nodes that a node may send gradients to."""
+    """The nodes to which a node may send gradients."""
     edges = (owner(edge) for edge in node.edges if edge is not None)
     return {edge for edge in edges if edge is not DEAD_END}
 
 
 def _is_heavy(node: Node, g: Any) -> bool:
-    """Whether a node is worth a thread of its own; matrix products have threads of theirs, and what the user's hooks
-    have packed is unpacked by them."""
+    """Whether a node may run in another thread. Excluded are matrix products, which have threads of their own, and
+    tensors that a user's hooks must unpack.
+    """
     if "precision" in node.op.metadata_names or (nodes.packed_before and nodes.holds_packed(node)):
         return False
     return any(each is not None and each._array.nbytes >= HEAVY for each in (g if node.outputs else (g,)))
 
 
 def finish(flow: Any, node: Node, g: Any) -> None:
-    """Visit `node`, at which `g` has arrived, and all that remains of a pass."""
+    """Visit `node` with gradient `g`, and then the remaining nodes of a pass, on several threads."""
     flow.pending[node] = g
     flow.heap.clear()
     _Rest(flow).run()

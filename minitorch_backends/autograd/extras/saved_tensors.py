@@ -1,7 +1,7 @@
-"""Hooks on what the graph saves for backward: to keep it elsewhere, to compute it again, to keep it as it was.
+"""Hooks on the tensors that the graph saves: store them elsewhere, recompute them, or keep originals across writes.
 
-They belong to the current thread or task. Version checks stay on: a tensor that `unpack_hook` gives back is refused
-if it shares memory with the saved one and that was written to in between. (torch checks nothing then.)
+The hooks belong to the current thread or task. Version checks stay on: a tensor returned by `unpack_hook` is rejected
+if it shares memory with the saved tensor and that memory was written to since. (torch does not check this.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Level:
-    """What the innermost block asks for, and the block around it. (For what a block enters and leaves, see `Scope`.)"""
+    """One level of hooks, and the enclosing level. (`Scope` describes how blocks enter and leave levels.)"""
 
     __slots__ = ("disabled", "pack", "parent", "unpack")
 
@@ -43,8 +43,7 @@ _blocks = 0
 
 
 def count_blocks(change: int) -> None:
-    """Count the blocks being executed in all threads; without any, saving asks for neither hooks nor tangents, and
-    writing for no originals."""
+    """Count the active blocks in all threads. Without any, saving and writing skip the hooks."""
     global _blocks
     with _lock:
         _blocks += change
@@ -73,11 +72,10 @@ class _Hooking(Scope):
 
 
 class saved_tensors_hooks(_Hooking):
-    """Saves `pack_hook(tensor)` in place of every tensor that ops save while the block runs, and in backward uses
-    `unpack_hook` of it.
+    """Save `pack_hook(tensor)` in place of every tensor that ops save in the block. Backward uses `unpack_hook` of it.
 
-    `pack_hook` is called once for each saved tensor, when it is saved and not recorded, and must not write to it. Of
-    nested blocks only the innermost acts.
+    `pack_hook` is called once per saved tensor, when it is saved. The call is not recorded, and must not write to the
+    tensor. Only the innermost of nested blocks is active.
     """
 
     __slots__ = ("pack_hook", "unpack_hook")
@@ -92,9 +90,9 @@ class saved_tensors_hooks(_Hooking):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """`saved_tensors_hooks` that keep saved tensors in the memory of the CPU, where all tensors are already.
+    """`saved_tensors_hooks` that keep saved tensors in CPU memory, where all tensors already are.
 
-    `pin_memory` and `device_type` are there for code that also runs elsewhere; they change nothing.
+    `pin_memory` and `device_type` exist for portable code and have no effect.
     """
 
     __slots__ = ()
@@ -104,7 +102,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class disable_saved_tensors_hooks(_Hooking):
-    """Makes entering `saved_tensors_hooks` inside the block a RuntimeError with this message."""
+    """Make entering `saved_tensors_hooks` inside the block raise a RuntimeError with this message."""
 
     __slots__ = ("error_message",)
 
@@ -115,11 +113,11 @@ class disable_saved_tensors_hooks(_Hooking):
         return _Level(outer, None, None, self.error_message)
 
 
-# What is saved
+# Packed tensors
 
 
 def _packed(tensor: Tensor, edge: Any) -> Any:
-    """What `nodes.save` keeps of a tensor under the innermost hooks; None where there are none."""
+    """The entry that `nodes.save` stores for a tensor under the innermost hooks; None without hooks."""
     level = _level.get()
     if level is None or level.pack is None:
         return None if instrumentation.duals is None else instrumentation.duals.saved(tensor, edge)
@@ -129,7 +127,7 @@ def _packed(tensor: Tensor, edge: Any) -> Any:
 
 
 class _PackedTensor(Packed):
-    """What a pack hook made of a saved tensor."""
+    """The result of a pack hook for a saved tensor."""
 
     __slots__ = ("cell", "dtype", "edge", "shape", "unpack_hook", "value", "version")
 
@@ -138,11 +136,13 @@ class _PackedTensor(Packed):
         self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, version_of(alias)
         self.dtype, self.shape = tensor._array.dtype, tensor._array.shape
         with no_grad():
-            self.value = pack_hook(alias if edge is SELF else tensor)  # which shows its history, unless it is this node
+            self.value = pack_hook(
+                alias if edge is SELF else tensor
+            )  # shows the tensor's history, unless it is this node
         if alias._cell[0] != self.version:
             raise RuntimeError(
-                "A saved tensor pack hook is modifying its input in place, which later users of the tensor would see; "
-                "write to a clone() of it"
+                "A saved tensor pack hook is modifying its input in place, which later users of the tensor would "
+                "see; write to a clone() instead"
             )
 
     def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
@@ -173,7 +173,7 @@ def edge_of(edge: Any, node: Node, create_graph: bool, index: int | None) -> Any
 
 
 class SavedTensor:
-    """One saved tensor of a node, `grad_fn._raw_saved_<name>`, on which hooks of its own can be registered."""
+    """One saved tensor of a node, `grad_fn._raw_saved_<name>`, on which hooks can be registered."""
 
     __slots__ = ("name", "node")
 
@@ -181,13 +181,16 @@ class SavedTensor:
         self.node, self.name = node, name
 
     def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Replace what is saved by `pack_hook` of it. Raises RuntimeError the second time, and after release."""
+        """Replace the saved tensor by `pack_hook` of it. Raises RuntimeError on a second call and after release."""
         entry = self.node.saved.get(self.name)
         if isinstance(entry, Packed):
-            raise RuntimeError(f"hooks on {self.name!r} of {self.node.name()} have been registered before; once is all")
+            raise RuntimeError(
+                f"hooks on {self.name!r} of {self.node.name()} have already been registered; they "
+                "can be registered only once"
+            )
         if type(entry) is not tuple:
             raise RuntimeError(
-                f"{self.node.name()} does not hold a tensor {self.name!r} (any more), so it can't be packed"
+                f"{self.node.name()} does not hold a tensor {self.name!r} (any more), so it cannot be packed"
             )
         array, edge, cell, version = entry
         tensor = adopt(array, None if edge is SELF else edge)
@@ -198,7 +201,7 @@ class SavedTensor:
         self.node.saved[self.name] = _PackedTensor(tensor, edge, pack_hook, unpack_hook)
 
 
-# Saved tensors that may be written to
+# Originals of saved tensors, for allow_mutation_on_saved_tensors
 
 
 class _Original(Packed):
@@ -230,13 +233,13 @@ class _Originals:
         return entry
 
     def before_write(self, tensor: Tensor) -> None:
-        """Copy what has been saved of the memory that is about to be written to."""
+        """Copy the saved tensors on memory that is about to be written to."""
         for entry in self.saved.pop(id(tensor._cell), ()):
             if entry.cell is tensor._cell and entry.cell[0] == entry.version:
                 entry.array, entry.cell, entry.version = entry.array.copy("K"), [0], 0
 
     def clear(self) -> None:
-        """Forget what has been saved so far; it may not be written to any more."""
+        """Forget the tensors saved so far; writes to them are errors again."""
         self.saved.clear()
 
 
@@ -249,10 +252,10 @@ def _keep_originals(tensor: Tensor) -> None:
 
 
 class allow_mutation_on_saved_tensors(_Hooking):
-    """Lets tensors that ops saved inside the block be written to in it: gradients use the values that they had.
+    """Allow in-place writes to tensors that ops saved inside the block: gradients use the values from before the write.
 
-    They are copied before the first write. The context's value has a method `clear()`, which ends that for what has
-    been saved so far.
+    Such tensors are copied before the first write. The context's value has a method `clear()`, which ends this for the
+    tensors saved so far.
     """
 
     __slots__ = ()

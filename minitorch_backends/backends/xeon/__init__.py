@@ -1,3 +1,3 @@
-"""torch's name for the launcher, whose modules are those of `compat.xeon`."""
+"""torch's name for the CPU launcher; its modules are those of `compat.xeon`."""
 
 from ...compat.xeon import __path__ as __path__
