@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ..dispatch.call_errors import install
-from ..tensor.dtypes import FLOATING, dtype_of
+from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, kind_of, sharing
 from .api import backward
 from .inference import InferenceCell, refuse_inference
@@ -37,7 +37,7 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             return self
         raise _not_a_leaf(self)
     if requires_grad:
-        if dtype_of(self._array).category < FLOATING:
+        if self.dtype.category < FLOATING:
             raise RuntimeError(
                 f"only Tensors of floating point and complex dtype can require gradients, got {self.dtype!r}; "
                 "cast with .to(mt.float32) first"

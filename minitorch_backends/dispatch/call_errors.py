@@ -55,12 +55,12 @@ def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
         raise TypeError(f"{name}(): argument {argument!r} must be bool, not {type(value).__name__} {value!r}{several}")
 
 
-def warn_caller(message: str) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside this package that made the call."""
     frame, depth = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{_PACKAGE}."):
         frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, UserWarning, stacklevel=depth)
+    warnings.warn(message, category, stacklevel=depth)
 
 
 def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:

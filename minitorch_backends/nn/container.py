@@ -16,8 +16,6 @@ __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequen
 class _Numbered(Module):
     """What it holds is named "0", "1", ..., and reached by index, slice and iteration."""
 
-    _kind: ClassVar[type] = Module
-
     def _items(self) -> list[Any]:
         return [vars(self)[name] for name in self._names()]
 
@@ -31,12 +29,12 @@ class _Numbered(Module):
         return list(self._names())[position]
 
     def _noun(self) -> str:
-        return self._kind.__name__.lower()
+        return "module"
 
     def _names(self) -> list[str]:
         """Those of what is held; None may stand at a number."""
         held = vars(self).items()
-        return [name for name, value in held if isinstance(value, self._kind) or (value is None and name.isdigit())]
+        return [name for name, value in held if isinstance(value, Module) or (value is None and name.isdigit())]
 
     def _add(self, name: str, value: Any) -> None:
         self.add_module(name, value)
@@ -146,15 +144,19 @@ class ModuleList(_Numbered):
 
 
 class ParameterList(_Numbered):
-    """A list of parameters; tensors that are none become some."""
-
-    _kind = Parameter
+    """A list of parameters, and of modules such as other lists; tensors become parameters."""
 
     def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         self.extend(values or ())
 
     def _add(self, name: str, value: Any) -> None:
         setattr(self, name, _parameter(value))
+
+    def _noun(self) -> str:
+        return "parameter"
+
+    def _names(self) -> list[str]:
+        return [name for name in vars(self) if name.isdigit()]
 
     def __repr__(self) -> str:
         return _listed(self, enumerate(self))
@@ -166,7 +168,7 @@ class ParameterList(_Numbered):
 class _Named(Module):
     """A dict from names to what it holds."""
 
-    _kind: ClassVar[type] = Module
+    _kind: ClassVar[type | tuple[type, ...]] = Module
 
     def _checked(self, value: Any) -> Any:
         """What is held of a value. Raises TypeError for one that may not be."""
@@ -275,32 +277,33 @@ class ModuleDict(_Named):
 
 
 class ParameterDict(_Named):
-    """A dict from names to parameters; tensors that are none become some."""
+    """A dict from names to parameters, and to modules such as other dicts; tensors become parameters."""
 
-    _kind = Parameter
+    _kind = (Parameter, Module)
 
     def __init__(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
         self.update(parameters or ())
 
-    def _checked(self, value: Any) -> Parameter:
+    def _checked(self, value: Any) -> Any:
         return _parameter(value)
 
     def __repr__(self) -> str:
         return _listed(self, self.items())
 
 
-def _parameter(value: Any) -> Parameter:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"expected parameters or tensors, got {kind_of(value)}")
-    return value if isinstance(value, Parameter) else Parameter(value)
+def _parameter(value: Any) -> Any:
+    """What is held of a value. Raises TypeError for one that may not be."""
+    if not isinstance(value, (Tensor, Module)):
+        raise TypeError(f"expected parameters, tensors or modules, got {kind_of(value)}")
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _listed(module: Module, parameters: Iterable[tuple[Any, Parameter]]) -> str:
+def _listed(module: Module, values: Iterable[tuple[Any, Any]]) -> str:
     """A repr with a line for each parameter."""
-    return _tree(
-        module,
-        [
-            (str(name), f"Parameter containing: [{each.dtype} of size {'x'.join(map(str, each.shape))}]")
-            for name, each in parameters
-        ],
-    )
+
+    def text(value: Any) -> str:
+        if isinstance(value, Module):
+            return repr(value)
+        return f"Parameter containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}]"
+
+    return _tree(module, [(str(name), text(value)) for name, value in values])

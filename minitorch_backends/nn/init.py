@@ -12,6 +12,7 @@ from ..autograd.modes import no_grad
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.mutation import refuse_unwritable
 from ..linalg import qr
+from ..ops.creation.factories import empty
 from ..ops.elementwise.special import ndtri
 from ..tensor.dtypes import float64
 from ..tensor.tensor import Tensor
@@ -26,6 +27,7 @@ __all__ = [
     "normal_",
     "ones_",
     "orthogonal_",
+    "sparse_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",
@@ -222,3 +224,15 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """`xavier_uniform_` with normal values."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / max(sum(_calculate_fan_in_and_fan_out(tensor)), 1)), generator)
+
+
+@argument_errors
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal values in a matrix, of which the share `sparsity` in each column, rounded up, is zero (Martens, 2010)."""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_(): tensor must have 2 dimensions, got shape {list(tensor.shape)}")
+    normal_(tensor, 0.0, std, generator)
+    rows, columns = tensor.shape
+    order = uniform_(empty(rows, columns), generator=generator).argsort(0)
+    return tensor.masked_fill_(order.argsort(0) < math.ceil(sparsity * rows), 0.0)

@@ -21,6 +21,7 @@ from ..tensor.memory import refuse_device
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
 from .loading import IncompatibleKeys, load_state
+from .parameter import Buffer, is_lazy
 
 __all__ = ["Module", "joined"]
 
@@ -106,6 +107,9 @@ class Module:
                 )
             if name in self._persistence and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign {kind_of(value)} as buffer {name!r}; expected a Tensor or None")
+            if isinstance(value, Buffer):
+                persistent = getattr(value, "persistent", True)  # unset in copies
+                object.__setattr__(self, "_persistence", {**self._persistence, name: persistent})
         elif value is not None:
             self._forget(name)
         elif is_parameter:
@@ -257,7 +261,8 @@ class Module:
         versions.update((path, {"version": each._version}) for path, each in self._all_modules(prefix.rstrip(".")))
         if isinstance(state, OrderedDict):
             state._metadata = versions  # type: ignore[attr-defined]
-        state.update((name, each if keep_vars else each.detach()) for name, each in self._state(prefix).items())
+        for name, each in self._state(prefix).items():
+            state[name] = each if keep_vars or is_lazy(each) else each.detach()
         return state
 
     def _all_modules(self, path: str) -> Iterator[tuple[str, Module]]:
@@ -333,6 +338,12 @@ class Module:
 
         return self._converted(convert)
 
+    def share_memory(self) -> Self:
+        """Call `Tensor.share_memory_` on all parameters and buffers."""
+        for each in (*self.parameters(), *self.buffers()):
+            each.share_memory_()
+        return self
+
     def cpu(self) -> Self:
         """The module itself, which is on the CPU already."""
         return self
@@ -365,6 +376,9 @@ class Module:
     def _converted(self, convert: Callable[[Any], Any]) -> Self:
         held: list[Any] = [*self.parameters(), *self.buffers()]
         for each in held:
+            if is_lazy(each):
+                each.convert(convert)
+                continue
             gradient, each.grad = each.grad, None
             each.data = convert(each.data)
             if gradient is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..dispatch.call_errors import warn_caller
 from ..ops.creation.factories import empty, zeros
-from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
 from ..ops.views.join import cat, stack
 from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Parameter, Tensor, kind_of
@@ -17,50 +16,9 @@ from . import functional as F
 from . import init
 from .module import Module
 from .packed_sequence import PackedSequence, over_stretches
+from .recurrent_layers import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
-
-States = tuple[Tensor, ...]
-"""The hidden state, and the cell state of an LSTM."""
-
-
-def _projected(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The weight applied to all steps in one product."""
-    result = recurrent_product(input.flatten(0, 1), weight)
-    return (result if bias is None else result + bias).unflatten(0, input.shape[:2])
-
-
-class LayerWeights(NamedTuple):
-    """The parameters of one layer in one direction, in torch's order."""
-
-    weight_ih: Tensor
-    weight_hh: Tensor
-    bias_ih: Tensor | None
-    bias_hh: Tensor | None
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The sum of both."""
-        return None if self.bias_ih is None or self.bias_hh is None else self.bias_ih + self.bias_hh
-
-
-def rnn_sequence(input: Tensor, of: LayerWeights, before: States, nonlinearity: str = "tanh") -> tuple[Tensor, States]:
-    """One layer of an `RNN` in one direction: the states of every step, and those after the last one."""
-    output = rnn_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before, nonlinearity)
-    return output, (output[-1],)
-
-
-def lstm_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
-    """As `rnn_sequence`, of an `LSTM`."""
-    made = lstm_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before)
-    return made.output, (made.output[-1], made.cells[-1])
-
-
-def gru_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
-    """As `rnn_sequence`, of a `GRU`."""
-    inner = zeros(len(of.weight_hh), dtype=of.weight_hh.dtype) if of.bias_hh is None else of.bias_hh
-    output = gru_layer(_projected(input, of.weight_ih, of.bias_ih), of.weight_hh, inner, *before).output
-    return output, (output[-1],)
 
 
 class _Recurrent(Module):
@@ -71,13 +29,23 @@ class _Recurrent(Module):
     input_size: int
     hidden_size: int
     bias: bool
+    proj_size: int = 0
 
     def _add(self, suffix: str, input_size: int, device: Any, dtype: Any) -> None:
         """The parameters of one layer in one direction, under torch's names."""
         rows = self._gates * self.hidden_size
-        shapes: list[tuple[int, ...]] = [(rows, input_size), (rows, self.hidden_size), (rows,), (rows,)]
-        for name, shape in zip(LayerWeights._fields, shapes if self.bias else shapes[:2], strict=False):
+        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, input_size), "weight_hh": (rows, self._state_size)}
+        if self.bias:
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        if self.proj_size:
+            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+        for name, shape in shapes.items():
             setattr(self, name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
+
+    @property
+    def _state_size(self) -> int:
+        """That of the hidden state, and of what a layer returns."""
+        return self.proj_size or self.hidden_size
 
     def _one(self, input: Tensor, suffix: str, before: States) -> tuple[Tensor, States]:
         """One layer in one direction over an input (length, batch, size): the states of every step, and those after the
@@ -129,7 +97,7 @@ class _Recurrent(Module):
                     f"beside weight_hh of {of.weight_hh.dtype!r}; convert with .to(dtype)"
                 )
         for field, each in of._asdict().items():
-            if each is not None and each.shape[:1] != (rows,):
+            if each is not None and field != "weight_hr" and each.shape[:1] != (rows,):
                 raise RuntimeError(f"{name}: expected {field} to have {rows} rows, got {list(each.shape)}")
 
     def _result(self, states: States) -> Any:
@@ -188,11 +156,10 @@ class _Layers(_Recurrent):
         self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
         self._check_sizes()
-        if proj_size:
-            raise NotImplementedError(
-                f"{type(self).__name__}: states are not projected here, got proj_size={proj_size}; put a Linear "
-                "behind the layer"
-            )
+        if proj_size and self._states == 1:
+            raise ValueError(f"{type(self).__name__}: proj_size must be 0 for layers other than LSTM, got {proj_size}")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(f"proj_size must be at least 0 and smaller than hidden_size, got {proj_size}")
         if num_layers <= 0:
             raise ValueError(f"num_layers must be greater than zero, got {num_layers}")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
@@ -205,7 +172,7 @@ class _Layers(_Recurrent):
         numbers = self._gates * hidden_size * (hidden_size + min(input_size, hidden_size))
         refuse_beyond_memory(type(self).__name__, "num_layers", num_layers, self._directions * numbers * 4)
         for layer, suffix in self._suffixes():
-            self._add(suffix, input_size if layer == 0 else hidden_size * self._directions, device, dtype)
+            self._add(suffix, input_size if layer == 0 else self._state_size * self._directions, device, dtype)
         self.reset_parameters()
 
     @property
@@ -226,8 +193,8 @@ class _Layers(_Recurrent):
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The parameters of each layer and direction."""
-        names = LayerWeights._fields if self.bias else LayerWeights._fields[:2]
-        return [[getattr(self, name + suffix) for name in names] for _, suffix in self._suffixes()]
+        of = [[vars(self).get(name + suffix) for name in LayerWeights._fields] for _, suffix in self._suffixes()]
+        return [[each for each in weights if each is not None] for weights in of]
 
     def flatten_parameters(self) -> None:
         """Nothing: it is for memory of GPUs."""
@@ -261,16 +228,18 @@ class _Layers(_Recurrent):
 
     def _start(self, batch: int, dtype: Any, hx: Any, batched: bool) -> States:
         """The states before the first step, (layers x directions, batch, hidden)."""
-        shape = (self.num_layers * self._directions, batch, self.hidden_size)
+        count = self.num_layers * self._directions
+        sizes = {"hidden": self._state_size, "cell": self.hidden_size}
         if hx is None:
-            return (zeros(*shape, dtype=dtype),) * self._states
+            return tuple(zeros(count, batch, size, dtype=dtype) for size in list(sizes.values())[: self._states])
         states = self._given(hx)
-        expected = shape if batched else (shape[0], shape[2])
-        for name, state in zip(("hidden", "cell"), states, strict=False):
+        for (name, size), state in zip(sizes.items(), states, strict=False):
+            expected = (count, batch, size) if batched else (count, size)
             if tuple(state.shape) != expected:
+                last = "hidden_size" if size == self.hidden_size else "proj_size"
                 raise RuntimeError(
                     f"{type(self).__name__}: Expected {name} size {expected}, got {list(state.shape)}; it is (layers x "
-                    f"directions, {'batch, ' if batched else ''}hidden_size)"
+                    f"directions, {'batch, ' if batched else ''}{last})"
                 )
         return states if batched else tuple(state.unsqueeze(1) for state in states)
 
@@ -294,7 +263,9 @@ class _Layers(_Recurrent):
         return cat(outputs, -1), tuple(stack(each) for each in zip(*after, strict=True))
 
     def extra_repr(self) -> str:
-        defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        defaults = {
+            "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
+        }  # fmt: skip
         changed = [
             f", {name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value
         ]
@@ -338,7 +309,8 @@ class LSTM(_LongShortTerm, _Layers):
     """Long short-term memory (S. Hochreiter and J. Schmidhuber, 1997), with gates i, f, g, o as in torch: c = f *
     c_before + i * g, and h = o * tanh(c).
 
-    Called as `RNN` is, but that states are pairs (h, c).
+    Called as `RNN` is, but that states are pairs (h, c). With `proj_size` h = weight_hr @ (o * tanh(c)) has
+    that size instead of `hidden_size` (H. Sak, A. Senior and F. Beaufays, 2014); such layers run step by step.
     """
 
 

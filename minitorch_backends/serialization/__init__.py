@@ -13,7 +13,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
-__all__ = ["load", "save"]
+from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 
 def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
@@ -44,8 +46,9 @@ def load(
         f: a path, or a binary file that can seek.
         map_location: "cpu", or a dict from devices to "cpu", or a function of a storage's bytes and its device that
             returns the bytes, or None. Storages of other devices are refused unless it moves them to the CPU.
-        weights_only: accept tensors, numbers, text and containers only, and run nothing from the file. None means True.
-            With False the file may run any code: use it on files that you trust.
+        weights_only: accept tensors, numbers, text and containers only, and what `add_safe_globals` lists, and run
+            nothing else from the file. None means True. With False the file may run any code: use it on files that
+            you trust.
         mmap: map the file, which must be a path, into memory. Pages are read at their first use, and writes to tensors
             do not reach the file.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..tensor.dtypes import DType
 from ..tensor.size import Size
+from .safe_globals import is_safe, safe_global
 from .torch_names import TORCH, UNSUPPORTED, rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
 
 __all__ = ["refuse_unsupported", "restricted_load"]
@@ -40,6 +41,10 @@ def _counter(counts: Any) -> Counter:
 
 def _set(items: Any = ()) -> set:
     return set(map(_key, items))
+
+
+def _frozenset(items: Any = ()) -> frozenset:
+    return frozenset(map(_key, items))
 
 
 def _bytes(text: Any, encoding: Any) -> bytes:
@@ -71,7 +76,12 @@ _PLAIN: dict[str, Any] = {
     **{
         f"{module}.{name}": function
         for module in ("builtins", "__builtin__")
-        for name, function in (("set", _set), ("bytearray", _bytearray), ("complex", _complex))
+        for name, function in (
+            ("set", _set),
+            ("frozenset", _frozenset),
+            ("bytearray", _bytearray),
+            ("complex", _complex),
+        )
     },
 }
 _ALLOWED = {**TORCH, **_PLAIN, "torch.Size": _size}
@@ -88,12 +98,33 @@ def refuse_unsupported(name: str) -> None:
 
 def _allowed(name: str) -> Any:
     refuse_unsupported(name)
-    if name not in _ALLOWED:
+    found = _ALLOWED.get(name) or safe_global(name)
+    if found is None:
         raise UnpicklingError(
             f"load(): the file names {name!r}, which weights_only=True excludes; nothing of it was run. Save a "
-            "state_dict instead, or use weights_only=False if you trust the file with any code"
+            "state_dict instead, list it with serialization.add_safe_globals, or use weights_only=False if you trust "
+            "the file with any code"
         )
-    return _ALLOWED[name]
+    return found
+
+
+def _may_call(function: Any) -> bool:
+    return callable(function) and (function in _CALLABLE or is_safe(function))
+
+
+def _name(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _set_state(target: Any, state: Any) -> None:
+    """Give an object of a class that the user listed its state, as `pickle` does."""
+    if hasattr(target, "__setstate__"):
+        target.__setstate__(state)
+        return
+    attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+    vars(target).update(attributes or {})
+    for name, value in (slots or {}).items():
+        setattr(target, name, value)
 
 
 def restricted_load(pickled: bytes, persistent_load: Callable[[Any], Any]) -> Any:
@@ -175,14 +206,23 @@ class _Machine:
 
     def reduce(self, _: Any) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
-        if type(arguments) is not tuple or not callable(function) or function not in _CALLABLE:
+        if type(arguments) is not tuple or not _may_call(function):
             raise UnpicklingError(
                 f"load(): the pickle calls a {type(function).__name__}, which weights_only=True excludes"
             )
         self.stack.append(function(*arguments))
 
+    def new_object(self, _: Any) -> None:
+        arguments, kind = self.stack.pop(), self.stack.pop()
+        if type(arguments) is not tuple or not isinstance(kind, type) or not is_safe(kind):
+            raise UnpicklingError(f"load(): the pickle makes a {_name(kind)}, which weights_only=True excludes")
+        self.stack.append(kind.__new__(kind, *arguments))
+
     def build(self, _: Any) -> None:
         state, target = self.stack.pop(), self.stack[-1]
+        if is_safe(type(target)):
+            _set_state(target, state)
+            return
         if type(target) is not OrderedDict or type(state) is not dict:
             raise UnpicklingError(f"load(): the pickle sets the state of a {type(target).__name__}")
         for name, value in state.items():
@@ -228,7 +268,7 @@ _CODE: dict[str, Callable[[_Machine, Any], None]] = {
     "TUPLE": _Machine.tuple_from_mark,
     "TUPLE1": _Machine.tuple_of_1, "TUPLE2": _Machine.tuple_of_2, "TUPLE3": _Machine.tuple_of_3,
     "BINPUT": _Machine.put, "LONG_BINPUT": _Machine.put, "BINGET": _Machine.get, "LONG_BINGET": _Machine.get,
-    "GLOBAL": _Machine.name, "REDUCE": _Machine.reduce, "BUILD": _Machine.build,
+    "GLOBAL": _Machine.name, "REDUCE": _Machine.reduce, "NEWOBJ": _Machine.new_object, "BUILD": _Machine.build,
     "APPEND": _Machine.append, "APPENDS": _Machine.appends,
     "SETITEM": _Machine.set_item, "SETITEMS": _Machine.set_items,
 }  # fmt: skip

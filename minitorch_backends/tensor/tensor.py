@@ -165,6 +165,19 @@ class Tensor(Methods):
     def is_complex(self) -> bool:
         return self.dtype.is_complex
 
+    def share_memory_(self) -> Tensor:
+        """Move the elements to memory shared with other processes. Aliases of the old memory keep it."""
+        from .shared_memory import share
+
+        share(self)
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether the memory is shared with other processes."""
+        from .shared_memory import is_shared
+
+        return is_shared(self)
+
     # Autograd
 
     @property

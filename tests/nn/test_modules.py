@@ -189,7 +189,7 @@ def test_parameter_list() -> None:
     assert not len(nn.ParameterList(None))
     with pytest.raises(IndexError, match="the 2 parameters"):
         held[2]
-    with pytest.raises(TypeError, match="expected parameters or tensors, got int"):
+    with pytest.raises(TypeError, match="expected parameters, tensors or modules, got int"):
         held.append(3)
     assert repr(held).startswith("ParameterList(\n  (0): Parameter containing:")
 

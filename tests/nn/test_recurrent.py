@@ -31,7 +31,9 @@ def step(module: Any, suffix: str, x: np.ndarray, states: list[np.ndarray]) -> l
     if "LSTM" in type(module).__name__:
         i, f, g, o = np.split(given + before, 4, -1)
         c = logistic(f) * states[1] + logistic(i) * np.tanh(g)
-        return [logistic(o) * np.tanh(c), c]
+        projection = getattr(module, f"weight_hr{suffix}", None)
+        h = logistic(o) * np.tanh(c)
+        return [h if projection is None else h @ projection.detach().numpy().astype(np.float64).T, c]
     if "GRU" in type(module).__name__:
         (xr, xz, xn), (hr, hz, hn) = np.split(given, 3, -1), np.split(before, 3, -1)
         z, n = logistic(xz + hz), np.tanh(xn + logistic(xr + hr) * hn)
@@ -88,6 +90,22 @@ def test_layers_are_their_definition(kind: str, options: dict[str, Any], length:
         assert np.allclose(one.detach().numpy(), other, atol=2e-6)
     with mt.no_grad():
         assert np.array_equal(module(mt.tensor(x.transpose(1, 0, 2) if turned else x), given(states))[0], got.detach())
+
+
+def test_states_of_an_lstm_are_projected() -> None:
+    mt.manual_seed(0)
+    module, rng = nn.LSTM(3, 5, 2, bidirectional=True, proj_size=2), np.random.default_rng(0)
+    x, states = rng.standard_normal((4, 3, 3)).astype("f"), [rng.standard_normal((4, 3, n)).astype("f") for n in (2, 5)]
+    output, after = defined(module, x, states)
+    got, last = module(mt.tensor(x), given(states))
+    assert np.allclose(got.detach(), output, atol=2e-6)
+    for one, other in zip(last, after, strict=True):
+        assert np.allclose(one.detach(), other, atol=2e-6)
+    assert [each.shape for each in module.all_weights[0]] == [(20, 3), (20, 2), (20,), (20,), (2, 5)]
+    packed = nn.utils.rnn.pack_padded_sequence(mt.tensor(x), [4, 4, 4])
+    assert mt.allclose(module(packed)[0].data, module(mt.tensor(x))[0].flatten(0, 1), atol=1e-6)
+    got.sum().backward()
+    assert all(each.grad.abs().sum() > 0 for each in module.parameters())
 
 
 def test_relu_is_a_nonlinearity() -> None:
@@ -293,7 +311,8 @@ def test_parameters_have_torchs_names_and_range() -> None:
         (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3, dtype=mt.float64)), RuntimeError, "one dtype, got mt.float64"),
         (lambda: nn.GRU(3, 4, dropout=True), ValueError, "got True"),
         (lambda: nn.RNN(0, 4), ValueError, "input_size must be greater than zero"),
-        (lambda: nn.LSTM(3, 4, proj_size=2), NotImplementedError, "LSTM: states are not projected here"),
+        (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "smaller than hidden_size, got 4"),
+        (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "GRU: proj_size must be 0 for layers other than LSTM"),
         (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3), 3), RuntimeError, "expected hx to be a tensor, got int"),
         (lambda: nn.GRU(3, 4)(np.zeros((2, 2, 3))), TypeError, "expected input to be a Tensor, got numpy.ndarray"),
     ],

@@ -35,20 +35,20 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 42_850,
+    "kernels": 42_700,
     "flags": 1_100,
     "compat": 950,
-    "backends": 2_400,
+    "backends": 2_350,
     "autograd": 5_100,
     "dispatch": 2_600,
-    "tensor": 1_800,
+    "tensor": 1_850,
     "random": 250,
-    "serialization": 900,
+    "serialization": 1_000,
     "ops": 29_050,
     "fft": 50,
     "linalg": 100,
     "special": 100,
-    "nn": 5_550,
+    "nn": 5_950,
     "amp": 400,
     "distributions": 4_100,
     "func": 1_300,
@@ -57,18 +57,18 @@ BUDGET = {
     "testing": 200,
     "utils": 1_300,
     "explain": 650,
-    "compat.torch": 2_000,
+    "compat.torch": 2_100,
     "interop": 5_800,
     "lab": 3_250,
     "__init__": 100,
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 45_450,
+    "tests": 45_550,
     "bench": 6_000,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_500
+CORE_BUDGET = 8_600
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420

@@ -19,29 +19,34 @@ DATA = Path(__file__).parents[1] / "data" / "torch_signatures.txt"
 FACTORY = "dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False"
 
 MISSING_NAMES = {
-    "O, the array API and torch's scripts": """
-        Tensor.*_ Tensor.*storage* Tensor.as_subclass Tensor.chalf
-        Tensor.dim_order Tensor.index Tensor.is_*
-        Tensor.module_load Tensor.new
-        Tensor.record_stream Tensor.reinforce Tensor.resize Tensor.resize_as
-        Tensor.xpu func.* nn.*Loss* nn.Buffer nn.Container nn.CrossMapLRN2d
-        nn.Lazy* nn.LinearCrossEntropyOptions nn.R*Base nn.Uninitialized*
-        nn.functional.* nn.utils.* optim.* torch.*_ torch.*_copy torch.*_loss torch.*_norm
-        torch.*avg_pool* torch.*dropout torch.*grid_sampler*
-        torch.*max_pool* torch.batch_norm*
-        torch.co* torch.embedding*
-        torch.empty_* torch.from_file torch.get_*
-        torch.gru* torch.is_* torch.lobpcg torch.lstm*
-        torch.norm_except_dim
-        torch.range torch.rnn* torch.segment_reduce
-        utils.data.*
+    "functions that torch has for its own kernels: use those of nn.functional, and modules": """
+        torch.batch_norm_* torch.conv_tbc torch.convolution torch.embedding_bag torch.embedding_renorm_
+        torch.grid_sampler_* torch.gru* torch.lstm* torch.rnn_* torch.norm_except_dim torch.native_*
+        torch.segment_reduce torch.miopen_* torch.mkldnn_* torch.*_copy torch.cudnn_*
+        torch.frobenius_norm nn.*Base nn.CrossMapLRN2d
+    """,
+    "products and losses of new kernels, which no script uses yet": """
+        nn.*LinearCross* nn.functional.linear_cross_entropy nn.functional.*grouped_mm torch.lobpcg
+    """,
+    "storages and other devices, which NumPy's arrays have not": """
+        Tensor.*storage Tensor.storage_type Tensor.record_stream Tensor.xpu torch.from_file torch.empty_quantized
+        torch.get_file_path torch.is_vulkan_available torch.compiled_with_cxx11_abi
+        nn.utils.convert_conv*_weight_memory_format
+    """,
+    "subclasses of Tensor, modules that exchange tensors, and complex32": """
+        Tensor.as_subclass Tensor.module_load Tensor.chalf Tensor.is_distributed
+    """,
+    "data pipes, which torch has deprecated, and names that its modules only import": """
+        utils.data.* optim.lr_scheduler.Optimizer optim.swap_in_optimizer_params_and_state func.debug_unwrap
+        func.functionalize Tensor.index nn.Container
     """,
     "deprecated or removed in torch": """
-        Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig nn.init.* torch.*nuclear_* torch.eig
-        torch.lstsq torch.matrix_rank torch.solve torch.symeig
+        Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce Tensor.resize Tensor.resize_as
+        torch.*nuclear_* torch.eig torch.lstsq torch.matrix_rank torch.solve torch.symeig
     """,
     "sparse and nested tensors, which NumPy has not": """
-        Tensor.*indices Tensor.*sparse* Tensor.ccol* Tensor.coalesce Tensor.dense_dim Tensor.smm Tensor.sspaddmm
+        Tensor.*indices Tensor.is_coalesced optim.SparseAdam
+        Tensor.*sparse* Tensor.ccol* Tensor.coalesce Tensor.dense_dim Tensor.smm Tensor.sspaddmm
         Tensor.to_dense Tensor.to_padded_tensor Tensor.values torch.*sparse* torch.ds* torch.hs* torch.s*mm torch.smm
         torch.spmm
     """,

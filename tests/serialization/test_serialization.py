@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends import nn, serialization
 from minitorch_backends.tensor.dtypes import dtypes
 
 
@@ -124,8 +125,32 @@ def test_objects_need_trust():
         ):
             reloaded(linear, **options)
     assert reloaded(linear, weights_only=False).weight.tolist() == linear.weight.tolist()
-    with pytest.raises(pickle.UnpicklingError, match=r"an object of torch's, torch\.nn\.Linear"):
+    with pytest.raises(pickle.UnpicklingError, match=r"a torch object, torch\.nn\.Linear"):
         mt.load(archive(b"\x80\x02ctorch.nn\nLinear\n."), weights_only=False)
+
+
+def test_listed_classes_need_no_trust() -> None:
+    file = io.BytesIO()
+    mt.save(nn.Sequential(nn.Linear(2, 3), nn.Conv1d(3, 1, 1)), file)
+
+    def load() -> Any:
+        file.seek(0)
+        return mt.load(file)
+
+    classes: list[Any] = [nn.Sequential, nn.Linear, nn.Conv1d]
+    with serialization.safe_globals(classes[:2]), pytest.raises(pickle.UnpicklingError, match=r"convolution\.Conv1d"):
+        load()
+    with serialization.safe_globals(classes[:2]):
+        with serialization.safe_globals([(nn.Conv1d, "minitorch_backends.nn.convolution.Conv1d")]):
+            assert load()[0](mt.ones(1, 2)).shape == (1, 3)
+        assert serialization.get_safe_globals() == classes[:2]
+    assert serialization.get_safe_globals() == []
+    serialization.add_safe_globals(classes)
+    serialization.clear_safe_globals()
+    with pytest.raises(pickle.UnpicklingError, match=r"container\.Sequential"):
+        load()
+    with pytest.raises(TypeError, match="safe_globals must be classes, functions or pairs"):
+        serialization.add_safe_globals([3])  # type: ignore[list-item]
 
 
 def test_devices():
@@ -166,7 +191,7 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path):
         "numpy.core.multiarray x",
     ):
         module, function = name.split()
-        with pytest.raises(pickle.UnpicklingError, match=f"asks for '{module}.{function}', which weights_only=True"):
+        with pytest.raises(pickle.UnpicklingError, match=f"names '{module}.{function}', which weights_only=True"):
             mt.load(archive(f"\x80\x02c{module}\n{function}\nU\x04true\x85R.".encode("latin-1")))
 
 

@@ -101,11 +101,24 @@ class stream(device):
     """A block in which a stream is current: without effect for None."""
 
 
+def _tensor_class(name: str) -> type:
+    def refused(self: Any, *args: Any, **named: Any) -> NoReturn:
+        """Raises TypeError, as torch without CUDA does."""
+        raise TypeError(f"cuda.{name}(): there is no CUDA device; use torch.{name}")
+
+    return type(name, (), {"__init__": refused, "__doc__": "A class without instances."})
+
+
 _WITHOUT_EFFECT = """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
     reset_max_memory_allocated set_rng_state_all"""
 _BYTES = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved"
 _REFUSED = """current_device current_stream default_stream get_device_capability get_device_name
     get_device_properties get_rng_state init mem_get_info memory_summary set_device set_rng_state synchronize"""
 
-for _make, _names in ((_without_effect, _WITHOUT_EFFECT), (_none, _BYTES), (_refused, _REFUSED)):
+_TENSORS = """BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
+    ShortTensor"""
+
+_MAKERS = {_TENSORS: _tensor_class, _WITHOUT_EFFECT: _without_effect, _BYTES: _none, _REFUSED: _refused}
+
+for _names, _make in _MAKERS.items():
     globals().update({_name: _make(_name) for _name in _names.split()})

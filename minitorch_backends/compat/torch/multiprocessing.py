@@ -1,6 +1,5 @@
-"""`torch.multiprocessing`: Python's own, whose processes get tensors by value.
-
-What a process does to a tensor that it was given is not seen by others; return results, or send them by a queue.
+"""`torch.multiprocessing`: Python's own. Tensors are shared after `share_memory_`; others travel by value, and what a
+process writes to these is not seen by others.
 """
 
 from __future__ import annotations

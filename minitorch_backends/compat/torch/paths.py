@@ -59,7 +59,7 @@ PATHS: dict[str, str] = {
     "nn.modules": """activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold
         instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer
         upsampling utils""",
-    "nn": "modules parameter",
+    "nn": "modules",
     "nn.parallel": "data_parallel distributed",
     "utils.data": "dataloader dataset distributed sampler",
     "optim": "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
@@ -76,7 +76,7 @@ PATHS: dict[str, str] = {
 """Where torch defines names of a namespace: `nn.modules.linear` has those of `nn`, with `Linear` among them."""
 
 
-EXTRAS = {"": "names", "autograd": "variable", "nn": "modules"}
+EXTRAS = {"": "names", "autograd": "variable", "nn": "modules", "nn.init": "init", "nn.utils": "nn_utils"}
 """The module here that has further names of a namespace, imported when one of them is asked for."""
 
 

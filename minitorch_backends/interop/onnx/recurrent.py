@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ... import ops
 from ...nn import functional as F
-from ...nn.recurrent import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
+from ...nn.recurrent_layers import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
 from ...ops.recurrent import recurrent_product
 from ...tensor.tensor import Tensor
 from .table import choice, operator

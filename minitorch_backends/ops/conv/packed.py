@@ -11,6 +11,7 @@ from ...kernels.conv import Kept
 from ...kernels.conv import conv as kernel
 from ...kernels.conv import conv_input_gradient as transposed_kernel
 from ...kernels.conv.shapes import output_size, steps
+from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from . import functions
 from .convolution import run
@@ -28,6 +29,7 @@ def _legal(x: np.ndarray, w: np.ndarray, stride: Any, dilation: Any, padding: An
     return 0 not in x.shape[1:] and w.size > 0 and min(*stride, *dilation) > 0 and min(padding) >= 0
 
 
+@always_safe
 class PackedConvolution:
     """A convolution's weight with its packed forms, kept while its memory and its version are the same.
 

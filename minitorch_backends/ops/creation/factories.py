@@ -31,7 +31,7 @@ from ...tensor.dtypes import (
     scalar_dtype,
     to_dtype,
 )
-from ...tensor.from_data import array_from, foreign_array
+from ...tensor.from_data import array_from, construct, foreign_array
 from ...tensor.memory import refuse_device
 from ...tensor.size import repeats
 from ...tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
@@ -390,3 +390,15 @@ def new(make: Any) -> Any:
 
 for _make in (zeros, ones, empty, full, tensor):
     setattr(Tensor, f"new_{_make.__name__}", new(_make))
+
+
+def _new(self: Tensor, /, *data: Any, device: Any = None) -> Tensor:
+    """A tensor of this dtype by the rules of `Tensor`: of sizes, or of a sequence. torch's old way; the new one is
+    `new_empty` and `new_tensor`."""
+    made = Tensor()
+    construct(made, data, device, self.dtype)
+    return made
+
+
+_new.__name__ = "new"
+setattr(Tensor, _new.__name__, _new)

@@ -16,6 +16,7 @@ from ...kernels.float8 import is_float8
 from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
 from ...kernels.registry import ArraySpec
+from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from .addmm import added, refuse_unfit
@@ -108,6 +109,7 @@ def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     return x.ndim > 1 and max(math.prod(x.shape[:-1]) * w.shape[0], w.size) >= _LEAST_VALUES
 
 
+@always_safe
 class PackedWeight:
     """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
 

@@ -188,6 +188,29 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return strided_window(source, **window)
 
 
+def storage_offset(self: Tensor, /) -> int:
+    """The number of elements that lie in memory before the first one of this tensor."""
+    array = self._array
+    return (array.ctypes.data - _memory(array)[0]) // array.itemsize
+
+
+def dim_order(self: Tensor, /, ambiguity_check: bool = False) -> tuple[int, ...]:
+    """The dimensions in the order of their strides, largest first: (0, 2, 3, 1) for channels last.
+
+    With `ambiguity_check` raises RuntimeError where strides leave the order open, as for sizes of 1.
+    """
+    steps = [(-stride, dim) for dim, stride in enumerate(self.stride())]
+    if ambiguity_check and (1 in self.shape or len(set(self.stride())) < len(steps)):
+        raise RuntimeError(
+            f"dim_order(): strides must determine the order, got shape {list(self.shape)} and strides {self.stride()}"
+        )
+    return tuple(dim for _, dim in sorted(steps))
+
+
+for _method in (storage_offset, dim_order):
+    setattr(Tensor, _method.__name__, _method)
+
+
 def refuse_overlaps(name: str, array: np.ndarray) -> None:
     """Raise RuntimeError for a window with two elements at one address."""
     if overlaps(array):

@@ -1,0 +1,18 @@
+"""Batch normalization under transforms, which refuse writes of a mapped batch to running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nn.normalization import _BatchNorm
+
+__all__ = ["replace_all_batch_norm_modules_"]
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let all batch normalizations of a module use the statistics of each batch, and forget the running ones."""
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
