@@ -35,7 +35,7 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 42_700,
+    "kernels": 42_750,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_350,
