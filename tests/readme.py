@@ -1,4 +1,4 @@
-"""The generated parts of README.md: `python -m tests.readme` rewrites them, and test_readme.py checks them."""
+"""The generated parts of docs/reference: `python -m tests.readme` rewrites them, and test_docs.py checks them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,42 @@ from minitorch_backends.profiles import PROFILES, Aligned, Exact, Format, Halves
 
 from .support.departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 
 
-def flag_table() -> str:
-    """The table of flags, from their rows, with those that do not act marked."""
-    lines = ["| flag | values | default | inherits from | what it acts on |", "|---|---|---|---|---|"]
+def flag_list() -> str:
+    """The flags, from their rows: a list of definitions for each group, with those that do not act marked."""
+    lines: list[str] = []
+    group = None
     for row in flags.rows.values():
-        values = re.sub(r"'[^']*'|\b(True|False|None)\b", lambda found: f"`{found[0]}`", row.choices.legal)
-        inherits = f"`{row.inherits}`" if row.inherits else ""
-        lines.append(f"| `{row.path}` | {values} | `{row.default!r}` | {inherits} | {row.doc}{_inaction(row)} |")
-    return "\n".join(lines)
+        first = row.path.partition(".")[0] if "." in row.path else ""
+        if first != group:
+            group = first
+            lines += [f"## {group or 'For every family'}", ""]
+        lines += [f"`{row.path}` = `{row.default!r}`", *_definition(row), ""]
+    return "\n".join(lines).rstrip()
 
 
-def _inaction(row: flags.Flag) -> str:
-    """The remark about a flag that does not act."""
-    return f" (**changes nothing**: {row.inert})" if row.inert else ""
+def _definition(row: flags.Flag) -> list[str]:
+    """What a flag acts on, its values and where it inherits from, as the lines of a definition."""
+    first = row.doc[0].upper() if re.match(r"[a-z]+[ ,]", row.doc) else row.doc[0]
+    sentence = f"{first}{row.doc[1:]}{'' if row.doc.endswith('.') else '.'}"
+    inaction = f" **Changes nothing**: {row.inert}." if row.inert else ""
+    inherits = f" Inherits from `{row.inherits}`." if row.inherits else ""
+    return [f": {sentence}{inaction}", f"  Values: {_values(row)}.{inherits}"]
+
+
+def _values(row: flags.Flag) -> str:
+    """The legal values of a flag in words; those of precisions refer to their table."""
+    legal = re.sub(r"'[^']*'|\b(True|False|None)\b", lambda found: f"`{found[0]}`", row.choices.legal)
+    named = re.findall(r"`'([^']*)'`", legal)
+    missing = PRECISIONS.keys() - named
+    if len(missing) > 1:
+        return legal
+    others = [f"`{value!r}`" for value in named if value not in PRECISIONS]
+    but = "".join(f" but `{value!r}`" for value in missing)
+    return ", ".join([*others, f"every [precision](precisions.md){but}"])
 
 
 def departures() -> str:
@@ -98,36 +118,27 @@ _RULES = {
 }
 
 PARTS = {
-    "flags": flag_table,
-    "stacks": stack_table,
-    "devices": device_table,
-    "precisions": precision_table,
-    "departures": departures,
+    "flags": {"flags": flag_list},
+    "precisions": {"precisions": precision_table, "stacks": stack_table},
+    "profiles": {"devices": device_table},
+    "departures": {"departures": departures},
 }
+"""The generated parts of each page, by the names that stand in its comments."""
 
 
-def generated(text: str) -> str:
-    """README.md with its generated parts as they should be."""
-    for name, table in PARTS.items():
-        begin, end = rf"(<!-- {name}: [^>]*-->\n)", rf"(<!-- end of {name} -->)"
+def generated(page: str) -> tuple[str, str]:
+    """The text of a page of the reference, and what it should be."""
+    text = before = (REFERENCE / f"{page}.md").read_text(encoding="utf-8")
+    for name, table in PARTS[page].items():
+        begin, end = rf"(<!-- {name}: [^>]*-->\n)", rf"(\n<!-- end of {name} -->)"
         text, count = re.subn(
-            begin + ".*?" + end, lambda m, table=table: m[1] + table() + "\n" + m[2], text, flags=re.DOTALL
+            begin + ".*?" + end, lambda m, table=table: f"{m[1]}\n{table()}\n{m[2]}", text, flags=re.DOTALL
         )
         if count != 1:
-            raise ValueError(f"README.md has {count} places for {name}; expected one")
-    return text
-
-
-def code_blocks(text: str) -> str:
-    """The Python blocks of README.md as one program, at their own line numbers."""
-    lines, inside = [], False
-    for line in text.splitlines():
-        fence = line.startswith("```")
-        lines.append("" if fence or not inside else line)
-        if fence:
-            inside = line == "```python"
-    return "\n".join(lines)
+            raise ValueError(f"{page}.md has {count} places for {name}; expected one")
+    return before, text
 
 
 if __name__ == "__main__":
-    README.write_text(generated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PARTS:
+        (REFERENCE / f"{page}.md").write_text(generated(page)[1], encoding="utf-8")

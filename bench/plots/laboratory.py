@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -125,25 +126,39 @@ def _layers(figure: Figure, result: dict[str, Any]) -> None:
 # Bare products
 
 
-def _speed(figure: Figure, result: dict[str, Any]) -> None:
-    left, right = figure.subplots(1, 2)
-    largest = result["measured"][-1]
-    for row in largest["products"]:
+def _against_error(axes: Axes, measured: dict[str, Any]) -> None:
+    """The speed of each product of one size over its error."""
+    for row in measured["products"]:
         colour, marker = _mark(row)
-        left.plot(
-            row["rms_error"],
-            row["gflops"],
-            marker,
-            color=colour,
-            markersize=10 if row["ours"] else 9,
-            label=_label(row),
-        )
-    left.set(
-        title=f"Speed against error, n = {largest['size']}", xscale="log", xlabel="rms error relative to sqrt(n)",
+        size = 10 if row["ours"] else 9
+        axes.plot(row["rms_error"], row["gflops"], marker, color=colour, markersize=size, label=_label(row))
+    axes.set(
+        title=f"Speed against error, n = {measured['size']}", xscale="log", xlabel="rms error relative to sqrt(n)",
         ylabel="GFLOP/s (2 n³ counted)",
     )  # fmt: skip
-    left.set_ylim(0, 1.12 * max(row["gflops"] for row in largest["products"]))
-    left.margins(x=0.12)
+    axes.set_ylim(0, 1.12 * max(row["gflops"] for row in measured["products"]))
+    axes.margins(x=0.12)
+
+
+def _tradeoff(figure: Figure, result: dict[str, Any]) -> None:
+    axes, measured = figure.subplots(), result["measured"][-1]
+    _against_error(axes, measured)
+    top = axes.get_ylim()[1]
+    placed: list[tuple[float, float]] = []
+    for row in sorted(measured["products"], key=lambda row: row["gflops"]):
+        decade, height = math.log10(row["rms_error"]), row["gflops"] / top
+        above = max((y + 0.06 for x, y in placed if abs(x - decade) < 1.2), default=0.0)
+        placed.append((decade, max(height, above)))
+        axes.annotate(
+            _label(row), (row["rms_error"], row["gflops"]), xytext=(10, (placed[-1][1] - height) * 200 - 3),
+            textcoords="offset points", fontsize=10, color=_mark(row)[0],
+        )  # fmt: skip
+    axes.set_xlim(right=30 * max(row["rms_error"] for row in measured["products"]))  # for the names
+
+
+def _speed(figure: Figure, result: dict[str, Any]) -> None:
+    left, right = figure.subplots(1, 2)
+    _against_error(left, result["measured"][-1])
     for name, (sizes, speeds, row) in _over_sizes(result, "speed_relative_to_numpy").items():
         colour, marker = _mark(row)
         style = "-" if row["ours"] else ":"
@@ -338,6 +353,12 @@ PLOTS: dict[str, list[Plot]] = {
         ),
     ],
     "products": [
+        Plot(
+            "products-tradeoff",
+            "Up is faster, left is more accurate: the largest size.",
+            (7, 4.2),
+            _tradeoff,
+        ),
         Plot(
             "products-speed",
             "Up is faster, left is more accurate. Grey marks are other libraries.",

@@ -12,23 +12,32 @@ from collections.abc import Sequence
 
 from .common import Parser, UsageError
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _COMMANDS = ("env", "compile", "sweep", "audit", "compare", "report")
 
 
+def parser() -> tuple[Parser, dict[str, Parser]]:
+    """The parser of the command, and those of its commands by name."""
+    whole = Parser(prog="minitorch-backends", description="Tools of minitorch-backends.")
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parts: dict[str, Parser] = {}
+    for name in _COMMANDS:
+        module = importlib.import_module(f".{name}", __name__)
+        parts[name] = commands.add_parser(
+            name, help=module.HELP, description=module.__doc__, formatter_class=Parser.layout
+        )
+        module.add_arguments(parts[name])
+        parts[name].add_argument("--json", action="store_true", help="print the result for programs")
+        parts[name].set_defaults(run=module.run)
+    return whole, parts
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments; returns its exit code."""
-    parser = Parser(prog="minitorch-backends", description="Tools of minitorch-backends.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = {name: importlib.import_module(f".{name}", __name__) for name in _COMMANDS}
-    for name, module in modules.items():
-        command = commands.add_parser(name, help=module.HELP, description=module.__doc__, formatter_class=Parser.layout)
-        module.add_arguments(command)
-        command.add_argument("--json", action="store_true", help="print the result for programs")
-    options = parser.parse_args(arguments)
+    options = parser()[0].parse_args(arguments)
     try:
-        return modules[options.command].run(options)
+        return options.run(options)
     except UsageError as problem:
         sys.stderr.write(f"minitorch-backends {options.command}: {problem}\n")
         return 2

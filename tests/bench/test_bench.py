@@ -253,7 +253,7 @@ def test_report_stands_by_itself(quick):
     assert pictures == [
         "attention.png", "conv-algorithms.png", "devices.png", "digits-accuracy.png", "digits-cnn-layers.png",
         "digits-margins.png", "einsum-assignments.png", "einsum-strategies.png", "fft-speed.png", "linalg-speed.png",
-        "overview.png", "products-error.png", "products-speed.png",
+        "overview.png", "products-error.png", "products-speed.png", "products-tradeoff.png",
         "tf32-note.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)

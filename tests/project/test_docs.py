@@ -1,21 +1,59 @@
-"""Pages of docs/: their code runs, and asserts what it says."""
+"""README.md and docs/: code runs and prints what pages show, generated parts are current, and links lead somewhere."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from ..readme import code_blocks
+from .. import readme
+from ..support.pages import ROOT, read
 from ..support.processes import python
 
-DOCS = Path(__file__).parents[2] / "docs"
-NEIGHBOURS = {"array_api": "numpy", "scikit_learn": "sklearn"}
-"""The libraries of pages of docs/neighbours that have other names."""
+DOCS = ROOT / "docs"
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("api", "_build")]
+PROGRAMS = [page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")]
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)[^)]*\)|\{doc\}`(?:[^`<]*<)?([^`>]+)>?`")
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
-def test_pages_run(page: Path) -> None:
-    if page.parent.name == "neighbours":
-        library = NEIGHBOURS.get(page.stem, page.stem)
-        pytest.importorskip(library, reason=f"{library} is not installed")
-    done = python(f"import warnings; warnings.simplefilter('ignore')\n{code_blocks(page.read_text(encoding='utf-8'))}")
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_pages_run_and_print_what_they_show(path: Path) -> None:
+    page = read(path)
+    for module in page.requires:
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    quiet = "import warnings; warnings.simplefilter('ignore')\n" if path.parent.name == "neighbours" else "\n"
+    done = python(quiet + page.program)
     assert not done.error
+    assert not page.differences(done.out)
+
+
+def test_comparison_of_outputs_finds_differences(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1)\n```\n\n```text\n2.0e-3 ok\n...\nend\n```\n")
+    found = read(page)
+    assert not found.differences("2.2e-03 ok\nany line\nend\n\x1e\n")
+    for wrong in (
+        "5.0e-03 ok\nend\n",
+        "-2.0e-3 ok\nend\n",
+        "2.0e-3 no\nend\n",
+        "2.0e-3 ok\n",
+        "2.0e-3 ok\nend\nmore\n",
+    ):
+        assert found.differences(f"{wrong}\x1e\n"), wrong
+
+
+@pytest.mark.parametrize("page", readme.PARTS)
+def test_generated_parts_are_current(page: str) -> None:
+    text, current = readme.generated(page)
+    assert text == current, f"docs/reference/{page}.md is out of date: run `make readme`"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    generated = DOCS / "reference" / "command_line.md"
+    pages = [*PAGES, *ROOT.glob("*.md")]
+    broken = []
+    for page in pages:
+        for link, doc in LINK.findall(page.read_text(encoding="utf-8")):
+            target = (page.parent / (link or f"{doc}.md")).resolve()
+            if not target.exists() and target != generated and target.parent.name != "api":
+                broken.append(f"{page.relative_to(ROOT)}: {link or doc}")
+    assert not broken

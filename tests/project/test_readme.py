@@ -1,20 +1,23 @@
-"""README.md: its code runs, and its tables say what the code says."""
+"""README.md: its first code runs in a new process, shows precisions and who decided, and prints what the page says."""
 
-from ..readme import README, code_blocks, generated
+from ..support.pages import ROOT, read
 from ..support.processes import python
 
 
-def test_code_blocks_run():
-    program = code_blocks(README.read_text(encoding="utf-8"))
-    assert program.count("import minitorch_backends") == 1
+def test_code_runs_and_prints_what_the_page_shows():
+    page = read(ROOT / "README.md")
+    assert page.program.count("import minitorch_backends") == 1
+    assert all(page.shown)
 
-    printed = python(program)
+    printed = python(page.program)
 
     assert not printed.error
     assert "tf32" in printed.out
-    assert "decided by" in printed.out
+    assert "allow_tf32" in page.program
+    assert not page.differences(printed.out)
 
 
-def test_generated_parts_are_current():
-    text = README.read_text(encoding="utf-8")
-    assert text == generated(text), "README.md's tables are out of date: run `make readme`"
+def test_readme_is_a_screen_and_a_half():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 90
+    assert "```python" in lines[:20]
