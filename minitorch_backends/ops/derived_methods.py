@@ -1,5 +1,5 @@
-"""Methods and functions of tensors that are made of others: diagonals written to, Python functions applied, questions
-of layout, and forms that torch keeps for its own graphs.
+"""Methods and functions composed of others: writes to diagonals, element-wise Python functions, layout predicates, and
+forms that torch keeps for its own graphs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
     ),
 )
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, and rows of `fill_value` where there are fewer."""
+    """The first `size` rows of `nonzero`, padded with `fill_value` if there are fewer."""
     return adopt(_padded(np.argwhere(input._array), size, fill_value))
 
 
@@ -75,7 +75,7 @@ def is_signed(input: Tensor) -> bool:
 
 @_declared
 def is_conj(input: Tensor) -> bool:
-    """False: conjugates are computed when they are asked for, here."""
+    """False: conjugates are computed at once."""
     return False
 
 
@@ -120,10 +120,9 @@ ger = outer
 
 
 def _fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write a number to the elements whose indices are all equal; with `wrap` the diagonal of a tall matrix begins anew
-    below it.
+    """Write a number to the main diagonal; with `wrap` the diagonal of a tall matrix restarts below it.
 
-    Raises RuntimeError for fewer than two dimensions, and for more of different sizes.
+    Raises RuntimeError for fewer than two dimensions, and for more than two of different sizes.
     """
     shape = self._array.shape
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
@@ -137,7 +136,7 @@ def _fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tens
 
 
 def _applied(name: str, self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tensor:
-    """Write what a Python function makes of each element, and of those of other tensors there."""
+    """Write the result of a Python function of each element and the corresponding elements of other tensors."""
     refuse_unwritable(name, self)
     shape = broadcast_shapes(self._array.shape, *(each._array.shape for each in others))
     columns = [np.broadcast_to(each._array, shape).ravel().tolist() for each in (self, *others)]
@@ -146,17 +145,17 @@ def _applied(name: str, self: Tensor, function: Callable[..., Any], *others: Ten
 
 
 def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Write what a Python function makes of each element. Not differentiable, and slow."""
+    """Replace each element x by `callable(x)`. Not differentiable, and slow."""
     return _applied("apply_", self, callable)
 
 
 def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Write what a Python function makes of each element and that of `other`. Not differentiable, and slow."""
+    """Replace each element x by `callable(x, y)`, with y from `other`. Not differentiable, and slow."""
     return _applied("map_", self, callable, other)
 
 
 def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Write what a Python function makes of each element and those of `x` and `y`. Not differentiable, and slow."""
+    """Replace each element by `callable` of it and the elements of `x` and `y`. Not differentiable, and slow."""
     return _applied("map2_", self, callable, x, y)
 
 

@@ -1,4 +1,4 @@
-"""Dimensions as users give them: negative ones count from the end, and torch's errors for those that do not exist."""
+"""Dimensions as users give them: negative ones count from the end, and torch's errors for those out of range."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: i
 
 
 def clamp_diagonal(diagonal: Any, rows: int, columns: int) -> int:
-    """The number of a diagonal, or of the nearest one outside of a matrix of so many rows and columns."""
+    """The number of a diagonal, clamped to the nearest one outside a matrix of these sizes."""
     return max(min(index(diagonal), columns), -rows)
 
 
@@ -64,7 +64,7 @@ def wrap_dims(dims: int | Iterable[int], ndim: int) -> tuple[int, ...]:
 
 
 def shape_of(sizes: Sequence[Any]) -> tuple[int, ...]:
-    """`f(2, 3)` and `f((2, 3))` alike, as a tuple of ints. Raises TypeError for sizes that are no integers."""
+    """The sizes in `f(2, 3)` or `f((2, 3))` as a tuple of ints. Raises TypeError for sizes that are not integers."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     try:

@@ -1,7 +1,7 @@
-"""Other forms in which torch has the same functions: writing in place, in the package's own namespace, copying a view.
+"""torch's other forms of functions: in-place forms, namespace functions, copies of views.
 
-Most are derived from the method or function that they are a form of. Functions of `nn.functional` whose arguments are
-others in torch's own namespace follow, one by one: they take no `inplace`, and the number of a reduction.
+Most are derived from a method or function. Functions of `nn.functional` that differ from their namesakes in torch's own
+namespace follow, one by one: they take no `inplace`, and an integer reduction.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def ctc_loss(
 
 @_form
 def detach(input: Tensor) -> Tensor:
-    """The tensor apart from the graph, a view of it."""
+    """A view of the tensor outside the graph."""
     return input.detach()
 
 

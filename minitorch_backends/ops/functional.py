@@ -19,7 +19,7 @@ functions: dict[str, Callable[..., Any]] = {}
 """What `nn.functional` has, by name."""
 
 _MODULE = f"{__name__.partition('.')[0]}.nn.functional"
-"""Where functions that are made here are found by their names, as pickle does."""
+"""The module in which pickle finds the functions made here."""
 
 
 def functional(
@@ -30,14 +30,14 @@ def functional(
     positional: str | None = None,
     implicit_dim: bool = False,
 ) -> Callable[..., Any]:
-    """Declare that a function is public in `nn.functional`; used as `@functional` above the declaration of an op.
+    """Make an op public in `nn.functional`; used as `@functional` above its declaration.
 
     Arguments:
-        name: its name there, where that is another.
-        inplace: True for torch's last argument `inplace`; "both" also for the function `name_`, where it is True.
-        positional: "options" for a loss whose keywords may be given by position too, "averaging" for one that also has
-            torch's old arguments `size_average` and `reduce`.
-        implicit_dim: whether `dim` may be left out, which torch deprecates.
+        name: its name there, if different.
+        inplace: True adds torch's last argument `inplace`; "both" also adds the function `name_`.
+        positional: "options" for a loss whose keywords may be positional too, "averaging" for one that also has torch's
+            old arguments `size_average` and `reduce`.
+        implicit_dim: `dim` may be omitted, which torch deprecates.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,8 +103,10 @@ _AVERAGING = [inspect.Parameter(name, _BY_POSITION, default=None) for name in ("
 
 
 def _by_position(function: Callable[..., Tensor], *, averaging: bool = True) -> Callable[..., Tensor]:
-    """A loss with every argument also by position, in torch's order: `size_average` stands before the first of those
-    that are given by keyword otherwise, and `reduce` before `reduction`, for which the two stood once.
+    """Allow every argument of a loss by position, in torch's order.
+
+    `size_average` comes before the first keyword-only argument, and `reduce` before `reduction`, which replaced the
+    two.
     """
     signature = inspect.signature(function)
     given = list(signature.parameters.values())
@@ -118,7 +120,7 @@ def _by_position(function: Callable[..., Tensor], *, averaging: bool = True) -> 
     @functools.wraps(function)
     def call(*args: Any, size_average: bool | None = None, reduce: bool | None = None, **named: Any) -> Tensor:
         if len(args) > len(names) or not named.keys().isdisjoint(names[count : len(args)]):
-            return function(*args, **named)  # which refuses them
+            return function(*args, **named)  # the function rejects them
         if len(args) > count:
             named |= dict(zip(names[count:], args[count:], strict=False))
             size_average, reduce = named.pop("size_average", size_average), named.pop("reduce", reduce)
@@ -132,8 +134,9 @@ def _by_position(function: Callable[..., Tensor], *, averaging: bool = True) -> 
 
 
 def _with_implicit_dim(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`function`, a softmax, with torch's deprecated choice of a `dim` that is left out: 0 for tensors of 0, 1 and 3
-    dimensions, 1 for others. torch's `_stacklevel` says nothing: the warning always points to the caller's line.
+    """Add torch's deprecated default of `dim` to a softmax: 0 for tensors of 0, 1 and 3 dimensions, otherwise 1.
+
+    torch's `_stacklevel` has no effect: the warning always points to the caller's line.
     """
 
     def call(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:

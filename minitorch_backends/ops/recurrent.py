@@ -1,9 +1,9 @@
-"""Recurrences: the product that their precision flags govern, and a layer in one direction as one op.
+"""Recurrences: the product governed by their precision flags, and a layer in one direction as one op.
 
-A layer's op takes `projected`, (length, batch, gates x hidden), which is weight_ih applied to the whole sequence in one
-product, and the matrix weight_hh, (gates x hidden, hidden), applied to the state before each step. Gates lie as torch's
-do. The gradients go backward through time by a kernel, or in ops where they may be differentiated again; that of the
-weight is one product over all steps.
+A layer's op takes `projected` (length, batch, gates x hidden), which is weight_ih applied to the whole sequence in one
+product, and weight_hh (gates x hidden, hidden), applied to the state before each step. Gates have torch's order. The
+backward pass through time runs in a kernel, or in ops if it is recorded. The gradient of the weight is one product over
+all steps.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def recurrent_product(input: Array, weight: Array, *, precision: str | None = No
 
 
 def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str | None) -> Tensor:
-    """The gradient of weight_hh from those of what it gave in all steps."""
+    """The gradient of weight_hh, from those of its products in all steps."""
     before = cat([hidden.unsqueeze(0), output[:-1]])
     return recurrent_product(of_sums.flatten(0, 1).mT, before.flatten(0, 1).mT, precision=precision)
 
 
-# What the layers share
+# Shared by the layers
 
 
 def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel) -> tuple[np.ndarray, ...]:
@@ -221,8 +221,9 @@ def lstm_layer(
 
 
 class GatedRecurrence(NamedTuple):
-    """What `gru_layer` returns: every state, (length, batch, hidden), and every gate with what the weight gave for the
-    new state, (..., 4 hidden)."""
+    """The result of `gru_layer`: every state, (length, batch, hidden), and every gate with the candidate's recurrent
+    part, (..., 4 hidden).
+    """
 
     output: Any
     gates: Any
@@ -276,7 +277,8 @@ def _gru_gradient(
 def gru_layer(
     projected: Array, weight: Array, bias: Array, hidden: Array, *, precision: str | None = None
 ) -> GatedRecurrence:
-    """With r, z and n of projected and of h_before @ weight.T + bias: r and z the logistic function of the sums of
-    both, n = tanh(n_projected + r * n_before), and the states h = (1 - z) * n + z * h_before (K. Cho et al., 2014, with
-    r behind the product, as in cuDNN and torch)."""
+    """Let r, z and n be the parts of projected and of h_before @ weight.T + bias. r and z are logistic functions of the
+    sums, n = tanh(n_projected + r * n_before), and h = (1 - z) * n + z * h_before (K. Cho et al., 2014, with r applied
+    after the product, as in cuDNN and torch).
+    """
     return GatedRecurrence(*_run("gru", projected, weight, hidden, bias, precision=precision))

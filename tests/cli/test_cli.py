@@ -200,7 +200,7 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
         (["sweep", "{study}:product", "--flag", "fp32_precision=tf33"], "fp32_precision = 'tf33' is unknown"),
         (["sweep", "{study}:product", "--seeds", "0"], "argument --seeds: must be a positive integer, got '0'"),
         (["compile", "--families", "fft,ftt"], "argument --families: must be some of matmul, .*, got 'ftt'"),
-        (["audit", "{study}:inputs"], "model must be a Module, whose parts have names, got Tensor"),
+        (["audit", "{study}:inputs"], "model must be a Module, got Tensor"),
         (["audit", "{study}:model", "--precisions", "tf33"], "'tf33' is not a precision"),
         (
             ["audit", "{study}:model", "--budget", "error=1,kl"],
@@ -210,7 +210,7 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
         (["audit", "{study}:model", "--inputs", "none.npz"], "cannot use 'none.npz': No such file"),
         (["compare", "{study}", "{study}"], "must be a run that lab.capture of this version wrote"),
         (["compare", "none", "none"], "cannot use 'none': No such file"),
-        (["report", "none"], "store must be a folder that a sweep was given, got 'none'"),
+        (["report", "none"], "store must be a folder that a sweep wrote, got 'none'"),
     ],
 )
 def test_wrong_input_is_one_sentence(

@@ -145,7 +145,7 @@ def test_why_runs_nothing() -> None:
     assert answer.shapes == ((3, 3), (3, 1))
     text = str(answer).splitlines()
     assert text[0].startswith(f"matmul of 3x3 @ 3x1 runs by {answer.implementations[0]} at ieee: no flag allows")
-    assert text[-1] == "    or definition, if those before it refuse the data"
+    assert text[-1] == "    or definition, if those before it reject the data"
     assert len(text) == len(answer.refusals) + len(answer.implementations)
 
 
@@ -200,7 +200,7 @@ def test_linear_algebra_says_where_a_lower_precision_does_not_act() -> None:
 
 
 def test_why_needs_an_op_that_calls_a_kernel() -> None:
-    with pytest.raises(ValueError, match=r"cannot answer for 'matmull', .* \(did you mean 'matmul'\?\)"):
+    with pytest.raises(ValueError, match=r"must be the name of an op, got 'matmull' \(did you mean 'matmul'\?\)"):
         explain.why("matmull")
     with pytest.raises(ValueError, match=r"no answer for 'relu', which calls no kernel"):
         explain.why("relu", mt.ones(3))

@@ -247,7 +247,7 @@ def test_layers_are_lowered_whatever_the_flags_say(images: Any) -> None:
     ("error", "says", "model"),
     [
         (TypeError, "must be a Module, got function", lambda x: x),
-        (ValueError, "no precision acts in this ReLU", nn.ReLU()),
+        (ValueError, "precision affects nothing in this ReLU", nn.ReLU()),
         (RuntimeError, "two calls of the model gave different outputs", nn.Sequential(nn.Linear(4, 40), nn.Dropout())),
     ],
 )

@@ -165,7 +165,7 @@ def test_mistakes(options, error, sentence):
 def test_models_that_cannot_be_audited():
     with pytest.raises(TypeError, match="model must be a Module"):
         lab.audit(lambda x: x, mt.ones(2))
-    with pytest.raises(ValueError, match="no precision acts in this ReLU"):
+    with pytest.raises(ValueError, match="precisions affect nothing in this ReLU"):
         lab.audit(nn.ReLU(), mt.ones(2))
     with pytest.raises(ValueError, match="or of 'gradient_error' where gradients are audited"):
         lab.audit(nn.Linear(2, 2), mt.ones(1, 2), budget={"gradient_error": 1}, gradients=False)

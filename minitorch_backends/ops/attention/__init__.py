@@ -1,5 +1,5 @@
 """Scaled dot product attention and multi-head attention.
 
-`scaled_dot_product` chooses the kernel; `composed` is attention made of ops, where a kernel does not serve;
-`without_graph` has the forward and backward of those who keep a graph themselves.
+`scaled_dot_product` chooses the kernel. `composed` builds attention from ops, for calls that no kernel supports.
+`without_graph` has forward and backward functions for callers that keep a graph of their own.
 """

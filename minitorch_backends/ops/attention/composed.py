@@ -16,7 +16,7 @@ __all__: list[str] = []  # none of its functions is of the package
 
 
 def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
-    """With the heads that share keys in a dimension of their own, where there are such."""
+    """Give heads that share keys a dimension of their own, if there are any."""
     heads, groups = (each.shape[-3] if each.ndim > 2 else 1 for each in (query, key))
     if heads == groups or groups == 1:
         return query, key, value, mask
@@ -48,7 +48,7 @@ def masked_softmax(scores: Tensor) -> Tensor:
 
 
 def _widened(*tensors: Tensor | None) -> list[Any]:
-    """Half tensors as float32, unless the flag lets products of halves be summed in halves."""
+    """Widen half tensors to float32, unless the flag allows half-precision sums."""
     keep = current().read("cuda.fp16_bf16_reduction_math_sdp")
     return [
         each.float() if each is not None and each._array.dtype.itemsize == 2 and not keep else each for each in tensors
@@ -65,7 +65,7 @@ def composed(
     dropout_p: float,
     precision: str | None,
 ) -> Tensor:
-    """Attention in ops, each of which has its gradients."""
+    """Attention composed of differentiable ops."""
     dtype, shape = query.dtype, query.shape[:-2]
     query, key, value, mask = _widened(query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)
@@ -84,7 +84,7 @@ def gradients(
     causal: bool,
     precision: str | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of a fused kernel, whose operands are 4-D, in ops: what they are is differentiated again."""
+    """The gradients of a fused kernel (4-D operands) computed by ops, so that they can be differentiated again."""
     dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
     g, query, key, value, mask = _widened(g, query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)

@@ -131,7 +131,7 @@ def multi_head_attention_forward(
 
 
 def _check_masks(mask: Tensor | None, padding: Tensor | None, sizes: tuple[int, int, int, int]) -> None:
-    """Refuse masks of other shapes than those of all queries and of the keys that are given."""
+    """Reject masks whose shapes do not match the queries and keys."""
     batch, heads, queries, keys = sizes
     if mask is not None and mask.shape not in ((queries, keys), (batch * heads, queries, keys)):
         raise RuntimeError(

@@ -81,21 +81,25 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(scale * query @ key.mT + attn_mask) @ value.
+    """Scaled dot product attention: softmax(scale * query @ key.mT + attn_mask) @ value.
 
-    query: (..., L, E); key: (..., S, E); value: (..., S, Ev); the result is (..., L, Ev).
-    attn_mask: broadcasts to (..., L, S); added to the scores, of query's dtype or brought to it from float32; or of
-    bools, False for what is not looked at. A row that looks at nothing gives zeros. `is_causal` lets row i look at
-    columns 0 to i. `scale` is 1 / sqrt(E) by default.
-    `dropout_p` drops weights always; pass 0 outside training. With `enable_gqa`, heads of query (dimension -3) may be a
-    multiple of those of key and value.
+    Arguments:
+        query: (..., L, E).
+        key: (..., S, E).
+        value: (..., S, Ev).
+        attn_mask: broadcasts to (..., L, S). A floating mask (query's dtype, or float32 cast to it) is added to the
+            scores. In a boolean mask False excludes an entry; a row with all entries excluded gives zeros.
+        dropout_p: probability of dropping a weight; applied always, so pass 0 outside training.
+        is_causal: row i uses only columns 0 to i.
+        scale: 1 / sqrt(E) by default.
+        enable_gqa: heads of query (dimension -3) may be a multiple of those of key and value.
 
-    `backends.cuda.enable_flash_sdp` and its companions, and `nn.attention.sdpa_kernel`, say which kernels may run;
-    `explain.why("scaled_dot_product_attention", ...)` which one does, and why not the others. Gradients of the fused
-    kernels are differentiated again through the plain one.
+    Returns (..., L, Ev). `backends.cuda.enable_flash_sdp` and its companions, and `nn.attention.sdpa_kernel`, select
+    the allowed kernels. `explain.why("scaled_dot_product_attention", ...)` reports which kernel runs, and why the
+    others do not. Gradients of the fused kernels are differentiated again by the composed implementation.
 
-    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
-    TypeError for what is no Tensor.
+    Raises RuntimeError for mismatched sizes and dtypes, for a mask together with `is_causal`, and if no kernel may run.
+    Raises TypeError for arguments that are not Tensors.
     """
     scale = None if scale is None else float(scale)
     if dropout_p == 0:
@@ -136,8 +140,9 @@ def scaled_dot_product_attention(
 
 
 def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Tensor:
-    """The query, all but its `own` last dimensions expanded to the batch of the result; those that do not broadcast
-    stay for `_check` to refuse."""
+    """Expand the query, except its `own` last dimensions, to the batch of the result. Shapes that do not broadcast are
+    left for `_check` to reject.
+    """
     try:
         batch = broadcast_shapes(*(each.shape[:-own] for each in (query, key, value)))
     except ValueError:
@@ -146,13 +151,14 @@ def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Ten
 
 
 def _added(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What is added to scores for a mask of booleans, false for what is not looked at."""
+    """The addend for a boolean mask: minus infinity for excluded entries."""
     return np.where(mask, dtype.type(0), dtype.type(-np.inf))
 
 
 class _Known(NamedTuple):
-    """What flags and shapes say of a call without dropout: which kernel, its keywords, who decided, and the
-    function of the arrays that the kernel runs while nobody observes it."""
+    """The resolved call for given flags and shapes, without dropout: the kernel, its keywords, the origin of the
+    precision, and the function that the kernel runs while no observer is active.
+    """
 
     name: str
     keywords: dict[str, Any]
@@ -163,8 +169,9 @@ class _Known(NamedTuple):
 def _straight(
     query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool
 ) -> Tensor | None:
-    """The result of a call without dropout of which nothing is recorded and whose signature is known; None where there
-    is more to do."""
+    """The result of an unrecorded call without dropout whose signature is cached; None if the general path is
+    needed.
+    """
     if registry.observing or instrumentation.duals is not None or precision_policy.in_backward():
         return None
     if not type(query) is type(key) is type(value) is Tensor:
@@ -181,7 +188,7 @@ def _straight(
         arrays.append(mask._array if mask._array.dtype != bool else _added(mask._array, arrays[0].dtype))
     try:
         return adopt(found.run(*arrays)[0])
-    except Refused:  # which the general way finds again, and goes on from there
+    except Refused:  # the general path repeats the check and goes on
         return None
 
 
@@ -265,7 +272,7 @@ def _check(
 
 
 def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
-    """The kernel's keywords as the flags have them, and who decided the precision."""
+    """The kernel's keywords under the current flags, and the origin of the precision."""
     state, call = current(), resolve("attention", dtype, precision)
     keywords: dict[str, Any] = {"scale": scale, **call.keywords}
     if dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
@@ -279,7 +286,7 @@ def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None)
 
 
 def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
-    """Call the kernel, or that of the gradients where `saved` is (out, statistics, g), as the flags have it."""
+    """Call the kernel under the current flags, or its backward kernel if `saved` is (out, statistics, g)."""
     keywords, decided_by = _options(arrays[0].dtype, scale, causal, precision)
     if saved:
         return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=decided_by, **keywords)
@@ -287,7 +294,7 @@ def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | 
 
 
 class _Fused(Function):
-    """A fused kernel; its gradients come from one too, unless they are to be differentiated again."""
+    """A fused kernel, with a fused backward unless the gradients are recorded for further differentiation."""
 
     @staticmethod
     def forward(

@@ -16,12 +16,12 @@ __all__: list[str] = []  # `nn.grad` has its functions
 
 
 class AttentionResult(NamedTuple):
-    """What `scaled_dot_product_attention_forward` returns.
+    """The result of `scaled_dot_product_attention_forward`.
 
     Attributes:
         output: (..., L, Ev).
-        statistics: (2, ..., L), of each row its largest score and the sum of exp(score - largest). The two apart make
-            the same weights again in the backward pass; their log-sum-exp alone would round them.
+        statistics: (2, ..., L): for each row the largest score and the sum of exp(score - largest). Stored separately
+            they reproduce the same weights in the backward pass; their log-sum-exp alone would round them.
     """
 
     output: Tensor

@@ -38,18 +38,18 @@ _TRANSFORMS = ("winograd2", "winograd4", "fft")
 
 
 class Steering(NamedTuple):
-    """What the flags of a state say about algorithms."""
+    """The settings of convolution algorithms for one state of the flags."""
 
     keywords: dict[str, Any]
     """`without`, `workspace_limit` and `plans` of the kernels."""
     depthwise: bool
     """Whether depthwise convolutions prefer the algorithm made for them."""
     timed: int | None
-    """How many algorithms are timed on a first call, 0 for all of them; None does not time."""
+    """The number of algorithms to time on a first call, 0 for all; None disables timing."""
 
 
 def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **keywords: Any) -> np.ndarray:
-    """One of the three kernels at the precision of the call, by the algorithm that the flags in force ask for."""
+    """Run one of the three kernels at the precision of the call, by the algorithm that the flags select."""
     if not arrays[0].shape[0]:
         return _of_no_images(kernel, *arrays, **keywords)
     steering, call = _steering(), resolve("conv", arrays[0].dtype, precision)
@@ -89,7 +89,7 @@ def _is_depthwise(kernel: Kernel, arrays: tuple[np.ndarray, ...], groups: int) -
 
 @per_state()
 def _steering(state: State) -> Steering:
-    """What the flags say about algorithms."""
+    """The algorithm settings of the current flags."""
     read, stack = state.read, STACKS.get(state.read("emulate"))
     family = None if stack is None else stack.family
     without: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _steering(state: State) -> Steering:
 
 
 def _deterministic(state: State) -> str | None:
-    """The flag that asks for the same bits whatever the number of threads, as text, or None."""
+    """The flag that requires the same bits for every number of threads, as text, or None."""
     if state.read("cudnn.deterministic"):
         return "cudnn.deterministic = True"
     mode = state.read("deterministic_algorithms")
@@ -278,8 +278,10 @@ def convolution(
     *,
     precision: str | None = None,
 ):
-    """The convolution (N, O, *out) of `input` (N, C, *S) with `weight` (O, C/groups, *K), of one to three spatial
-    dimensions, for each of which `stride`, `padding` and `dilation` have a number.
+    """The convolution (N, O, *out) of `input` (N, C, *S) with `weight` (O, C/groups, *K), in one to three spatial
+    dimensions.
+
+    `stride`, `padding` and `dilation` have one number per spatial dimension.
     """
     arrays = (input, weight) if bias is None else (input, weight, bias)
     steps = _named(weight.ndim - 2, stride, padding, dilation, groups)

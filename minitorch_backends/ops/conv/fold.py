@@ -1,4 +1,4 @@
-"""Windows as columns and back, and values put back where pooling found them, under torch's names."""
+"""fold, unfold and max_unpool, under torch's names."""
 
 from __future__ import annotations
 

@@ -33,8 +33,9 @@ Given = int | Sequence[int]
 
 
 def numbers(name: str, argument: str, value: Any, dims: int) -> Sizes:
-    """An argument as one int for each spatial dimension. Raises TypeError for what is no int, RuntimeError for another
-    count."""
+    """An argument as one int per spatial dimension. Raises TypeError for values that are not ints, RuntimeError for a
+    wrong count.
+    """
     if type(value) is int:
         return (value,) * dims
     try:
@@ -57,7 +58,7 @@ def _refuse_below(name: str, least: int, **values: Sizes) -> None:
 
 
 def _check(name: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, transposed: bool) -> None:
-    """Refuse tensors that do not fit each other, as torch does."""
+    """Reject tensors of mismatched shapes or dtypes, as torch does."""
     for argument, tensor in (("input", input), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, Tensor) and not (argument == "bias" and tensor is None):
             raise not_a_tensor(name, argument, tensor)
@@ -148,7 +149,7 @@ def _convolve(
         )
     wide = [each + 2 * pad for each, pad in zip(size, padding, strict=True)]
     addressable((*input._array.shape[:2], *wide))
-    stride = tuple(map(min, stride, wide))  # what is farther lies outside of the image, as the end of it does
+    stride = tuple(map(min, stride, wide))  # anything farther is also outside the image
     dilation = tuple(1 if taps == 1 else gap for taps, gap in zip(kernel_size, dilation, strict=True))
     result = convolution(input, weight, bias, stride, padding, dilation, groups, precision=precision)
     return result.squeeze(0) if unbatched else result
@@ -196,8 +197,11 @@ def _scattered(
     input: Tensor, weight: Tensor, size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
     dilation: tuple[int, ...], groups: int, more: tuple[int, ...], precision: str | None,
 ) -> Tensor:  # fmt: skip
-    """The transposed convolution without bias. The input gradient of a convolution has less than a stride of output
-    padding: what goes beyond is taken from the padding, and is zero where that ends, since no input reaches there."""
+    """The transposed convolution without bias.
+
+    A convolution's input gradient has less than one stride of output padding. Larger output padding is taken from the
+    padding first, and the remainder is zeros, since no input reaches it.
+    """
     beyond = [max(extra - step + 1, 0) for extra, step in zip(more, stride, strict=True)]
     taken = [min(pad, far) for pad, far in zip(padding, beyond, strict=True)]
     reached = tuple(length + 2 * cut - far for length, cut, far in zip(size, taken, beyond, strict=True))
@@ -302,9 +306,9 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         """The convolution (N, O, ...) of `input` (N, C, ...), or without N, with `weight` (O, C/groups, ...) plus
         `bias` (O).
 
-        `padding` is zeros on both sides, "same" (as many as keep the size) or "valid" (none). `precision` names the
-        precision of this one float32 convolution; None asks the flags (`explain.precision_of("conv")`). Raises
-        RuntimeError for sizes that do not fit and for different dtypes, TypeError for what is no Tensor.
+        `padding` is the number of zeros on both sides, "same" (keeps the size) or "valid" (none). `precision` sets the
+        precision of this float32 convolution; None uses the flags (`explain.precision_of("conv")`). Raises RuntimeError
+        for mismatched sizes and dtypes, TypeError for arguments that are not Tensors.
         """
         return _convolve(name, dims, input, weight, bias, stride, padding, dilation, groups, precision)
 
@@ -329,11 +333,10 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         *,
         precision: str | None = None,
     ) -> Tensor:
-        """The transpose of the convolution with `weight` (C, O/groups, ...), which takes (N, O, ...) to the sizes of
-        `input` (N, C, ...), plus `bias` (O). Its sizes are (size - 1) stride - 2 padding + dilation (kernel - 1) +
-        output_padding + 1.
+        """The transpose of the convolution with `weight` (C, O/groups, ...), applied to `input`, plus `bias` (O).
 
-        Errors and `precision` are those of the convolution.
+        Output sizes are (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1. Errors and
+        `precision` are those of the convolution.
         """
         return _convolve_transposed(
             transposed_name, dims, input, weight, bias, stride, padding, output_padding, groups, dilation, precision

@@ -23,9 +23,9 @@ __all__ = [
 
 
 class Windows(NamedTuple):
-    """Where windows lie on images of sizes `size`: tuples with one number for each spatial dimension.
+    """The geometry of windows on images of sizes `size`, with one number per spatial dimension.
 
-    `output` is how many there are; the last ones may reach beyond the padding.
+    `output` is the number of windows; the last ones may reach beyond the padding.
     """
 
     size: tuple[int, ...]
@@ -50,7 +50,7 @@ class Windows(NamedTuple):
         return (..., *(slice(pad, pad + size) for pad, size in zip(self.padding, self.size, strict=True)))
 
     def taps(self) -> Iterator[tuple[Any, Any]]:
-        """Each place of the kernel, and what the windows have there of the padded image."""
+        """For each kernel position, the elements of the padded image that the windows have there."""
         for tap in itertools.product(*map(range, self.kernel)):
             starts = [index * gap for index, gap in zip(tap, self.dilation, strict=True)]
             places = zip(starts, self.output, self.stride, strict=True)
@@ -130,7 +130,7 @@ def _kernel_axes(at: Windows) -> tuple[int, ...]:
     reference=_unfold_reference, samples=_image_samples,
 )  # fmt: skip
 def unfold_windows(input: Array, at: Windows):
-    """What the windows see of an image (N, C, *size), zeros around it: (N, C, *kernel, *output)."""
+    """The windows of an image (N, C, *size), padded with zeros: (N, C, *kernel, *output)."""
     steps = Steps(at.stride, at.padding, at.dilation)
     return windows(_widened(input, at, 0), at.kernel, at.output, steps).copy()
 
@@ -140,7 +140,7 @@ _FEW = 12
 
 
 def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
-    """The dtype in which what windows have at a place is added up."""
+    """The accumulation dtype of overlapping windows."""
     if math.prod(-(-taps // step) for taps, step in zip(at.kernel, at.stride, strict=True)) <= _FEW:
         return dtype
     return np.result_type(dtype, np.float64) if dtype.kind in "fc" else dtype
@@ -151,7 +151,7 @@ def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
     reference=_fold_reference, samples=_column_samples,
 )  # fmt: skip
 def fold_windows(input: Array, at: Windows):
-    """The sum, at each place of an image (N, C, *size), of what windows (N, C, *kernel, *output) have there."""
+    """Sum windows (N, C, *kernel, *output) at their places in an image (N, C, *size)."""
     wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
     for tap, place in at.taps():
         wide[place] += input[(slice(None), slice(None), *tap)]
@@ -220,7 +220,7 @@ def largest(input: np.ndarray, at: Windows) -> np.ndarray:
 
 
 def _first_places(at: Windows) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The flat index in the image of each window's first place (which may be outside), and of a step in each tap."""
+    """The flat image index of each window's first element (possibly outside), and the step to each kernel position."""
     pitches = [math.prod(at.size[axis + 1 :]) for axis in range(len(at.size))]
     first = np.zeros((), np.int64)
     for count, step, pad, pitch in zip(at.output, at.stride, at.padding, pitches, strict=True):
@@ -248,7 +248,7 @@ def _pool_reference(input: Any, at: Windows) -> Pooled:
     steps = Steps(at.stride, at.padding, at.dilation)
     count = (*input.shape[:2], math.prod(at.kernel), *at.output)
     seen, places = (windows(x, at.kernel, at.output, steps).reshape(count) for x in (wide, where))
-    least = np.finfo(np.float64).min  # of the image, which counts before what is around it
+    least = np.finfo(np.float64).min  # the image's own values take precedence over padding
     best = np.expand_dims(np.where(places >= 0, np.maximum(seen, least), -np.inf).argmax(2), 2)
     return Pooled(*(np.take_along_axis(x, best, 2)[:, :, 0].astype(d) for x, d in ((seen, input.dtype), (places, int))))
 
@@ -276,7 +276,7 @@ def pool_max(input: Array, at: Windows) -> Pooled:
         np.maximum(rank, np.multiply(alike, len(taps) - before, dtype=rank.dtype), out=rank)
     shifts = [0, *(sum(i * p for i, p in zip(tap, pitches, strict=True)) for tap, _ in reversed(taps))]
     indices = first + np.array(shifts, np.int64)[rank]
-    least = found == _least(input.dtype)  # perhaps that of the padding
+    least = found == _least(input.dtype)  # possibly an index in the padding
     return Pooled(found, np.where(least, _first_inside(at), indices) if least.any() else indices)
 
 
@@ -316,8 +316,10 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
     reference=_scatter_reference, samples=_scatter_samples,
 )  # fmt: skip
 def scatter_flat(input: Array, indices: Array, size: Sequence[int], apart: bool = False):
-    """Images (N, C, *size) of zeros, to which each value is added at its index in the image as one dimension; nowhere
-    at -1. `apart` says that no index comes twice in an image."""
+    """Zero images (N, C, *size) with each value added at its flat index; index -1 drops the value.
+
+    `apart` states that all indices of an image are distinct.
+    """
     count, images = math.prod(size), input.shape[0] * input.shape[1]
     if pooling.takes(input):
         return pooling.add_at(input, indices, count).reshape(*input.shape[:2], *size)
@@ -374,7 +376,7 @@ def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
     samples=_unpool_samples,
 )  # fmt: skip
 def unpool(input: Array, indices: Array, size: Sequence[int]):
-    """Images (N, C, *size) of zeros, in which each value is put at its index in the image as one dimension."""
+    """Zero images (N, C, *size) with each value written at its flat index."""
     count = math.prod(size)
     out = np.zeros(input.shape[0] * input.shape[1] * count, input.dtype)
     out[_images(indices, count).ravel()] = input.ravel()

@@ -25,16 +25,16 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _legal(x: np.ndarray, w: np.ndarray, stride: Any, dilation: Any, padding: Any) -> bool:
-    """Whether these are sizes and steps of a convolution; the functions say what is wrong with others."""
+    """Whether these are valid sizes and steps of a convolution; the functions report errors."""
     return 0 not in x.shape[1:] and w.size > 0 and min(*stride, *dilation) > 0 and min(padding) >= 0
 
 
 @always_safe
 class PackedConvolution:
-    """A convolution's weight with its packed forms, kept while its memory and its version are the same.
+    """A convolution's weight with its packed forms, cached while its memory and version are unchanged.
 
-    Inference with fixed weights pays for packing once for each precision. In-place operations on the weight are noticed
-    through `weight.data` too; writes into the array behind the engine's back are not.
+    Inference with fixed weights packs once per precision. In-place operations on the weight are detected, also through
+    `weight.data`. Direct writes to the underlying array are not.
     """
 
     __slots__ = ("_kept", "_source", "_version")
@@ -92,7 +92,7 @@ class PackedConvolution:
         return adopt(result)
 
     def _of(self, weight: Tensor) -> Any:
-        """The kept weight, a new one where the memory or the version has changed."""
+        """The cached weight, packed again if its memory or version has changed."""
         version = writes(weight)
         if version is None or self._source is not weight._array or self._version != version:
             self._kept, self._source, self._version = Kept(weight._array), weight._array, version

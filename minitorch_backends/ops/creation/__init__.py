@@ -1,2 +1,3 @@
-"""Tensors made anew: `factories` (zeros, arange, linspace, from data), `sampling` (random numbers), and the `options`
-that all of them take (dtype, device, requires_grad, pin_memory)."""
+"""Creation of tensors: `factories` (zeros, arange, linspace, from data), `sampling` (random numbers), and `options`,
+the arguments common to all (dtype, device, requires_grad, pin_memory).
+"""

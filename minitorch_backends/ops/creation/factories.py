@@ -1,8 +1,8 @@
 """Functions that make tensors: from data, from constants, and from ranges.
 
-All take `dtype` (None for what torch would choose) and the options of `options`. Shapes are given as `f(2, 3)`,
-`f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are not integers, and RuntimeError for negative
-ones, for another device, and for `requires_grad` on integers.
+All take `dtype` (None for torch's choice) and the options of `options`. Shapes are given as `f(2, 3)`, `f((2, 3))` or
+`f(size=(2, 3))`. All raise TypeError for sizes that are not integers, and RuntimeError for negative sizes, another
+device, and `requires_grad` on integers.
 """
 
 from __future__ import annotations
@@ -92,9 +92,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """`as_tensor(obj)`, with its history, unless `requires_grad` is False; where that is True, of what requires no
-    gradient a leaf that does. With `copy=True` always in memory of its own, with False never: ValueError where that
-    cannot be."""
+    """Convert `obj` to a tensor like `as_tensor`, with control over history and copying.
+
+    With `requires_grad=False` the result has no history. With True, an input that requires no gradient becomes a leaf
+    that does. `copy=True` always copies; `copy=False` never does, and raises ValueError if a copy would be needed.
+    """
     found = as_tensor(obj.detach() if isinstance(obj, Tensor) and requires_grad is False else obj, dtype, device)
     memory = obj._array if isinstance(obj, Tensor) else foreign_array(obj) if is_foreign(obj) else obj
     shared = isinstance(memory, np.ndarray) and _shares(found._array, memory)
@@ -108,16 +110,15 @@ def asarray(
 
 
 def _shares(array: np.ndarray, memory: np.ndarray) -> bool:
-    """Whether an array made from another shares its memory; True for arrays without elements."""
+    """Whether an array shares the memory of the array it was made from; True for empty arrays."""
     return np.may_share_memory(array, memory) if array.size else array.dtype == memory.dtype
 
 
 @argument_errors
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor that shares the memory of an array. Raises TypeError for what is no array or of a type that tensors do
-    not hold.
+    """A tensor that shares the memory of a NumPy array.
 
-    Raises ValueError for bytes in foreign order.
+    Raises TypeError for values that are not arrays and for unsupported dtypes, ValueError for foreign byte order.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray, got {type(ndarray).__name__}; use mt.tensor(data)")
@@ -127,15 +128,16 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which "
             "copies"
         )
-    return adopt(canonical(np.asarray(ndarray)).view())  # another array object for each tensor, by which caches know it
+    return adopt(
+        canonical(np.asarray(ndarray)).view()
+    )  # each tensor has its own array object, which caches use as a key
 
 
 @argument_errors
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of another library's array by the DLPack protocol (dmlc.github.io/dlpack).
+    """A tensor that shares the memory of another library's array, by the DLPack protocol (dmlc.github.io/dlpack).
 
-    Raises TypeError for objects without the protocol, BufferError for memory that is not the CPU's or of a type that
-    NumPy does not know.
+    Raises TypeError for objects without the protocol, BufferError for memory outside the CPU or unsupported dtypes.
     """
     if device is not None:
         refuse_device(device)
@@ -176,12 +178,12 @@ def ones(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
 
 @factory(takes_format=True)
 def empty(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
-    """Whatever is in the memory: values are to be written before they are read."""
+    """An uninitialised tensor: write its elements before reading them."""
     return np.empty(shape_given(sizes, size), dtype_or_default(dtype).dtype)
 
 
 def _value(fill_value: Any, dtype: Any) -> np.ndarray:
-    """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
+    """A number or a 0-dim tensor, in the requested dtype or its own."""
     if isinstance(fill_value, (tuple, list)):
         raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
     refuse_wide_integer("full", "fill_value", fill_value)
@@ -194,9 +196,9 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
 
 @factory()
 def full(size: Any, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
-    """`fill_value` everywhere, in its own type unless `dtype` says otherwise.
+    """A tensor filled with `fill_value`, in that value's dtype unless `dtype` is given.
 
-    Raises RuntimeError when it is out of range.
+    Raises RuntimeError if the value is out of range.
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(

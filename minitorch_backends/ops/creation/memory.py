@@ -18,10 +18,10 @@ __all__ = ["empty_permuted", "empty_strided", "frombuffer"]
 
 @argument_errors
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A vector of `count` elements, or all there are, on the memory of an object with Python's buffer protocol, from
-    the byte `offset` on.
+    """A vector on the memory of an object with Python's buffer protocol.
 
-    Raises ValueError for an empty buffer, and for one whose size is no multiple of the element's.
+    It has `count` elements (-1: all remaining) starting at the byte `offset`. Raises ValueError for an empty buffer,
+    and for a size that is not a multiple of the element size.
     """
     array = np.frombuffer(buffer, to_dtype(dtype).dtype, count, offset)
     return finish(from_numpy(array)._array, None, requires_grad)
@@ -29,9 +29,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 @factory(takes_out=False)
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None) -> np.ndarray:
-    """Unwritten memory in which the elements of each dimension lie `stride` elements apart.
+    """An uninitialised tensor with the given strides, in elements.
 
-    Raises RuntimeError for negative sizes and strides, and for another number of strides than sizes.
+    Raises RuntimeError for negative sizes and strides, and if their numbers differ.
     """
     shape, steps = shape_given((), size), shape_given((), stride)
     if len(shape) != len(steps):
@@ -44,9 +44,9 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None) -> np.ndarray:
 
 @factory(takes_out=False)
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None) -> np.ndarray:
-    """Unwritten memory in which the dimensions lie in the order `physical_layout`, the outermost first.
+    """An uninitialised tensor whose dimensions lie in memory in the order `physical_layout`, outermost first.
 
-    Raises RuntimeError for a layout that does not name each dimension once.
+    Raises RuntimeError unless the layout names each dimension once.
     """
     shape, order = shape_given((), size), shape_of((physical_layout,))
     if sorted(order) != list(range(len(shape))):

@@ -42,7 +42,7 @@ def _array_of(result: np.ndarray | Draw) -> np.ndarray:
 
 
 def _option_parameters(takes_out: bool, takes_format: bool) -> list[inspect.Parameter]:
-    """The parameters that a factory gets beside its own."""
+    """The parameters that every factory gets in addition to its own."""
     defaults: dict[str, Any] = {"out": None} if takes_out else {}
     defaults |= {"layout": None, "device": None, "pin_memory": False, "requires_grad": False}
     defaults |= {"memory_format": None} if takes_format else {}
@@ -52,12 +52,12 @@ def _option_parameters(takes_out: bool, takes_format: bool) -> list[inspect.Para
 def factory(
     *, takes_out: bool = True, takes_format: bool = False
 ) -> Callable[[Callable[..., np.ndarray | Draw]], Callable[..., Tensor]]:
-    """Declare a function from its own arguments and `dtype` to an array, or to a `Draw`, as a factory, which returns a
+    """Decorate a function that returns an array or a `Draw`, and takes `dtype` last, as a factory that returns a
     tensor.
 
-    A factory also takes `out` (a tensor that is written into, of the wanted dtype), `layout` (strided is the only one),
-    `device`, `pin_memory` (False is the only choice), `requires_grad` and, with `takes_format`
-    or if the first argument is `input`, `memory_format`.
+    A factory also takes `out` (a tensor of the right dtype to write into), `layout` (only strided), `device`,
+    `pin_memory` (only False) and `requires_grad`. With `takes_format`, or if the first argument is `input`, it takes
+    `memory_format`.
     """
 
     def declare(make: Callable[..., np.ndarray | Draw]) -> Callable[..., Tensor]:
@@ -105,7 +105,7 @@ def _refuse_memory(name: str, layout: Any, pin_memory: Any) -> None:
     if layout is not None and layout is not strided and layout != "strided":
         raise RuntimeError(f"{name}(): layout must be strided, got {layout!r}; leave it out")
     if pin_memory:
-        raise RuntimeError(f"{name}(): pin_memory must be False, got {pin_memory!r}; there is no device to pin for")
+        raise RuntimeError(f"{name}(): pin_memory must be False, got {pin_memory!r}, since tensors live on the CPU")
 
 
 def _into(out: Any, make: Any, named: dict[str, Any]) -> Tensor:

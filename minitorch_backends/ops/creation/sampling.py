@@ -246,7 +246,7 @@ def multinomial(
     ):
         raise RuntimeError(
             f"cannot draw {num_samples} samples {'with' if replacement else 'without'} replacement from "
-            f"{weights.shape[-1]} weights, of which {available.min(initial=weights.shape[-1])} are positive"
+            f"{weights.shape[-1]} weights with {available.min(initial=weights.shape[-1])} positive ones"
         )
     addressable((*weights.shape[:-1], num_samples))
     stream = chosen(generator)
@@ -266,7 +266,7 @@ def _draw_indices(weights: np.ndarray, num_samples: int, replacement: bool, stre
     return np.asarray(found, np.int64).reshape(drawn.shape)
 
 
-# In place: each writes a tensor drawn for the purpose, so that what is refused and recorded is what `copy_` refuses
+# In-place forms. Each copies a newly drawn tensor, so `copy_` performs all checks and the recording.
 
 
 def fill(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:

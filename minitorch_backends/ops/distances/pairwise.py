@@ -120,14 +120,14 @@ def _pairs() -> Iterator[Sample]:
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
-    """The p-norm distances between all vectors of x1 (..., m, k) and of x2 (..., n, k), as (..., m, n).
+    """The p-norm distances between all vectors of x1 (..., m, k) and x2 (..., n, k), as (..., m, n).
 
-    Differences are taken before they are squared, which loses no digits. With p = 2 and `compute_mode` =
-    "use_mm_for_euclid_dist" it is squares less twice a product of matrices, at the precision of the flags: half of
-    the time for long vectors, and an error of the squared distance that is relative to the squares of the vectors. It
-    is never necessary. The gradient is 0 where a distance is.
+    Differences are taken before squaring, which loses no digits. With p = 2 and `compute_mode` =
+    "use_mm_for_euclid_dist" the squared distance is the sum of squares minus twice a matrix product, at the precision
+    of the flags. This halves the time for long vectors, but the error is then relative to the squared norms. The
+    gradient at distance 0 is 0.
 
-    Raises RuntimeError for other shapes and a negative p, and ValueError for unknown modes.
+    Raises RuntimeError for mismatched shapes and a negative p, and ValueError for unknown modes.
     """
     if x1.is_complex() or x2.is_complex() or x1.dtype.category < FLOATING:
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {x1.dtype!r}, and X2 {x2.dtype!r}")

@@ -1,4 +1,4 @@
-"""Distances and similarities of vectors, and the losses made of them."""
+"""Distances and similarities of vectors, and the losses based on them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""einsum as users call it, and recorded for gradients.
+"""The public einsum functions, recorded for gradients.
 
-The gradient of a contraction is a contraction of the result's gradient and the other operands, so that gradients of
-every order are made in the same way.
+The gradient of a contraction is a contraction of the result's gradient with the other operands, so gradients of every
+order use the same code.
 """
 
 from __future__ import annotations
@@ -73,30 +73,30 @@ def einsum(
     share: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Sums of products of operands, in Einstein's notation: `einsum("ij,jk->ik", a, b)`.
+    """Sum products of operands in Einstein's notation: `einsum("ij,jk->ik", a, b)`.
 
-    Also `einsum(equation, [a, b])` and `einsum(a, [0, 1], b, [1, 2], [0, 2])`. A letter that the result lacks is
-    summed over; one that an operand has twice takes its diagonal; "..." stands for further dimensions, which broadcast
-    as sizes of 1 do. Without "->" the result has the letters that occur once, capitals first. Where nothing is
-    multiplied or summed the result is a view.
+    Also `einsum(equation, [a, b])` and `einsum(a, [0, 1], b, [1, 2], [0, 2])`. Labels missing in the result are summed
+    over. A label repeated in one operand takes its diagonal. "..." stands for further dimensions, which broadcast.
+    Without "->" the result has the labels that occur once, capitals first. The result is a view if nothing is
+    multiplied or summed.
 
-    Three and more operands are contracted two at a time, in the order that `backends.opt_einsum.strategy` finds. Sums
-    of products are made by the kernels of matmul, at its precision.
+    Three or more operands are contracted pairwise, in the order that `backends.opt_einsum.strategy` finds. Sums of
+    products run on the kernels of matmul, at its precision.
 
     Arguments:
-        strategy: the order of this one call, as the flag takes it.
-        precision: of its float32 products, as `matmul` takes it.
-        memory_limit: bytes that intermediates may take at once, here and in each gradient; by default
+        strategy: the order for this call, with the values of the flag.
+        precision: of its float32 products, as for `matmul`.
+        memory_limit: limit in bytes for live intermediates, here and in each gradient; by default
             `backends.einsum_memory_limit`, or 80 % of the free memory.
-        slices: what finds labels to slice where a contraction takes more than the limit, as the flag
-            `opt_einsum.slices` takes it: "auto" or "cotengra"; None: raise. Slices run in turn and share nothing.
-        share: compute contractions that occur more than once among the same tensors only once; under `no_grad` also
-            those of tensors that the last such call had as well, unless they were written to by this library since.
-            The intermediates of that call are kept in memory.
-        out: a tensor that the result is written into.
+        slices: how to find labels to slice if a contraction exceeds the limit, with the values of the flag
+            `opt_einsum.slices`: "auto" or "cotengra"; None: raise. Slices run one after another and share nothing.
+        share: compute contractions that occur several times among the same tensors only once. Under `no_grad` this
+            includes contractions of the previous such call, unless this library has written to their tensors since. The
+            intermediates of that call are kept in memory.
+        out: a tensor to write the result into.
 
-    Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed;
-    ValueError and TypeError for arguments of wrong values and types.
+    Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed, and
+    ValueError or TypeError for arguments of wrong values and types.
     """
     if strategy is not BY_FLAGS or precision is not None or memory_limit is not None or slices is not BY_FLAGS:
         strategy = _checked(strategy, precision, memory_limit, slices)
@@ -210,7 +210,7 @@ def contract(
 
 
 def take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
-    """A view in which each label has one dimension."""
+    """A view with one dimension per label."""
     for first, second in pairs:
         tensor = diagonal(tensor, 0, first, second)
     return tensor if axes == tuple(range(len(axes))) else permute(tensor, axes)
@@ -303,23 +303,22 @@ def einsum_plan(
     memory_limit: int | None = None,
     slices: Any = BY_FLAGS,
 ) -> Plan:
-    """The plan of `einsum` of operands in any form of its call, where a shape may stand for an operand:
-    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing. Subscripts may be any
-    characters beyond ASCII, too, as those of quimb, cotengra and opt_einsum are.
+    """The plan of an `einsum`, without computing anything. A shape may stand for an operand:
+    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`.
 
-    Its text shows each contraction, its cost and its kernel. `run(*operands)` contracts tensors so, `execute` adds the
-    time and memory that it took, and `cotangents()` gives the plans of the gradients. Raises what `einsum` does.
+    Subscripts may be any non-ASCII characters, as in quimb, cotengra and opt_einsum. The plan's text shows each
+    contraction, its cost and its kernel. `run(*operands)` contracts tensors, `execute` also measures time and memory,
+    and `cotangents()` gives the plans of the gradients. Raises the errors of `einsum`.
 
     Arguments:
-        strategy: as `einsum` takes it; also a `ContractionTree` of cotengra and quimb, whose sliced indices are taken
-            too, and a `PathInfo` of opt_einsum.
-        minimize: what the strategy minimizes: "flops", "size" of the largest intermediate, "write" (elements of all
-            intermediates) or "combo" (flops + 64 * write). None but "flops" needs "auto", "auto-hq", "dp",
+        strategy: as for `einsum`; also a `ContractionTree` of cotengra and quimb, including its sliced indices, and a
+            `PathInfo` of opt_einsum.
+        minimize: the objective of the strategy: "flops", "size" of the largest intermediate, "write" (elements of all
+            intermediates) or "combo" (flops + 64 * write). Objectives other than "flops" need "auto", "auto-hq", "dp",
             "random-greedy", "random-greedy-128" or "cotengra".
-        memory_limit: bytes that intermediates may take at once, of operands of their dtype, or of the default dtype
-            where shapes stand for all of them.
-        slices: "auto", "cotengra" or None, as `einsum` takes it; or a mapping of subscripts to the number of parts
-            into which each is sliced, `{"j": 4}`.
+        memory_limit: limit in bytes for live intermediates, of the operands' dtype, or of the default dtype if all
+            operands are shapes.
+        slices: "auto", "cotengra" or None, as for `einsum`; or a mapping of subscripts to numbers of parts, `{"j": 4}`.
     """
     text, given = _read(equation, operands)
     try:

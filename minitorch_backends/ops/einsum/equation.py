@@ -1,8 +1,8 @@
-"""The language of einsum: equations into labels, labels and shapes into sizes.
+"""The notation of einsum: equations to labels, labels and shapes to sizes.
 
-A label is a whole number: 0 to 51 stand for A to Z and a to z (the order of torch's sublists), and those from 52 on for
-the dimensions that an ellipsis covers, the last of which is the highest. Characters beyond ASCII, which plans take,
-have their code points, which are higher than these.
+A label is an integer. 0 to 51 stand for A to Z and a to z (the order of torch's sublists). Labels 52 and above stand
+for the dimensions of an ellipsis, the last dimension having the highest. Non-ASCII characters, which plans accept, have
+their code points, which are larger still.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Shape = tuple[int, ...]
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 ELLIPSIS = -1
-"""Stands in a term for the dimensions that are covered by "...", until shapes say how many these are."""
+"""Stands for the dimensions of "..." in a term until shapes determine their number."""
 
 _FIRST_COVERED = len(LETTERS)
 _FIRST_BEYOND_ASCII = 128
@@ -38,7 +38,7 @@ _GREEK = "αβγδεζηθικλμνξοπρστυφχψω"
 
 
 class Equation(NamedTuple):
-    """The terms of the operands, and that of the result (None: implied)."""
+    """The terms of the operands and of the result (None: implied)."""
 
     text: str
     terms: tuple[Labels, ...]
@@ -62,9 +62,9 @@ def text_of(inputs: Sequence[Sequence[int]], output: Sequence[int]) -> str:
 
 
 def parse(equation: str, any_letter: bool = False) -> Equation:
-    """Read an equation, with characters beyond ASCII as subscripts if `any_letter`, as opt_einsum names them.
+    """Parse an equation; with `any_letter`, non-ASCII characters are subscripts, as in opt_einsum.
 
-    Raises RuntimeError, with the 0-based index of what is wrong, for text that is no equation.
+    Raises RuntimeError, with the 0-based index of the error, for malformed text.
     """
     arrow = equation.find("->")
     end = len(equation) if arrow < 0 else arrow
@@ -123,7 +123,7 @@ def _term(equation: str, start: int, stop: int, where: str, any_letter: bool) ->
 
 
 def equation_of_sublists(sublists: Sequence[Any], output: Any) -> str:
-    """The equation that says the same as sublists of numbers and Ellipsis; `output` is a list too, or None."""
+    """The equation equivalent to sublists of numbers and Ellipsis; `output` is a list too, or None."""
     text = ",".join(_text_of_sublist(each, f"the sublist of operand {index}") for index, each in enumerate(sublists))
     return text if output is None else f"{text}->{_text_of_sublist(output, 'the output sublist')}"
 
@@ -173,7 +173,7 @@ def resolve(equation: Equation, shapes: Sequence[Shape]) -> tuple[tuple[Labels, 
 
 
 def _covered(equation: Equation, index: int, shape: Shape) -> int:
-    """How many dimensions the ellipsis of an operand covers."""
+    """The number of dimensions that an operand's ellipsis covers."""
     term = equation.terms[index]
     named = len(term) - (ELLIPSIS in term)
     if ELLIPSIS not in term and named != len(shape):

@@ -1,8 +1,8 @@
-"""What an order of contractions may minimize, and searches that minimize it.
+"""Objectives for the order of contractions, and searches that minimize them.
 
 "flops" is the number of multiplications and additions, "size" the elements of the largest intermediate, "write" those
-of all results of steps, and "combo" flops + 64 * write, which stands for the time where memory bounds it (J. Gray and
-S. Kourtis, "Hyper-optimized tensor network contraction", Quantum 5, 410, 2021; opt_einsum's dynamic programming).
+of all intermediates, and "combo" flops + 64 * write, an estimate of time under memory bounds (J. Gray and S. Kourtis,
+"Hyper-optimized tensor network contraction", Quantum 5, 410, 2021; opt_einsum's dynamic programming).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ COMBO_FACTOR = 64
 
 DYNAMIC = ("dp", "dynamic-programming")
 RANDOM = {"random-greedy": 32, "random-greedy-128": 128, "auto": 32, "auto-hq": 128}
-"""Strategies that try random greedy orders, and how many."""
+"""Strategies that try random greedy orders, and the number of orders."""
 
 MOST_DYNAMIC = 12
-"""Operands up to which "auto" and "auto-hq" find the best order, by dynamic programming."""
+"""The largest number of operands for which "auto" and "auto-hq" find the optimum by dynamic programming."""
 
 Search = Callable[..., Any]
 
 
 def minimizing(strategy: Strategy, minimize: str) -> Search:
-    """The search of a strategy, by what it minimizes. Raises ValueError for a strategy that minimizes nothing or
-    FLOPs alone."""
+    """The search of a strategy for an objective. Raises ValueError for a strategy that minimizes nothing, or only
+    FLOPs.
+    """
     if isinstance(strategy, str):
         if strategy == COTENGRA:
             search = importlib.import_module(COTENGRA).AutoOptimizer(minimize=minimize)
@@ -61,7 +62,7 @@ def _auto(minimize: str, strategy: str, inputs: Any, output: Any, sizes: Any, _:
 
 
 def _random_greedy(minimize: str, count: int, inputs: Any, output: Any, sizes: Any) -> Any:
-    """The best of greedy orders, all but the first of which choose at random among good pairs."""
+    """The best of several greedy orders; all but the first choose at random among good pairs."""
     package = get_opt_einsum()
     greedy = package.paths.greedy
     state = random.getstate()  # opt_einsum draws from the generator of the process

@@ -1,8 +1,8 @@
 """The order of contractions, and of the dimensions in each.
 
-A path says which two operands meet next: as opt_einsum or cotengra finds it, or as a function or a list of the user's
-says. `pair_of` chooses which labels of two operands are batch, rows, columns and sum, and in which order they are read,
-so that as little as possible is copied before the product.
+A path names the pair of operands of each contraction; it comes from opt_einsum, cotengra, or a user's function or list.
+`pair_of` classifies the labels of two operands as batch, rows, columns and sum, and orders them so that as little as
+possible is copied before the product.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ __all__ = [
 Path = tuple[tuple[int, ...], ...]
 
 BY_FLAGS = "flags"
-"""The strategy of a call that names none: that of the flags in force, in backward of those in force then."""
+"""The strategy of a call that names none: that of the current flags, also in backward."""
 
 
 def left_to_right(count: int) -> Path:
-    """The first two operands; then each result, which goes to the end, meets the operand that is now first."""
+    """Contract the first two operands; then each result, appended at the end, with the operand that is now first."""
     return ((0, 1), *((0, left) for left in range(count - 2, 0, -1))) if count > 1 else ()
 
 
 def find_path(
     inputs: Sequence[Labels], output: Labels, sizes: dict[int, int], strategy: Strategy, minimize: str = "flops"
 ) -> Path:
-    """The places of the operands of each contraction, whose result goes to the end of the list.
+    """The positions of the operands of each contraction; each result is appended to the list.
 
-    Two operands have one order only. Raises RuntimeError for a path that does not contract all operands to one,
-    ValueError for a strategy that cannot minimize what is asked for.
+    Two operands have only one order. Raises RuntimeError for a path that does not contract all operands to one,
+    ValueError for a strategy that cannot minimize the objective.
     """
     count = len(inputs)
     search = None if minimize == "flops" else minimizing(strategy, minimize)
@@ -94,9 +94,9 @@ def checked_path(path: Path, count: int, what: str) -> Path:
 
 
 def pairs_of(path: Path, count: int) -> list[tuple[int, int]]:
-    """The path as pairs of values, where operands have the first numbers and each result the next one.
+    """The path as pairs of value numbers: operands have the first numbers, and each result the next one.
 
-    A contraction of several operands goes from left to right; one of a single operand changes nothing.
+    A contraction of several operands goes from left to right; one of a single operand is dropped.
     """
     values, made, pairs = list(range(count)), count, []
     for step in path:
@@ -160,7 +160,7 @@ class Pair(NamedTuple):
 
     @property
     def kernel(self) -> str:
-        """What the contraction becomes."""
+        """The operation that implements the contraction."""
         if not self.summed:
             return "multiply" if set(self.left) & set(self.right) else "outer"
         name = "GEMM" if self.rows and self.columns else "GEMV" if self.rows or self.columns else "dot"
@@ -180,9 +180,9 @@ def pair_of(
     output: Labels | None,
     later: Callable[[Labels], int] | None = None,
 ) -> Pair:
-    """The contraction of two values, of whose labels those in `kept` are needed later.
+    """The contraction of two values; later steps need the labels in `kept`.
 
-    `output` is the order that the last result must have, None before. Then `later` may give the cost of an order of
+    `output` is the order of the last result, None for earlier steps. `later` may then return the cost of an order of
     this result.
     """
     common = set(left) & set(right)
@@ -202,7 +202,7 @@ def pair_of(
 
 
 def _multiplied(left: Labels, right: Labels, sizes: dict[int, int]) -> Labels:
-    """The order in which the larger operand is read as it lies."""
+    """The order that reads the larger operand without a copy."""
     larger, smaller = sorted((left, right), key=lambda term: -math.prod(sizes[label] for label in term))
     return (*(label for label in smaller if label not in larger), *larger)
 
@@ -222,6 +222,6 @@ def _product(
 
 
 def _lies(term: Labels, *groups: Labels) -> bool:
-    """Whether each group of labels lies in the term without others between, so that strides reach it as one."""
+    """Whether each group of labels is contiguous in the term, so that strides can merge it."""
     text = "".join(map(chr, term))
     return all("".join(map(chr, group)) in text for group in groups)

@@ -1,6 +1,5 @@
-"""Plans: the contractions of an einsum, two operands at a time, and their costs. A plan depends on labels, shapes and
-strategy alone.
-"""
+"""Plans: the pairwise contractions of an einsum, and their costs. A plan depends only on labels, shapes and
+strategy."""
 
 from __future__ import annotations
 
@@ -54,34 +53,34 @@ class Measured(NamedTuple):
 
 
 class Plan:
-    """The contraction of operands of known shapes, in a known order.
+    """The contraction of operands of known shapes, in a fixed order.
 
     Arguments:
-        path: the order, where it is known; found by the strategy otherwise.
-        minimize: what the strategy minimizes, one of `objectives.OBJECTIVES`.
+        path: the order if known; otherwise the strategy finds it.
+        minimize: the strategy's objective, one of `objectives.OBJECTIVES`.
 
     Attributes:
         inputs, output: the labels of the operands' dimensions and of the result's.
         shapes: the operands' shapes; `sizes`: the size of each label.
-        diagonals: for each operand with repeated labels, what `diagonals_of` returns; None for the others.
+        diagonals: for each operand with repeated labels, the result of `diagonals_of`; None for the others.
         repeats: whether there are such operands.
-        terms, term_shapes: labels and shapes of the operands once their diagonals are taken.
-        axes: the order in which the result shows the dimensions of an only operand that is not summed; else None.
-        strategy: what chose the order; `path`: the order, as `numpy.einsum_path` writes it.
-        preparations: for each operand; `prepared`: the places of those that change; `sums`: whether one is summed.
+        terms, term_shapes: labels and shapes of the operands after taking diagonals.
+        axes: the permutation of a single operand that is not summed; otherwise None.
+        strategy: the strategy that found the order; `path`: the order in the form of `numpy.einsum_path`.
+        preparations: one per operand; `prepared`: the operands that they change; `sums`: whether one is summed.
         steps: the contractions in order; `arrangement`: how the last value is read as the result, or None.
-        kept: the circumstances and intermediates of the last call with `share=True`.
-        flops: multiplications and additions of all steps; `naive_flops`: those of one loop over all labels.
-        writes: elements of the results of all steps. An autograd that keeps intermediates holds as many; this one
+        kept: the state and intermediates of the last call with `share=True`.
+        flops: multiplications and additions of all steps; `naive_flops`: those of a single loop over all labels.
+        writes: elements of the results of all steps. An autograd that saves intermediates would hold as many; this one
             contracts gradients from the operands.
-        largest_intermediate, peak_elements: elements of the largest result of a step, and of all that live at once at
-            the worst moment, copies included and operands not.
-        slicing: how the contraction is sliced, or None. FLOPs, writes and the peak are those of the slices, steps and
-            the largest intermediate those of the whole.
-        memory_limit, slices: what `run` passes on to gradients, as `einsum` takes them. `itemsize`: the bytes of the
-            elements that the limit was planned for.
+        largest_intermediate, peak_elements: elements of the largest intermediate, and of all live ones at the peak,
+            including copies and excluding operands.
+        slicing: how the contraction is sliced, or None. FLOPs, writes and the peak are those of the slices; steps and
+            the largest intermediate are those of the whole.
+        memory_limit, slices: the values that `run` passes on to gradients, as for `einsum`. `itemsize`: the bytes per
+            element that the limit was planned for.
         search_seconds: the time of the search for the order.
-        measured: the executions by `execute`, the last one last. `warm`: the circumstances of these.
+        measured: the runs by `execute`, latest last. `warm`: the conditions of these runs.
     """
 
     slicing: Slicing | None = None
@@ -210,14 +209,14 @@ class Plan:
         return plan if self.slicing is None else plan.sliced(self.slicing.blocks)
 
     def sliced(self, blocks: Mapping[int, int]) -> Plan:
-        """This plan with labels divided into blocks of these sizes; labels that it lacks and whole ones stay."""
+        """This plan with labels divided into blocks of these sizes. Unknown labels and whole ones are ignored."""
         from .slicing import Slicing
 
         own = tuple((label, block) for label, block in blocks.items() if block < self.sizes.get(label, 0))
         return self._remember(own, lambda: Slicing(self.whole, dict(own)) if own else None) or self.whole
 
     def within(self, most: int, finder: str) -> Plan | None:
-        """This plan, sliced so that its peak is at most `most` elements; None where no slicing is found."""
+        """This plan, sliced to a peak of at most `most` elements; None if no slicing is found."""
         from .slice_search import find_slicing
 
         return self._remember((most, finder), lambda: find_slicing(self.whole, most, finder))
@@ -252,26 +251,25 @@ class Plan:
         """Contract tensors as planned; gradients are recorded.
 
         Arguments:
-            precision: of float32 products: one for all, or a sequence with one for each of `steps`; None is that of
-                the flags in force. Gradients, whose steps are others, run at the flags' precision after a sequence.
-            executor: runs the slices: an executor of `concurrent.futures`, or a number of threads; None: in turn. The
-                flags in force travel with each slice. Partial results are added in the order of the slices, so that
-                bits do not depend on it. Gradients run in turn.
+            precision: of float32 products: one for all, or a sequence with one for each of `steps`; None uses the
+                flags. Gradients have other steps; after a sequence they run at the flags' precision.
+            executor: runs the slices: an executor of `concurrent.futures`, or a number of threads; None runs them one
+                after another. The current flags travel with each slice. Partial results are added in slice order, so
+                that the bits do not depend on the executor. Gradients run without it.
 
-        A plan that was made under a memory limit keeps it here and in each gradient; threads hold one slice each.
-        Raises RuntimeError for operands of other shapes and for slices that do not fit the limit, ValueError for a
-        sequence of another length and for an executor of a plan that is not sliced.
+        A plan made under a memory limit keeps it here and in each gradient; each thread holds one slice. Raises
+        RuntimeError for operands of other shapes and for slices that exceed the limit. Raises ValueError for a sequence
+        of a wrong length, and for an executor if the plan is not sliced.
         """
         from .plan_run import run_plan
 
         return run_plan(self, operands, precision, executor)
 
     def execute(self, *operands: Any, precision: str | Sequence[str | None] | None = None) -> Tensor:
-        """Contract tensors as planned, and append time and memory to `measured`; nothing is recorded for gradients.
+        """Contract tensors as planned, and append time and memory to `measured`. Nothing is recorded for gradients.
 
-        The first execution of operands of these dtypes under the flags in force does so twice and measures the second:
-        the first one compiles kernels or loads them, which took 5 s and 47 MB beside the 50 KB of three small matrices.
-        Raises RuntimeError for operands of other shapes.
+        The first execution for given dtypes and flags runs twice and measures the second run, since the first compiles
+        or loads kernels. Raises RuntimeError for operands of other shapes.
         """
         from .plan_run import measured_run
 
@@ -346,7 +344,7 @@ def _unpickled(key: tuple, blocks: Mapping[int, int] | None, limit: tuple[int | 
 
 
 def with_limit(plan: Plan, memory_limit: int | None, slices: str | None, itemsize: int) -> Plan:
-    """A copy of a plan that keeps a limit, a way of slicing, and what it was planned for."""
+    """A copy of a plan with a memory limit, a way of slicing, and the element size that it was planned for."""
     limited = object.__new__(Plan)
     limited.__dict__.update(plan.__dict__, measured=[], warm=set(), kept=(None, None))
     limited.memory_limit, limited.slices, limited.itemsize = memory_limit, slices, itemsize
@@ -354,8 +352,8 @@ def with_limit(plan: Plan, memory_limit: int | None, slices: str | None, itemsiz
 
 
 def _gradient(plan: Plan, place: int) -> Gradient:
-    """The contraction keeps the operand's labels, but for two kinds. Along a label that nothing else has the gradient
-    is constant; along one that was broadcast it is summed.
+    """The contraction that computes an operand's gradient. It keeps the operand's labels with two exceptions: the
+    gradient is constant along labels of no other term, and summed along broadcast ones.
     """
     others = [index for index in range(len(plan.terms)) if index != place]
     inputs = (plan.output, *(plan.terms[index] for index in others))

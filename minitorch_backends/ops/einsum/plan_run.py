@@ -58,7 +58,9 @@ def run_plan(plan: Plan, operands: Sequence[Any], precision: Any, executor: Any)
 
 
 def _check_executor(plan: Plan, tensors: Sequence[Tensor], executor: Any) -> None:
-    """Raise for what cannot run slices, and RuntimeError where those of all threads do not fit the plan's limit."""
+    """Raise for an object that cannot run slices, and RuntimeError if the slices of all threads exceed the plan's
+    limit.
+    """
     threads = isinstance(executor, int) and not isinstance(executor, bool)
     if not (threads and executor > 0) and not hasattr(executor, "submit"):
         raise TypeError(
@@ -78,8 +80,8 @@ def _check_executor(plan: Plan, tensors: Sequence[Tensor], executor: Any) -> Non
 
 
 def measured_run(plan: Plan, operands: Sequence[Any], precision: Any) -> Tensor:
-    """What `Plan.execute` does. The peak is what tracemalloc counts, or that of the results alone where this is more:
-    tracemalloc does not see memory that the kernels reuse.
+    """Implement `Plan.execute`. The peak is tracemalloc's, or that of the results if larger, since tracemalloc does not
+    see memory that kernels reuse.
     """
     pairs = zip(_tensors_of(plan, operands), plan.diagonals, strict=True)
     arrays = [(each if taken is None else take_diagonals(each, *taken))._array for each, taken in pairs]

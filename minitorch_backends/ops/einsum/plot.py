@@ -20,11 +20,11 @@ __all__ = ["plot"]
 _SLICE, _AHEAD, _WHOLE, _INK = "#0072b2", "#d55e00", "#9aa3ad", "#1d2129"
 
 _MOST_NAMED = 40
-"""Operands up to which the leaves of the tree have their labels."""
+"""The largest number of operands whose leaves are labelled in the tree."""
 
 
 def plot(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Draw the tree of contractions, and beside it the memory and the sizes of results over the steps."""
+    """Draw the contraction tree, and beside it memory and result sizes over the steps."""
     count = len(plan.inputs)
     figure = Figure(figsize=(min(9 + count / 10, 20), 5), layout="constrained")
     FigureCanvasAgg(figure)
@@ -42,7 +42,7 @@ def _short(equation: str) -> str:
 
 
 def _draw_tree(axes: Axes, plan: Plan) -> None:
-    """Operands below, contractions above those that they take; areas show FLOPs, and lines the sizes of values."""
+    """Operands at the bottom, contractions above their inputs; areas show FLOPs, line widths the sizes of values."""
     count, steps = len(plan.inputs), plan.steps
     x, y = _places(plan)
     slicing = plan.slicing
@@ -77,7 +77,7 @@ def _draw_tree(axes: Axes, plan: Plan) -> None:
 
 
 def _places(plan: Plan) -> tuple[list[float], list[float]]:
-    """Where each value stands: operands beside each other in the order of the tree, results above their operands."""
+    """The position of each value: operands side by side in tree order, results above their operands."""
     count = len(plan.inputs)
     x, y = [0.0] * (count + len(plan.steps)), [0.0] * (count + len(plan.steps))
     todo, leaves = [count + len(plan.steps) - 1], 0

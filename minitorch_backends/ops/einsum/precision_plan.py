@@ -1,8 +1,8 @@
-"""The error that precisions of steps make, by theory, and the cheapest precisions whose error stays below a bound.
+"""The predicted error of reduced precisions of steps, and the cheapest precisions within an error bound.
 
-A product of length k of independent normal operands has a relative error that `kernels.precision.predicted_error`
-gives, in the Frobenius norm. Later steps are linear in it, and multiply the intermediate and its error by the same
-random values: the relative error stays what it is. Errors of steps are independent, and add in quadrature.
+A product of length k of independent normal operands has the relative error `kernels.precision.predicted_error`, in the
+Frobenius norm. Later steps are linear, and multiply the intermediate and its error by the same random values: the
+relative error is unchanged. Errors of steps are independent and add in quadrature.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VECTOR_COST = 32
 A100 makes 19.5 TFLOP/s of fp32, 156 of tf32 and 312 of bf16 (NVIDIA's whitepaper of the A100, table 1)."""
 
 MOST_CHOICES = 2000
-"""Combinations of precisions that are kept after each step. Beyond, those of nearly the same cost are thinned out."""
+"""Maximum number of precision combinations after each step. Above it, those of nearly equal cost are thinned out."""
 
 
 def error_estimate(plan: Plan, precision: str | Sequence[str | None] | None) -> float:
@@ -60,7 +60,7 @@ def step_error(step: Step, precision: str) -> float:
 
 
 def _error_of_sums(plan: Plan) -> float:
-    """The mean square of the relative error of adding slices in turn: each partial sum is rounded once."""
+    """The mean squared relative error of summing slices one after another: each partial sum is rounded once."""
     sizes, slicing = plan.sizes, plan.slicing
     assert slicing is not None
     counts = (-(-sizes[label] // block) for label, block in slicing.blocks.items() if label not in plan.core_output)

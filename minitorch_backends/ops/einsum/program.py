@@ -1,6 +1,6 @@
-"""Programs: plans for operands of known dtypes under the flags in force, as a flat list of functions of two arrays.
+"""Programs: plans for operands of known dtypes and flags, as a flat list of functions of two arrays.
 
-Each product is one call of a kernel of `matmul`, chosen when the program is made.
+Each product is one call of a matmul kernel, selected when the program is built.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ FREE_SHARE = 0.8
 """The part of the free memory that one einsum may take when no limit is given."""
 
 NEVER_REFUSED = 64 << 20
-"""Bytes up to which a contraction runs without a look at the free memory, which takes 20 us."""
+"""Contractions up to this many bytes run without querying the free memory, which takes 20 us."""
 
 KEPT = 4096
-"""How many plans are kept. One takes 2 to 20 KB; the least recently used goes first."""
+"""Maximum number of cached plans, of 2 to 20 KB each; the least recently used is dropped first."""
 
 
 @functools.lru_cache(KEPT)
 def plan_for(equation: str | tuple[tuple[Labels, ...], Labels], shapes: tuple[Shape, ...], strategy: Strategy) -> Plan:
-    """The plan of an equation, as text or as labels, for operands of these shapes; kept for the next call.
+    """The cached plan of an equation, as text or labels, for operands of these shapes.
 
     Raises RuntimeError for an equation that is malformed or does not fit the shapes.
     """
@@ -72,12 +72,12 @@ def plan_for(equation: str | tuple[tuple[Labels, ...], Labels], shapes: tuple[Sh
 
 
 class Costs(NamedTuple):
-    """What a program was made from, and the memory that it takes.
+    """The inputs of a program, and its memory.
 
     Attributes:
-        plan, precision: those that the program was made from; `dtype`: that of the result.
-        bytes: those of the intermediates at the worst moment; `itemsize`: of the largest of their dtypes.
-        limit: how many bytes there may be, and `slices` what finds slices where there are more, by the flags.
+        plan, precision: the inputs of the program; `dtype`: the result's.
+        bytes: the peak of live intermediates; `itemsize`: of the largest dtype among them.
+        limit: the maximum number of bytes; `slices`: how to find slices above it, by the flags.
     """
 
     plan: Plan
@@ -90,14 +90,14 @@ class Costs(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A plan for operands of known dtypes, under the flags in force.
+    """A plan for operands of known dtypes under the current flags.
 
     Attributes:
-        preparations: places of operands that are summed or reshaped first, with the function that does it.
-        steps: for each contraction its function and the numbers of the two values that it takes.
+        preparations: the operands that are summed or reshaped first, with the function for it.
+        steps: for each contraction its function and the numbers of its two values.
         arrangement: how the last value is read as the result, or None.
-        is_small: whether it runs without a look at memory, if the call names no limit.
-        costs: what decides otherwise.
+        is_small: whether it runs without a memory check, if the call names no limit.
+        costs: the data for that check.
     """
 
     preparations: tuple[tuple[int, Callable[[np.ndarray], np.ndarray]], ...]
@@ -114,7 +114,7 @@ def program_for(plan: Plan, dtypes: Sequence[np.dtype], precision: Any) -> Progr
     """
     if precision is None or type(precision) is str or type(precision) is tuple:
         return _program(plan, tuple(dtypes), precision, _mode().backward)
-    product_at = functools.partial(product, precision=precision)  # which a node has recorded, with what decided it
+    product_at = functools.partial(product, precision=precision)  # recorded by a node, with its origin
     return _make_program(current(), plan, dtypes, precision, lambda *_: product_at)
 
 
@@ -156,7 +156,7 @@ def _make_program(
 
 
 def _sum_bytes(plan: Plan, dtype: np.dtype) -> int:
-    """Bytes that the sum of slices takes beside the result: half types are added in float32."""
+    """Bytes for the sum of slices in addition to the result: half types are summed in float32."""
     return 4 * math.prod(plan.result_shape) if dtype.itemsize == 2 else 0
 
 
@@ -215,8 +215,8 @@ def _casting(multiply: Multiply, dtype: np.dtype) -> Multiply:
 
 
 def _common(step: Step, left: np.dtype, right: np.dtype, mixed: bool) -> np.dtype:
-    """The dtype in which two values meet. A multiplication promotes, and so does the int64 sum of an operand that meets
-    the integer dtype of all operands; other products of different dtypes, and of booleans, are refused.
+    """The dtype in which two values are combined. A multiplication promotes; so does the int64 sum of an operand with
+    the integer dtype of all operands. Other products of different dtypes, and of booleans, are rejected.
     """
     first, second = dtype_of(np.empty(0, left)), dtype_of(np.empty(0, right))
     if step.matrices is not None and BOOL in (first.category, second.category):
@@ -237,7 +237,7 @@ def _common(step: Step, left: np.dtype, right: np.dtype, mixed: bool) -> np.dtyp
 
 
 def free_bytes() -> int | None:
-    """The memory that is available without swapping, in bytes; None where the system does not say."""
+    """The memory available without swapping, in bytes; None if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -286,17 +286,17 @@ def _refuse_too_large(needed: int) -> None:
     free = free_bytes()
     if free is not None and needed > FREE_SHARE * free:
         raise RuntimeError(
-            f"einsum(): the intermediates would take {needed:,} bytes at once, and {free:,} are free, of which "
-            f"{FREE_SHARE:.0%} may be used; try another strategy, or pass memory_limit= and slices="
+            f"einsum(): the intermediates need {needed:,} bytes at once, but only {FREE_SHARE:.0%} of the "
+            f"{free:,} free bytes may be used; try another strategy, or pass memory_limit= and slices="
         )
 
 
 class Sharing:
-    """Makes once what one run of a plan, or the run before it, makes more than once.
+    """Computes values once that one run of a plan, or the previous run, would compute several times.
 
-    Equal numbers stand for equal values: `numbers` has that of each operand by its key, and that of each contraction by
-    what it does to which two numbers. `made` has intermediates by number, `counts` how often each is still to come.
-    With `keep`, all intermediates stay for the next run. The result never does, since it is the caller's.
+    Equal numbers denote equal values: `numbers` has that of each operand by its key, and that of each contraction by
+    its operation and its two inputs. `made` has intermediates by number, `counts` the remaining uses of each. With
+    `keep`, all intermediates except the result stay for the next run; the result belongs to the caller.
     """
 
     def __init__(self, plan: Plan, operands: Sequence[tuple], before: Sharing | None, keep: bool) -> None:
@@ -335,20 +335,21 @@ _numbers = itertools.count()
 
 
 def sharing_keys(plan: Plan, tensors: Sequence[Tensor]) -> tuple[tuple, ...]:
-    """For each operand its tensor, how often this was written to, and the diagonals that are taken."""
+    """For each operand its tensor, its number of writes, and its diagonals."""
     return tuple(zip(map(weakref.ref, tensors), map(writes, tensors), plan.diagonals, strict=True))
 
 
 def run_sharing(
     plan: Plan, program: Program, keys: tuple, arrays: Sequence[np.ndarray], precision: Any, memory_limit: int | None
 ) -> np.ndarray:
-    """`run` that makes once what the operands share and, under `no_grad`, keeps the intermediates for the next call.
-    It slices nothing, since what is kept is whole."""
+    """`run` with sharing; under `no_grad` it keeps the intermediates for the next call. It does not slice, since kept
+    intermediates are whole.
+    """
     keep = not _mode().records and all(writes is not None for _, writes, _ in keys)
     circumstances = current(), precision, _mode().backward
     before = plan.kept[1] if keep and plan.kept[0] == circumstances else None
     sharing = Sharing(plan, keys, before, keep)
-    with offered(None):  # what is kept must not lie in the caller's `out`
+    with offered(None):  # kept intermediates must not lie in the caller's `out`
         out = run(program, arrays, memory_limit, sharing, None)
     if keep:
         sharing.before, sharing.known = {}, {}
@@ -367,14 +368,14 @@ def contraction(
     slices=BY_FLAGS,
     executor=None,
 ) -> np.ndarray:
-    """The forward of the op: the sum of the products of operands that have each label once.
+    """The forward of the op: the sum of the products of operands without repeated labels.
 
     Arguments:
-        strategy, memory_limit, slices: those of the call, which act in the gradients too; `slices` may also be pairs of
-            labels and sizes of blocks.
+        strategy, memory_limit, slices: those of the call, which also apply to the gradients; `slices` may be pairs of
+            labels and block sizes.
         needs: the operands whose gradients may be needed; None: all.
-        keys: for each operand what is equal for equal operands, to make what they share only once.
-        executor: what runs slices, in the forward pass only.
+        keys: for each operand a key, equal for equal operands, for sharing.
+        executor: runs slices, in the forward pass only.
     """
     sharing = None if keys is None else Sharing(plan, keys, None, keep=False)
     program = program_for(plan, [array.dtype for array in operands], precision)

@@ -1,9 +1,10 @@
-"""Which labels to slice, and how finely, so that a contraction fits into a memory limit with the least further work.
+"""The search for labels and block sizes to slice, so that a contraction fits into a memory limit at the least extra
+cost.
 
-`find_blocks` is a beam search. A state is the size of the blocks of each label; a move divides one label further, among
-those of the values that live at the state's worst moment. States are ordered by their FLOPs and by how far their peak
-is above the limit, which looks ahead: a label that costs nothing now may leave expensive ones for later. Costs of all
-states of a round are computed together, from one matrix of labels by values.
+`find_blocks` is a beam search. A state is the block size of each label. A move divides one label further, among the
+labels of the values that are live at the state's peak. States are ordered by FLOPs and by the distance of their peak
+from the limit; the latter looks ahead, since a label that is free now may leave expensive ones for later. The costs of
+all states of a round are computed together, from one matrix of labels by values.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ from .slicing import Slicing
 __all__ = ["find_slicing"]
 
 BEAM = 12
-"""States that are kept in each round, for each weight."""
+"""Number of states kept per round and weight."""
 
 WEIGHTS = (0.3, 1.0)
-"""How many doublings of the FLOPs a state is expected to cost for each halving of its peak that is left to do. States
-are kept by each, so that neither cheap nor quick descents are lost."""
+"""Expected doublings of FLOPs for each remaining halving of the peak. Each weight keeps its own states, so that neither
+cheap nor fast descents are lost.
+"""
 
 MOST_ATTEMPTS = 12
-"""How often a lower limit is searched for, where the peak of a slicing that was found is above the limit: the search
-estimates the copies of operands, which depend on the sizes of blocks."""
+"""Maximum number of searches with a lowered limit, if the slicing found exceeds the limit: the search only estimates
+the copies of operands, which depend on the block sizes.
+"""
 
 
 def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:
-    """The slicing of a plan with the least FLOPs found whose peak is at most `most` elements, or None."""
+    """The slicing of a plan with the fewest FLOPs found and a peak of at most `most` elements, or None."""
     if not plan.steps:
         return None
     costs = _Costs(plan)
@@ -59,12 +62,12 @@ def _levels(size: int) -> list[int]:
 
 
 class _Costs:
-    """FLOPs and peaks of a plan for many choices of blocks at once. One row is one choice; its columns are labels.
+    """FLOPs and peaks of a plan for many choices of blocks at once: one row per choice, one column per label.
 
     Attributes:
         labels, sizes: of the plan's steps.
-        members: the labels of each value. `below`: those that operands below a value have.
-        involved: the labels of each step. `live`: the intermediate values that live while a step runs.
+        members: the labels of each value. `below`: those of the operands below a value.
+        involved: the labels of each step. `live`: the live intermediates during each step.
         copied: the values that a step copies.
     """
 

@@ -1,7 +1,7 @@
-"""Running the slices of a contraction: in turn, over threads, or over any executor.
+"""Execution of the slices of a contraction: sequentially, on threads, or on any executor.
 
-Tasks carry the plan of a slice, its operands and the flags in force. Their results are added in the order of the
-slices, whatever order they finish in, so that bits depend on the slicing alone.
+Tasks carry the plan of a slice, its operands and the current flags. Results are added in slice order, independently of
+the order of completion, so the bits depend on the slicing alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["run_sliced"]
 _FLOAT32 = np.dtype(np.float32)
 
 MOST_WAITING = 32
-"""Slices that an executor is given at a time, of whose results some may wait for an earlier one."""
+"""Maximum number of slices that an executor holds; finished results may wait for an earlier slice."""
 
 Places = dict[int, slice]
 Precision = Any
@@ -119,6 +119,6 @@ def _submit(
 
 
 def _run_slice(flags: Snapshot, plan: Plan, blocks: list[np.ndarray], precision: Precision) -> np.ndarray:
-    """One slice, in whatever thread or process: flags travel along."""
+    """Run one slice, in any thread or process, under the flags that came with it."""
     with flags:
         return _compute(plan, blocks, precision)

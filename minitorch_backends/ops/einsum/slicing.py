@@ -1,13 +1,13 @@
-"""Slicing: a contraction as a sum of contractions of parts of its operands, which takes less memory at once.
+"""Slicing: a contraction as a sum of smaller contractions, which needs less memory at once.
 
-A sliced label is divided into blocks, and one combination of blocks is a slice. Each slice is an einsum with the steps
-of the whole one, of the blocks of the operands that have a sliced label: the *body*. Steps below which no operand has
-one are equal in all slices and run once, *ahead* of them. Slices that differ in labels of the result fill different
-regions of it; those that differ in summed labels add up, in the order of their numbers.
+A sliced label is divided into blocks; one combination of blocks is a slice. Each slice is an einsum with the steps of
+the whole, on the blocks of the operands with a sliced label: the *body*. Steps that depend on no sliced label are equal
+in all slices and run once, *ahead* of them. Slices that differ in labels of the result fill different regions of it;
+those that differ in summed labels are added in order.
 
-Slicing labels of a contraction tree is in Z.-Y. Chen et al., "Classical simulation of intermediate-size quantum
-circuits", arXiv 1805.01450; B. Villalonga et al., "A flexible high-performance simulator", npj Quantum Information 5
-(2019), reuses what slices have in common.
+Slicing labels of a contraction tree: Z.-Y. Chen et al., "Classical simulation of intermediate-size quantum circuits",
+arXiv 1805.01450. Reuse of common parts: B. Villalonga et al., "A flexible high-performance simulator", npj Quantum
+Information 5 (2019).
 """
 
 from __future__ import annotations
@@ -49,15 +49,14 @@ class Part(NamedTuple):
 
 
 class Slicing:
-    """How a plan is sliced, along one label or more, and what the slices cost together.
+    """How a plan is sliced along one or more labels, and the total cost of the slices.
 
     Attributes:
-        whole: the plan that is not sliced; `blocks`: the size of the blocks of each sliced label, those of the result
-            first.
-        ahead: what runs once; `body`: what runs for each slice. `count`: the number of slices.
+        whole: the unsliced plan; `blocks`: the block size of each sliced label, those of the result first.
+        ahead: the part that runs once; `body`: the part that runs per slice. `count`: the number of slices.
         flops, writes: multiplications and additions, and elements of the results of steps, of all slices.
-        held_elements: elements of the result and of what ran ahead, which are kept while the slices run.
-        peak_elements: elements that live at once at the worst moment, if slices run in turn.
+        held_elements: elements of the result and of the part ahead, held while the slices run.
+        peak_elements: live elements at the peak, if slices run one after another.
     """
 
     def __init__(self, whole: Plan, blocks: Mapping[int, int]) -> None:
@@ -119,7 +118,7 @@ class Slicing:
         return plan
 
     def slices(self) -> Iterator[dict[int, slice]]:
-        """For each slice, in the order in which they are added, the place of its block along each sliced label."""
+        """For each slice, in order of addition, the block index along each sliced label."""
         sizes = self.whole.sizes
         starts = [range(0, sizes[label], block) for label, block in self.blocks.items()]
         for corner in itertools.product(*starts):
@@ -144,7 +143,7 @@ class Slicing:
         return bodies + sum(self.plan_ahead(part).writes for part in self.ahead)
 
     def _bodies(self) -> Iterator[tuple[Plan, int]]:
-        """The plans of slices, the last blocks of labels may be smaller, and how often each occurs."""
+        """The plans of slices (the last blocks of labels may be smaller), and how often each occurs."""
         lengths = []
         for label, block in self.blocks.items():
             full, rest = divmod(self.whole.sizes[label], block)
@@ -200,7 +199,7 @@ class Slicing:
 
     @property
     def step_order(self) -> Iterator[int]:
-        """For each contraction of all slices, as they run in turn, the number of the step of the whole plan."""
+        """For each contraction of all slices, in sequential order, the step number in the whole plan."""
         ahead = (number for part in self.ahead for number in part.steps)
         bodies = itertools.chain.from_iterable(itertools.repeat(self.body.steps, self.count))
         return itertools.chain(ahead, bodies)

@@ -35,14 +35,14 @@ class Step:
     """One contraction of two values, numbered as by `pairs_of`.
 
     Attributes:
-        operands: the two values; `left`, `right`: these as the factors of the product.
+        operands: the two values; `left`, `right`: the same as factors of the product.
         pair: the labels, and the order in which the values are read.
         flops: multiplications and additions.
         size: elements of the result.
-        intensity: arithmetic intensity, in FLOPs per element of the values that the step reads and writes.
-        key: what the step does, equal for steps that do the same to their values.
-        first, second, result: how the factors and the product are read; None where they are taken as they are.
-        matrices: the shapes of the (batches of) matrices as which the factors are read; None for a multiplication.
+        intensity: arithmetic intensity, in FLOPs per element that the step reads and writes.
+        key: identifies the operation; equal for steps that do the same to their values.
+        first, second, result: how the factors and the product are read; None for unchanged.
+        matrices: the shapes of the (batched) matrices as which the factors are read; None for a multiplication.
     """
 
     def __init__(self, operands: tuple[int, int], pair: Pair, sizes: dict[int, int]) -> None:
@@ -87,7 +87,7 @@ class Step:
 
     @property
     def kernel(self) -> str:
-        """The kernel, and how many operands it cannot read where they lie."""
+        """The kernel, and the number of operands that it must copy."""
         copied = sum(self.pair.copies)
         return self.pair.kernel + (f", {copied} transposed" if copied else "")
 
@@ -169,8 +169,7 @@ def in_order(term: Labels, order: Labels) -> Axes:
 
 
 def _broadcast(term: Labels, result: Labels) -> Reader | None:
-    """In the order of the result, with a dimension of size 1 for each label of the result that the term lacks, unless
-    all of these come first."""
+    """Reorder to the labels of the result, with size-1 dimensions for missing labels unless they all come first."""
     if term == result[len(result) - len(term) :]:
         return None
     ones = tuple(slice(None) if label in term else None for label in result)

@@ -63,7 +63,7 @@ def _scaled(array: np.ndarray, factor: Any) -> np.ndarray:
 
 
 def _times(g: Tensor, alpha: Any) -> Tensor:
-    """The gradient of what a Python number multiplies."""
+    """The gradient of an input that is multiplied by a Python number."""
     return g if alpha == 1 else g * alpha.conjugate()
 
 
@@ -331,7 +331,7 @@ def lerp(input: Array, end: Array, weight: Array):
 
 
 def _whole(value: Any, like: np.ndarray) -> Any:
-    """A factor, cut to an integer beside integers."""
+    """A factor, truncated to an integer for integer operands."""
     return int(value) if isinstance(value, float) and like.dtype.kind in "iu" else value
 
 

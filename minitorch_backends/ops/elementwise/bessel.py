@@ -1,4 +1,4 @@
-"""Bessel functions and the Airy function, from SciPy. Those that torch does not differentiate have no gradient."""
+"""Bessel functions and the Airy function, from SciPy. Those without derivative in torch have none here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _over(value: Tensor, input: Tensor) -> Tensor:
 
 
 def _at_zero(slope: Tensor, input: Tensor) -> Tensor:
-    """The slope of i1 and of i1e, which at 0 is 1/2: the limit of I1(x) / x, which `_over` leaves out."""
+    """The derivative of i1 and i1e at 0, 1/2: the limit of I1(x) / x, which `_over` omits."""
     return slope.where(input != 0, 0.5)
 
 

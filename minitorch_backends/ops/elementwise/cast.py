@@ -1,4 +1,4 @@
-"""Copies and conversions: to another dtype, to memory of one's own."""
+"""Copies and casts: to another dtype, or to new memory."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def to_copy(input: Array, dtype):
 
 @op(takes=EVERY_DTYPE, input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
 def clone(input: Array, *, memory_format=None):
-    """A copy in memory of its own, through which gradients flow.
+    """A copy in new memory, through which gradients flow.
 
-    Strides are kept, unless `memory_format` asks for another order. Raises TypeError for what is no memory format.
+    Strides are kept, unless `memory_format` requests another order. Raises TypeError for an invalid memory format.
     """
     if memory_format is None or memory_format is preserve_format:
         return input.copy("C" if repeats(input) else "K")
@@ -104,11 +104,11 @@ def to(
     copy: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """The tensor with elements of another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s
-    dtype; `memory_format` asks for an order in memory.
+    """Cast to another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s dtype.
+    `memory_format` requests an order of elements in memory.
 
-    The tensor itself when nothing changes, unless `copy=True`. Raises RuntimeError or AssertionError for a device other
-    than the CPU.
+    Returns the tensor itself if nothing changes, unless `copy=True`. Raises RuntimeError or AssertionError for a device
+    other than the CPU.
     """
     for value in args:
         if isinstance(value, Tensor):
@@ -184,8 +184,10 @@ TYPES = {
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of the tensor's type, "torch.FloatTensor" for one of float32, or the tensor with elements of `dtype`,
-    which may be given by such a name. Raises ValueError for an unknown name."""
+    """The name of the tensor's type, "torch.FloatTensor" for float32; or the tensor cast to `dtype`.
+
+    `dtype` may be such a name. Raises ValueError for an unknown name.
+    """
     if dtype is None:
         return next(name for name, each in TYPES.items() if each is self.dtype)
     if isinstance(dtype, str) and dtype not in TYPES and dtype not in dtypes:
@@ -210,7 +212,7 @@ def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 
 
 def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: there is no device to which pinned memory would be copied faster."""
+    """The tensor itself: without a device, pinned memory has no effect."""
     return self
 
 

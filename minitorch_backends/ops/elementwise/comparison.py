@@ -47,7 +47,7 @@ __all__ = [
 
 
 def _comparable() -> Iterator[Sample]:
-    """Pairs of which some elements are equal."""
+    """Pairs with some equal elements."""
     yield from pairs()()
     array = between(-2, 2, 3, 4)
     yield sample(array, np.where(array > 0, array, array[::-1]))
@@ -129,7 +129,7 @@ def _differs(self: Tensor, other: Any) -> Tensor:
     return ne(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
 
 
-# `x == None` is False and `x != "text"` is True, as for any two objects that do not know each other.
+# `x == None` is False and `x != "text"` is True, as for any two unrelated objects.
 Tensor.__eq__, Tensor.__ne__ = _equals, _differs  # type: ignore[method-assign, assignment]
 
 
@@ -150,7 +150,7 @@ def isnan(input: Array):
 
 @op(takes="bifcn", warns=False, reference=np.isfinite, samples=_unusual)
 def isfinite(input: Array):
-    """Where an element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN."""
     return np.isfinite(input)
 
 
@@ -219,7 +219,9 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 
 @argument_errors
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and equal elements. Raises TypeError for what is no tensor."""
+    """Whether two tensors have the same shape and equal elements. Raises TypeError for arguments that are not
+    tensors.
+    """
     for each in (input, other):
         if not isinstance(each, Tensor):
             raise TypeError(f"equal(): operands must be Tensors, got {kind_of(each)}; use (input == other).all()")
@@ -327,10 +329,10 @@ def _where_samples() -> Iterator[Sample]:
     aliases={"self": "input"},
 )
 def where(condition: Array, input: Array | None = None, other: Array | None = None):
-    """`input` where the boolean `condition` holds, and `other` elsewhere. For the condition alone, the indices where it
-    holds.
+    """`input` where the boolean `condition` is True, and `other` elsewhere. With the condition alone, the indices of
+    its True elements.
 
-    Raises RuntimeError for a condition that is not boolean, and TypeError for one value without the other.
+    Raises RuntimeError for a condition that is not boolean, and TypeError if only one of the two values is given.
     """
     if input is None and other is None:
         return np.nonzero(np.atleast_1d(condition))

@@ -67,7 +67,7 @@ def _real_part(input: Array):
     samples=unary_samples(),
 )
 def imag(input: Array):
-    """The imaginary parts, a view. Raises RuntimeError for real tensors, which have none."""
+    """The imaginary parts, a view. Raises RuntimeError for real tensors."""
     return input.imag
 
 
@@ -85,7 +85,7 @@ def conj(input: Tensor) -> Tensor:
 
 @composite(reference=np.array, samples=unary_samples())
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugates are computed when they are asked for, here."""
+    """The tensor itself: conjugates are computed at once."""
     return input
 
 

@@ -1,4 +1,4 @@
-"""Dropout of numbers, of whole channels, and of what keeps mean and variance; these functions draw random numbers."""
+"""Dropout of elements, of whole channels, and alpha dropout. These functions draw random numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _image_samples(dims: int) -> Callable[[], Iterator[Sample]]:
 
 
 def _reference(input: np.ndarray, p: float = 0.5, training: bool = True) -> np.ndarray:
-    """Of the samples, none of which depends on chance; a test looks at the distribution."""
+    """The reference for the samples, which are deterministic; a separate test checks the distribution."""
     return np.zeros_like(input) if training and p == 1 else input
 
 
@@ -56,7 +56,7 @@ def _kept(shape: tuple[int, ...], p: float) -> np.ndarray:
 
 
 def _dropped(name: str, input: Tensor, p: float, training: bool, shape: tuple[int, ...]) -> Tensor:
-    """Where there are fewer numbers in `shape`, one decides for several of the input."""
+    """Dropout with one random number per element of `shape`, which broadcasts to the input."""
     _check(name, input, p, training)
     if not training or p == 0:
         return input
@@ -124,7 +124,7 @@ _LEAST = -1.7580993408473766
 
 
 def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, shape: tuple[int, ...]) -> Tensor:
-    """What is dropped becomes `_LEAST`; scaled and shifted so that the mean stays 0, and the variance 1."""
+    """Set dropped elements to `_LEAST`; scale and shift to keep mean 0 and variance 1."""
     _check(name, input, p, training)
     if not training or p == 0:
         return input

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms and the functions of statistics that are made of them, element by element."""
+"""Exponentials, logarithms and related statistical functions, element by element."""
 
 from __future__ import annotations
 

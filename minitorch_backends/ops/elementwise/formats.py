@@ -55,22 +55,21 @@ def round_to(
     gradient: str = "straight_through",
     generator: Generator | None = None,
 ) -> np.ndarray:
-    """`input`, in its own type, with each value rounded to a floating-point format. Nothing leaves this op out.
+    """Round each value of `input` to a floating-point format, in `input`'s own dtype. Flags do not affect this op.
 
     Arguments:
-        format: "fp32", "tf32", "bf16", "fp16", "e5m2", "e4m3", "e3m2", "e2m3" or "e2m1". Greater magnitudes than the
-            format's largest become Inf, or that number in the last four, which have no Inf.
-            "mxfp8", "mxfp6", "mxfp4" and "nvfp4" round to the formats of these precisions (`kernels.precision`) in
-            blocks along `dim`, each with its scale, which multiplies the rounded values: what a product at that
-            precision multiplies.
-        rounding: "rne", to nearest with ties to even; "rna", with ties away from zero; "rz", toward zero, which gives
-            no Inf; "stochastic", to either neighbour with a probability that makes the expected value `input`. Blocks
-            round by "rne" or "stochastic".
-        gradient: "straight_through" passes gradients on as if nothing were rounded (Bengio et al., arXiv 1308.3432);
-            "zero" is the derivative almost everywhere.
-        generator: of stochastic rounding; None draws from the default one.
+        format: "fp32", "tf32", "bf16", "fp16", "e5m2", "e4m3", "e3m2", "e2m3" or "e2m1". Magnitudes above the format's
+            largest become Inf, or the largest number in the last four, which have no Inf. "mxfp8", "mxfp6", "mxfp4" and
+            "nvfp4" round as these precisions do (`kernels.precision`): in blocks along `dim`, each with a scale that
+            multiplies the rounded values.
+        rounding: "rne", to nearest with ties to even; "rna", with ties away from zero; "rz", toward zero, which never
+            gives Inf; "stochastic", to either neighbour with an expected value of `input`. Blocks support "rne" and
+            "stochastic".
+        gradient: "straight_through" passes gradients on unchanged (Bengio et al., arXiv 1308.3432); "zero" is the
+            derivative almost everywhere.
+        generator: for stochastic rounding; None uses the default generator.
 
-    Raises ValueError for names that do not exist, IndexError for a dimension that does not.
+    Raises ValueError for unknown names, IndexError for a dimension out of range.
     """
     if format not in FORMATS and not is_scaled(format):
         blocks = [name for name in PRECISIONS if name not in FORMATS and is_scaled(name)]

@@ -38,7 +38,7 @@ def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
 
 def _exponent_gradient(g: Tensor, input: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
     """g * out * log(input), and 0 for the finite powers of 0; of a negative number to a complex power, too."""
-    input = input.to(promote_types(input.dtype, out.dtype))  # in which the power was computed
+    input = input.to(promote_types(input.dtype, out.dtype))  # the dtype of the computation
     return g * conjugated(out * input.where((input != 0) | (exponent.real < 0), 1).log())
 
 
@@ -58,7 +58,7 @@ def _pow_samples() -> Iterator[Sample]:
 
 
 def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
-    """An exponent may not wrap around, nor be negative (as a tensor it may)."""
+    """Reject exponents that would wrap around, and negative ones (allowed in a tensor)."""
     if index == 0:
         return np.asarray(value).astype(dtype.dtype)
     if value < 0 and not np.iinfo(dtype.dtype).min:
@@ -80,7 +80,7 @@ def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
     samples=_pow_samples,
 )
 def pow(input: Array, exponent: Array):
-    """`input ** exponent`. Of integers to negative powers the integer part, which is 0 but for 1 and -1.
+    """`input ** exponent`. Integers to negative powers give the integer part, which is 0 except for 1 and -1.
 
     Raises RuntimeError for integers to a negative Python integer.
     """
@@ -94,7 +94,7 @@ def pow(input: Array, exponent: Array):
 
 
 def _double(*operands: Any) -> DType:
-    """The type in which `float_power` computes."""
+    """The dtype in which `float_power` computes."""
     is_complex = any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in operands)
     return complex128 if is_complex else float64
 
@@ -104,7 +104,7 @@ def _double(*operands: Any) -> DType:
     samples=pairs(0.3, 3, -2, 2),
 )
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """`input ** exponent` in float64, or complex128 where one of both is complex. One of them may be a number."""
+    """`input ** exponent` in float64, or complex128 if either is complex. One of the two may be a number."""
     dtype = _double(input, exponent)
     return pow(*(each.to(dtype) if isinstance(each, Tensor) else each for each in (input, exponent)))
 

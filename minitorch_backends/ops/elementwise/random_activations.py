@@ -58,11 +58,11 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
 @functional
 @argument_errors
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A sample of the concrete distribution along `dim` (Jang et al., arXiv 1611.01144): the softmax of the logits plus
-    Gumbel noise, over `tau`. With `hard` a one-hot vector, whose gradient is that of the softmax. `eps` has no effect.
+    """A sample of the concrete distribution along `dim` (Jang et al., arXiv 1611.01144): softmax((logits + Gumbel
+    noise) / tau).
 
-    Draws from the default generator. Raises RuntimeError for types that are not floating, IndexError for a dim out of
-    range.
+    With `hard` the result is a one-hot vector with the gradient of the softmax. `eps` has no effect. Draws from the
+    default generator. Raises RuntimeError for dtypes that are not floating, IndexError for a dim out of range.
     """
     if not logits.is_floating_point():
         raise RuntimeError(f"gumbel_softmax(): logits must be floating, got {logits.dtype!r}")

@@ -102,9 +102,9 @@ def _round_samples() -> Iterator[Sample]:
     samples=_round_samples,
 )
 def round(input: Array, *, decimals: int = 0):
-    """The nearest number with `decimals` decimal places (which may be negative), and of two the even one.
+    """Round to `decimals` decimal places (possibly negative), with ties to even.
 
-    Raises RuntimeError for integers when `decimals` is not 0.
+    Raises RuntimeError for integers if `decimals` is not 0.
     """
     _refuse_infinite_digits(input, decimals)
     if input.dtype.kind in "iu" or decimals > 308:  # where 10**decimals is infinite
@@ -185,9 +185,9 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     samples=_clamp_samples,
 )
 def clamp(input: Array, min: Array | None = None, max: Array | None = None):
-    """`input` brought into [min, max], tensors or numbers that broadcast; `max` wins where they cross, and NaN stays.
+    """Clamp `input` to [min, max], tensors or numbers that broadcast. `max` wins where they cross; NaN stays NaN.
 
-    Raises RuntimeError when both are None.
+    Raises RuntimeError if both are None.
     """
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")

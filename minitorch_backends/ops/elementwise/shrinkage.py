@@ -1,4 +1,4 @@
-"""Activations that leave out small values, or what is below a threshold, element by element."""
+"""Shrinkage and threshold activations, element by element."""
 
 from __future__ import annotations
 

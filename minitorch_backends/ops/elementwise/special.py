@@ -283,7 +283,8 @@ def logit(input: Array, eps: float | None = None):
 
 
 _SINC_SERIES = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 9)]
-"""Of (t cos t - sin t) / t**2 in odd powers of t, to the last digit up to 1/2, where both terms nearly cancel."""
+"""Coefficients of (t cos t - sin t) / t**2 in odd powers of t, accurate up to 1/2, where the two terms nearly
+cancel."""
 
 
 def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Fourier transforms over two or more dimensions, under torch's names. `one_dim` has what they share."""
+"""Fourier transforms over two or more dimensions, under torch's names. `one_dim` has the shared parts."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _integers(name: str, argument: str, value: Any) -> list[int]:
 
 
 def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, list[int | None]]:
-    """The dims, counted from the front, and the length asked for along each, None for the input's own.
+    """The dims, counted from the front, and the length along each (None for the input's own).
 
-    Without dims they are the last len(s) ones, or all of them. Raises RuntimeError where they do not fit.
+    Without dims the last len(s) dims are used, or all of them. Raises RuntimeError for mismatched arguments.
     """
     sizes: list[int | None] | None = None if s is None else [*_integers(name, "s", s)]
     if dim is not None:
@@ -180,9 +180,9 @@ def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
 
 @composite(method=False, takes="bif", also="c", reference=_over(np.fft.rfftn, None), samples=_samples(True))
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """`fftn` of a real tensor, of which the last of the dims keeps the frequencies up to n // 2; errors as there.
+    """`fftn` of a real tensor; the last of the dims keeps the frequencies 0 to n // 2. Errors as for `fftn`.
 
-    Raises RuntimeError for complex tensors and no dims as well.
+    Also raises RuntimeError for complex tensors and for an empty list of dims.
     """
     return _real("rfftn", input, s, dim, norm, True)
 

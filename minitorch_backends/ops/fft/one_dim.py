@@ -1,8 +1,8 @@
 """Fourier transforms along one dimension, under torch's names.
 
-`norm` says where the sums are divided by the length n: "backward" (the default) in the inverse transforms, "forward" in
-the forward ones, "ortho" in both by sqrt(n). `n` cuts the input off or fills it up with zeros first. Integers become
-the default dtype. (https://pytorch.org/docs/stable/fft.html)
+`norm` determines where sums are divided by the length n: "backward" (the default) in the inverse transforms, "forward"
+in the forward ones, "ortho" in both by sqrt(n). `n` truncates the input or pads it with zeros first. Integers are cast
+to the default dtype. (https://pytorch.org/docs/stable/fft.html)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TORCH_NAMES = {"float16": "Half", "bfloat16": "BFloat16", "complex64": "Complex
 
 
 def scaling_of(norm: Any, forward: bool) -> str:
-    """What the sums are divided by. Raises RuntimeError for an unknown norm."""
+    """The divisor of the sums. Raises RuntimeError for an unknown norm."""
     name = "backward" if norm is None else norm
     if not isinstance(name, str):
         raise TypeError(f"norm is one of backward, ortho and forward, got {norm!r}")
@@ -42,7 +42,9 @@ def scaling_of(norm: Any, forward: bool) -> str:
 
 
 def floating(name: str, input: Any) -> Tensor:
-    """The input with a floating or complex type. Raises TypeError for what is no tensor, RuntimeError for halves."""
+    """Cast the input to a floating or complex dtype. Raises TypeError for values that are not tensors, RuntimeError for
+    half types.
+    """
     if not isinstance(input, Tensor):
         raise not_a_tensor(name, "input", input)
     if input.dtype.category <= INTEGER:
@@ -72,7 +74,7 @@ def complex_input(name: str, input: Any) -> Tensor:
 
 
 def dim_of(name: str, input: Tensor, dim: Any) -> int:
-    """A dim counted from the front. Raises IndexError where there is none."""
+    """A dim counted from the front. Raises IndexError if it is out of range."""
     dim = integer(f"fft_{name}", "dim", dim)
     return existing_dim(dim, input.ndim)
 
@@ -95,7 +97,7 @@ def resized(input: Tensor, lengths: dict[int, int]) -> Tensor:
 
 
 def spectrum_length(name: str, n: Any, size: int) -> tuple[int, int]:
-    """The length of the real result, 2 * (size - 1) unless it is given, and how many frequencies it needs."""
+    """The length of the real result, 2 * (size - 1) by default, and the number of frequencies that it needs."""
     last = 2 * (size - 1) if n is None else integer(f"fft_{name}", "n", n)
     refuse_length(last)
     return last, last // 2 + 1
@@ -198,7 +200,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
 @composite(method=False, reference=np.fft.hfft, samples=one_dim(half=True))
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """`fft` of a signal whose second half is the conjugate of its first, of which `input` has the first: n real values.
+    """`fft` of a Hermitian-symmetric signal, given its first half `input`: n real values.
 
     Errors are those of `fft`.
     """

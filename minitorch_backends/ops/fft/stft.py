@@ -56,7 +56,7 @@ def _piece_reference(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: Any = None,
     return_complex: Any = None,
 ) -> np.ndarray:  # fmt: skip
-    """One piece at a time."""
+    """The definition, frame by frame."""
     hop, win = hop_length or n_fft // 4, win_length or n_fft
     before, full = (n_fft - win) // 2, np.zeros(n_fft, input.dtype)
     full[before : before + win] = 1 if window is None else window
@@ -82,14 +82,18 @@ def stft(
     onesided: bool | None = None,
     return_complex: bool | None = None,
 ) -> Tensor:
-    """The spectra of pieces of `n_fft` numbers, which begin `hop_length` (by default a quarter) apart, each times the
-    window (D. Gabor, 1946).
+    """Short-time Fourier transform: the spectra of windowed frames (D. Gabor, 1946).
 
-    input: (length) or (batch, length), real or complex; result: ([batch], frequencies, pieces), with `onesided`, the
-    default for real input, the n_fft // 2 + 1 frequencies from 0 on. The window has `win_length` numbers, and zeros on
-    both sides up to `n_fft`; with `center` pieces are around the places 0, hop_length, ..., and the input is padded by
-    `pad_mode`. `return_complex` must be said for real input; False gives real and imaginary parts in a last dimension.
-    Raises RuntimeError for sizes that do not go together.
+    Arguments:
+        input: (length) or (batch, length), real or complex.
+        n_fft: the length of a frame.
+        hop_length: the distance of frames, by default n_fft // 4.
+        window: `win_length` numbers, padded with zeros on both sides to `n_fft`.
+        center: centre frames at 0, hop_length, ..., and pad the input by `pad_mode`.
+        onesided: the n_fft // 2 + 1 frequencies starting at 0; the default for real input.
+        return_complex: required for real input; False returns real and imaginary parts in a last dimension.
+
+    Returns ([batch], frequencies, frames). Raises RuntimeError for mismatched sizes.
     """
     if input.dtype.category < FLOATING or input.ndim not in (1, 2) or not input.numel():
         raise RuntimeError(
@@ -126,7 +130,7 @@ def _signal_reference(
     center: bool = True, normalized: bool = False, onesided: Any = None, length: Any = None,
     return_complex: bool = False,
 ) -> np.ndarray:  # fmt: skip
-    """One piece at a time."""
+    """The definition, frame by frame."""
     hop, full = hop_length or n_fft // 4, np.ones(n_fft) if window is None else window
     pieces = input.shape[-1]
     signal, envelope = np.zeros((*input.shape[:-2], n_fft + hop * (pieces - 1))), np.zeros(n_fft + hop * (pieces - 1))
@@ -153,11 +157,13 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal whose `stft` is nearest to these spectra (D. Griffin and J. Lim, 1984): pieces times the window,
-    added, over the sum of squared windows. `length` is that of the signal, which is cut, or filled with zeros.
+    """Inverse short-time Fourier transform: the least-squares signal of these spectra (D. Griffin and J. Lim, 1984).
 
-    input: complex, ([batch], frequencies, pieces); a real signal is made of the frequencies up to n_fft // 2. Raises
-    RuntimeError where squared windows do not cover the signal.
+    It overlap-adds the windowed frames and divides by the sum of squared windows. `length` is the length of the signal,
+    which is truncated or padded with zeros.
+
+    input: complex, ([batch], frequencies, frames); a real signal uses the frequencies up to n_fft // 2. Raises
+    RuntimeError if the squared windows do not cover the signal.
     """
     if not input.is_complex():
         raise NotImplementedError(

@@ -51,7 +51,7 @@ def _call(state: State, shape: Dims, dtype: np.dtype, kind: str, dims: Dims, sca
 
 @per_state()
 def _usual_call(_: State, shape: Dims, dtype: np.dtype, n: Any, dim: Any, kind: str, scaling: str) -> Run | None:
-    """The same by the arguments of the public functions; None where there is something to cut off or to fill up."""
+    """Convert the arguments of a public function to those of the transform; None if truncation or padding is needed."""
     dims = _plain_dims(dim, len(shape))
     if dims is None or dtype.char not in ("fd" if kind == "real" else "FD"):
         return None
@@ -65,12 +65,14 @@ def _usual_call(_: State, shape: Dims, dtype: np.dtype, n: Any, dim: Any, kind: 
 
 
 def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -> Tensor | None:
-    """The transform along one dim, or the last two, of a tensor of which nothing is recorded, by the usual arguments,
-    in half the time of the op or less; None where there is more to do. What they mean is found once."""
+    """The transform along one dim, or the last two, of an unrecorded tensor; None if the general path is needed.
+
+    It takes at most half the time of the op. The meaning of the arguments is cached.
+    """
     if norm is not None or type(input) is not Tensor or input._node is not None or instrumentation.is_observed():
         return None
     if not (type(dim) is int and (n is None or type(n) is int)) and not (dim is LAST_TWO and n is None):
-        return None  # What is equal to these, as 1.0 is to 1, is refused.
+        return None  # Equal values of other types, such as 1.0, are rejected.
     x = input._array
     call = _usual_call(x.shape, x.dtype, n, dim, kind, scaling)
     return None if call is None or registry.observing else adopt(call(x))
@@ -111,12 +113,12 @@ def _transform_samples() -> Iterator[Sample]:
     samples=_transform_samples,
 )
 def transform(input: Array, dims: Dims, scaling: str, forward: bool):
-    """The transform of complex numbers over dims counted from the front, divided as `scaling` says."""
+    """The transform of complex numbers over dims counted from the front, divided by `scaling`."""
     return _run(input, "forward" if forward else "inverse", dims, scaling)
 
 
 def _counts(g: Tensor, dim: int, last: int) -> Tensor:
-    """How often each frequency of half a spectrum is in the whole one, in the shape of g's dim: 1, 2, 2, ..., 2, 1."""
+    """The multiplicity of each frequency of a half spectrum in the full one, shaped for g's dim: 1, 2, 2, ..., 2, 1."""
     counts = np.full(last // 2 + 1, 2.0, g._array.real.dtype)
     counts[0] = 1
     if last % 2 == 0:
@@ -125,8 +127,9 @@ def _counts(g: Tensor, dim: int, last: int) -> Tensor:
 
 
 def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling: str) -> Tensor:
-    """The real part of F^H of g and of zeros for the frequencies that are left out. The inverse adds their conjugates,
-    and so counts twice what is here halved first."""
+    """The real part of F^H g, with zeros for the omitted frequencies. The inverse transform adds their conjugates and
+    so counts twice the terms that are halved first.
+    """
     last = input_shape[dims[-1]]
     return halved_transform(g / _counts(g, dims[-1], last), dims, scaling, last)
 
@@ -148,7 +151,7 @@ def _real_samples() -> Iterator[Sample]:
     samples=_real_samples,
 )
 def real_transform(input: Array, dims: Dims, scaling: str):
-    """The forward transform of real numbers, of whose last dim the frequencies up to n/2 are kept."""
+    """The forward transform of real numbers; the last dim keeps the frequencies up to n/2."""
     return _run(input, "real", dims, scaling)
 
 

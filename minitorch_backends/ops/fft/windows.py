@@ -1,5 +1,6 @@
-"""Window functions for spectra. All take the length, and whether the window is to be repeated (`periodic`, for spectra)
-or symmetric (for filters); `dtype` and the other options as factories do."""
+"""Window functions. All take the length, and whether the window is periodic (for spectra) or symmetric (for filters);
+`dtype` and the other options are those of factories.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window"
 def _window(
     name: str, window_length: Any, periodic: bool, values: Callable[[np.ndarray], np.ndarray], dtype: Any
 ) -> np.ndarray:
-    """`values` at places from 0 to 1, of which the last one is left out where the window is periodic."""
+    """`values` at places from 0 to 1; a periodic window omits the last."""
     length, kind = integer(name, "window_length", window_length), dtype_or_default(dtype)
     if kind.category != FLOATING:
         raise RuntimeError(f"{name} expects floating point dtypes, got {kind!r}")

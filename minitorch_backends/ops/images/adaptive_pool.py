@@ -25,7 +25,7 @@ Sizes = tuple[int, ...]
 
 
 def _output_size(name: str, dims: int, output_size: Any, size: Sizes) -> Sizes:
-    """The sizes that are asked for, None standing for those of the input."""
+    """The requested sizes; None keeps the input's."""
     given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * dims
     if len(given) != dims:
         raise RuntimeError(f"{name}: output_size must be {dims} numbers, got {output_size!r}")
@@ -66,7 +66,7 @@ def _mean_along(x: Tensor, dim: int, count: int) -> Tensor:
     fresh = start[:, None] + np.arange(places.shape[1]) < stop[:, None]
     counts = np.maximum(stop - start, 1).astype(x._array.dtype)
     seen, behind = x.index_select(dim, adopt(places.ravel())).unflatten(dim, places.shape), (1,) * (x.ndim - dim - 1)
-    # Not times 0, which is no number where what is repeated is infinite.
+    # A multiplication by 0 would give NaN for infinite values.
     seen = seen.masked_fill(adopt(~fresh.reshape(*fresh.shape, *behind)), 0.0)
     return seen.sum(dim + 1) / adopt(counts.reshape(-1, *behind))
 
@@ -158,10 +158,10 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
     avg_name, max_name = f"adaptive_avg_pool{dims}d", f"adaptive_max_pool{dims}d"
 
     def average(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
-        """Means over the last dimensions of (N, C, ...), or (C, ...), to `output_size`; None keeps a size. Window i of
-        `count` over `size` values goes from floor(i size / count) to ceil((i + 1) size / count).
+        """Means over the last dimensions of (N, C, ...), or (C, ...), to `output_size`; None keeps a size.
 
-        Raises RuntimeError for negative sizes, for another count of them, and for images without values.
+        Window i of `count` over `size` values is floor(i size / count) to ceil((i + 1) size / count). Raises
+        RuntimeError for negative sizes, a wrong number of sizes, and empty images.
         """
         return _average(avg_name, dims, input, output_size)
 

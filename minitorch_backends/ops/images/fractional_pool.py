@@ -33,8 +33,9 @@ def _starts(samples: np.ndarray, size: int, count: int, kernel: int) -> np.ndarr
 
 
 def _sizes(name: str, dims: int, size: Sizes, kernel: Sizes, output_size: Any, output_ratio: Any) -> Sizes:
-    """How many windows there are along each dimension. Raises ValueError where neither says so, RuntimeError for more
-    than fit."""
+    """The number of windows along each dimension. Raises ValueError if neither argument gives it, RuntimeError if they
+    do not fit.
+    """
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name}(): one of output_size and output_ratio must be given")
     if output_size is None:
@@ -47,7 +48,7 @@ def _sizes(name: str, dims: int, size: Sizes, kernel: Sizes, output_size: Any, o
         raise RuntimeError(f"{name}(): output_size must not be negative, got {list(output)}")
     room = [
         each - taps + (dims == 2) for each, taps in zip(size, kernel, strict=True)
-    ]  # of volumes torch asks for more
+    ]  # torch requires more for volumes
     if min(kernel) < 1 or any(count > most for count, most in zip(output, room, strict=True)):
         raise RuntimeError(
             f"{name}(): kernel_size must be positive and output_size at most {room} for an input of size {list(size)}, "
@@ -97,7 +98,7 @@ def _pool(
     output = _sizes(name, dims, size, kernel, output_size, output_ratio)
     x = input.unsqueeze(0) if len(shape) == dims + 1 else input
     drawn = _random_samples_of(name, x, dims, samples)
-    order = range(dims) if dims == 3 else range(dims)[::-1]  # of images the first sample is that of the width
+    order = range(dims) if dims == 3 else range(dims)[::-1]  # the first sample of an image is for the width
     starts = [_starts(drawn[..., k], *each) for k, *each in zip(order, size, output, kernel, strict=True)]
     places = _windows(starts, kernel, size)
     flat = x._array.reshape(*x._array.shape[:2], math.prod(size))
@@ -171,12 +172,12 @@ def _declare(dims: int) -> Callable[..., Any]:
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
-        """The largest value of windows of `kernel_size` on images (N, C, ...), or (C, ...), that begin at random places
-        and are `output_size` many, or `output_ratio` times the image's sizes; with `return_indices` also where it is,
-        its index in the image as one dimension.
+        """Fractional max pooling: the largest value of windows of `kernel_size` at random places of images (N, C, ...)
+        or (C, ...).
 
-        Draws from the default generator, or takes `_random_samples` in [0, 1), (N, C, dims). Raises ValueError where
-        the number of windows is not given, RuntimeError for more than fit into the image.
+        The number of windows is `output_size`, or `output_ratio` times the image's sizes. With `return_indices` the
+        flat indices of the values are returned too. Draws from the default generator, or uses `_random_samples` in [0,
+        1), (N, C, dims). Raises ValueError if the number of windows is not given, RuntimeError if they do not fit.
         """
         options = kernel_size, output_size, output_ratio, return_indices, _random_samples
         return _pool(name, dims, input, *options)

@@ -53,7 +53,7 @@ def _inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) ->
 def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[_Tap]:
     """The values around each place along one dimension; those of zeros count for nothing."""
     place = place * ((size - 1) / 2) + (size - 1) / 2 if align_corners else place * (size / 2) + (size - 1) / 2
-    if padding_mode != "reflection":  # so far outside that no value counts, and not infinite
+    if padding_mode != "reflection":  # far outside, but finite
         place = place.clamp(-4, size + 3)
     if mode != "bicubic":
         place = _inside(place, size, padding_mode, align_corners)
@@ -70,8 +70,9 @@ def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners:
 
 
 def _counted(tap: _Tap, size: int) -> _Tap:
-    """A tap with an index in the image: what is beside it counts as the first value times 0, and what is no number by a
-    weight that is none either."""
+    """A tap with an index in the image. Taps outside count as the first value times 0; NaN coordinates give NaN
+    weights.
+    """
     beside = adopt(~((tap.at._array >= 0) & (tap.at._array <= size - 1)))
     index = tap.at.masked_fill(beside, 0).long()
     nothing = adopt(beside._array & ~np.isnan(tap.at._array))
@@ -91,7 +92,7 @@ def _grid_samples() -> Iterator[Sample]:
 
 
 def _along(place: float, size: int, mode: str, padding_mode: str, align: bool) -> list[tuple[int, float]]:
-    """By the definition, for one place: the values that count, and for how much."""
+    """The definition for one place: the values with their weights."""
 
     def inside(x: float) -> float:
         if padding_mode == "reflection":
@@ -140,13 +141,13 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The images (N, C, H, W) at the places `grid` (N, h, w, 2), as (N, C, h, w); or volumes (N, C, D, H, W) at
+    """Sample images (N, C, H, W) at the places `grid` (N, h, w, 2), giving (N, C, h, w); or volumes (N, C, D, H, W) at
     (N, d, h, w, 3).
 
-    A place is (x, y) or (x, y, z), -1 and 1 being the outer edges of the first and the last value, or with
-    `align_corners` their middles. `mode` is "bilinear", "nearest", or, of images, "bicubic"; outside, the image is 0
-    ("zeros"), its last values ("border"), or seen in a mirror ("reflection"). Raises RuntimeError for shapes that do
-    not fit, ValueError for other modes.
+    A place is (x, y) or (x, y, z). -1 and 1 are the outer edges of the first and last value, or their centres with
+    `align_corners`. `mode` is "bilinear", "nearest", or, for images, "bicubic". Outside, the image is 0 ("zeros"), its
+    edge values ("border"), or mirrored ("reflection"). Raises RuntimeError for mismatched shapes, ValueError for other
+    modes.
     """
     if mode not in _MODES or padding_mode not in _PADDINGS:
         raise ValueError(
@@ -219,17 +220,18 @@ def _affine_reference(theta: Any, size: Sequence[int], align_corners: bool | Non
 @functional
 @composite(method=False, takes="f", reference=_affine_reference, samples=_affine_samples)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places of `grid_sample` for images of this `size`, (N, C, H, W), that the maps `theta` (N, 2, 3) take them
-    to, as (N, H, W, 2); for volumes (N, C, D, H, W) `theta` is (N, 3, 4). Sums of products at full precision.
+    """The sampling grid (N, H, W, 2) of affine maps `theta` (N, 2, 3), for `grid_sample` on images of this `size` (N,
+    C, H, W).
 
-    Raises ValueError for shapes that do not fit.
+    For volumes (N, C, D, H, W) `theta` is (N, 3, 4). Products run at full precision. Raises ValueError for mismatched
+    shapes.
     """
     size = addressable([integer("affine_grid", "size", each) for each in size])
     dims = len(size) - 2
     if dims not in (2, 3) or tuple(theta.shape) != (size[0], dims, dims + 1) or min(size[1:]) < 1:
         raise ValueError(
-            f"affine_grid(): expected a size of 4 or 5 numbers above 0 and maps of shape (N, 2, 3) or (N, 3, 4), and "
-            f"got {list(size)} and {list(theta.shape)}"
+            "affine_grid(): size must be 4 or 5 positive numbers and theta of shape (N, 2, 3) or (N, 3, 4), got "
+            f"{list(size)} and {list(theta.shape)}"
         )
     maps = widened(theta)
     total = maps[:, :, dims].reshape(size[0], *(1,) * dims, dims)

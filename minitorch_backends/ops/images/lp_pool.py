@@ -59,9 +59,10 @@ def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
 @functional
 @composite(method=False, takes="ifc", reference=_response_reference, samples=_response_samples)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """input / (k + alpha * m)**beta, m being the mean of squares of `size` neighbouring channels, those beyond the
-    first and the last one counting as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification with deep
-    convolutional neural networks", 2012).
+    """input / (k + alpha * m)**beta, with m the mean of squares of `size` neighbouring channels.
+
+    Channels beyond the first and last count as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification
+    with deep convolutional neural networks", 2012).
 
     input: (N, C, ...), of three dimensions or more. Raises ValueError for fewer, and for a size below 1.
     """
@@ -73,7 +74,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
     channels = x.shape[1]
-    reach = min(size, 2 * channels + 1)  # which has all channels beside each
+    reach = min(size, 2 * channels + 1)  # windows over the channels
     squares = constant_pad(x * x, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
     total = _sums_along_channels(squares, reach, channels)
     result = x / (total * (alpha / size) + k) ** beta

@@ -31,8 +31,9 @@ Given = int | Sequence[int]
 
 
 def batched(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
-    """The input as (N, C, *S), and whether it had no N. Raises TypeError for what is no Tensor, RuntimeError for other
-    dimensions and for sizes of 0 but N."""
+    """The input as (N, C, *S), and whether N was missing. Raises TypeError for values that are not Tensors,
+    RuntimeError for a wrong number of dimensions and for sizes of 0 other than N.
+    """
     if not isinstance(input, Tensor):
         raise not_a_tensor(name, "input", input)
     shape = input._array.shape
@@ -45,7 +46,7 @@ def batched(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
 
 
 def count_of(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
-    """How many windows there are; with `ceil_mode` also a last one that begins in the image or in front of it."""
+    """The number of windows; `ceil_mode` adds a last one that begins inside the image or its left padding."""
     span = size + 2 * padding - dilation * (kernel - 1) - 1
     if not ceil_mode:
         return span // stride + 1
@@ -140,7 +141,7 @@ def _max_samples(dims: int) -> Callable[[], Iterator[Sample]]:
 
 
 def _shares(at: Windows, count_include_pad: bool) -> np.ndarray:
-    """How many places of the image, or of it with its padding, each window covers."""
+    """The number of elements of the image, or of the padded image, that each window covers."""
     counts = np.ones(())
     for size, taps, step, pad, length in zip(at.size, at.kernel, at.stride, at.padding, at.output, strict=True):
         start = np.arange(length) * step - pad

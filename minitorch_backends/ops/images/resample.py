@@ -1,4 +1,4 @@
-"""Values along a dimension as weighted sums of neighbours, and the transpose: what interpolation is made of."""
+"""Resampling along a dimension: weighted sums of neighbours, and the transpose. Interpolation builds on it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Neighbours", "resample", "resample_back"]
 
 
 class Neighbours(NamedTuple):
-    """Of which of `size` values along a dimension each of `count` results is made.
+    """The neighbours and weights of `count` results among `size` values along a dimension.
 
     Attributes:
-        size: how many values there are.
-        places: the values of each part, int64 (parts, count).
-        shares: what each is multiplied by, (parts, count).
+        size: the number of values.
+        places: the value of each part, int64 (parts, count).
+        shares: its weight, (parts, count).
     """
 
     size: int

@@ -22,7 +22,7 @@ from .resample import Neighbours, resample
 __all__ = ["channel_shuffle", "cubic_weights", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
 _DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
-"""The modes that interpolate between values, and of how many spatial dimensions."""
+"""The interpolating modes, and their numbers of spatial dimensions."""
 
 _MODES = ("nearest", "nearest-exact", *_DIMS, "area")
 _AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
@@ -31,7 +31,7 @@ _CUBIC = -0.75
 
 
 def _steps(size: int, count: int, scale: float | None, align_corners: bool) -> float:
-    """How far apart neighbouring results are in the input."""
+    """The distance of neighbouring results in input coordinates."""
     if align_corners:
         return (size - 1) / (count - 1) if count > 1 else 0.0
     return 1 / scale if scale else size / count
@@ -181,12 +181,12 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Images (N, C, ...) of one to three spatial dimensions in other sizes: `size`, or floor(size * scale_factor).
+    """Resize images (N, C, ...) of one to three spatial dimensions to `size`, or to floor(size * scale_factor).
 
-    `mode` is "nearest", "nearest-exact", "linear" (1-D), "bilinear", "bicubic" (2-D), "trilinear" (3-D) or "area".
-    With `align_corners` the first and last values stay where they are, otherwise values stand for the middles of
-    pixels. `recompute_scale_factor` takes the step from the sizes, in place of `scale_factor`. Of integers uint8 alone
-    is taken, and rounded to the nearest once, halves up. Raises ValueError and NotImplementedError as torch does.
+    `mode` is "nearest", "nearest-exact", "linear" (1-D), "bilinear", "bicubic" (2-D), "trilinear" (3-D) or "area". With
+    `align_corners` the first and last values keep their places; otherwise values are pixel centres.
+    `recompute_scale_factor` derives the step from the sizes instead of `scale_factor`. The only integer dtype is uint8,
+    rounded to nearest once, halves up. Raises ValueError and NotImplementedError as torch does.
     """
     of_bytes = input.dtype is uint8
     if not (of_bytes or input.is_floating_point()):

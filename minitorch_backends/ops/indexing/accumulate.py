@@ -13,11 +13,11 @@ from ...kernels import accumulate
 __all__ = ["add_at", "add_rows", "apply_at", "flat_positions", "selected_ndim"]
 
 _MOST_DIMS = 32
-"""Dimensions up to which `ufunc.at` may be called: with more it writes beyond its memory (NumPy 2.4)."""
+"""The largest number of dimensions for `ufunc.at`: with more, NumPy 2.4 writes out of bounds."""
 
 
 def selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
-    """How many dimensions `array` has, indexed by `arrays`."""
+    """The number of dimensions of `array` indexed by `arrays`."""
     given = [each.ndim for each in arrays or () if isinstance(each, np.ndarray)]
     return array.ndim - len(given) + max(given, default=0)
 
@@ -25,9 +25,8 @@ def selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
 def apply_at(ufunc: np.ufunc, target: np.ndarray, indices: Any, values: np.ndarray) -> None:
     """`ufunc.at(target, indices, values)` for arrays of any number of dimensions.
 
-    NumPy's own ends the process where `target`, or what is indexed, has more than 32 dimensions, or `values` more than
-    that.
-    Raises RuntimeError for values that do not broadcast to that.
+    NumPy's own crashes the process if `target` or the indexed array has more than 32 dimensions, or `values` has more
+    than the latter. Raises RuntimeError for values that do not broadcast.
     """
     given = indices if isinstance(indices, tuple) else (indices,)
     positions: Any = tuple(each if isinstance(each, slice) else np.asarray(each) for each in given)
@@ -108,12 +107,12 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
 
 
 def _sums(rows: np.ndarray, index: Any, values: np.ndarray) -> np.ndarray:
-    """The rows and what is added to them, in float64."""
+    """The rows and their sums, in float64."""
     wide = rows.astype(np.result_type(rows, np.float64))
     apply_at(np.add, wide, index, values)
     return wide
 
 
 def _rounds(target: np.ndarray, count: int) -> bool:
-    """Whether so many numbers, added one after the other, may lose more digits than a sum of theirs should."""
+    """Whether adding so many numbers one after another may lose more digits than a sum should."""
     return count > accumulate.FEW and target.dtype.kind in "fc" and target.real.dtype != np.float64

@@ -96,9 +96,9 @@ def _of_rows(
     samples=_rows_samples,
 )
 def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False):
-    """The rows of `weight` that the integers `input` name; the row `padding_idx` gets no gradient.
+    """The rows of `weight` selected by the integers `input`; the row `padding_idx` gets no gradient.
 
-    `scale_grad_by_freq` divides a row's gradient by how often it is named.
+    `scale_grad_by_freq` divides a row's gradient by its number of occurrences.
     """
     _check_range(input, weight.shape[0])
     return weight[input]
@@ -120,12 +120,12 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of `weight`, (num_embeddings, embedding_dim), that the integers `input` name: (..., embedding_dim).
+    """The rows of `weight` (num_embeddings, embedding_dim) selected by the integers `input`: (..., embedding_dim).
 
-    The row `padding_idx`, which may count from the end, gets no gradient. With `max_norm` the named rows of `weight`
-    whose norm of order `norm_type` is larger are first scaled down to it, in place and unrecorded.
-    `scale_grad_by_freq` divides a row's gradient by how often it is named. Gradients are dense, also if `sparse`.
-    Raises IndexError for an index out of range.
+    The row `padding_idx`, which may count from the end, gets no gradient. With `max_norm`, selected rows of `weight`
+    with a larger norm (of order `norm_type`) are first scaled down to it, in place and unrecorded. `scale_grad_by_freq`
+    divides a row's gradient by its number of occurrences. Gradients are dense, also if `sparse`. Raises IndexError for
+    an index out of range.
     """
     refuse_other_than_bool("embedding", "scale_grad_by_freq", scale_grad_by_freq)
     if weight.ndim != 2:
@@ -161,9 +161,9 @@ def _one_hot_samples() -> Iterator[Sample]:
     samples=_one_hot_samples,
 )
 def one_hot(input: Array, num_classes: int = -1):
-    """A new last dimension, of int64, that is 1 at the class and 0 elsewhere.
+    """One-hot encoding: a new last dimension, int64, that is 1 at the class and 0 elsewhere.
 
-    `num_classes` is by default as large as the largest number needs. Raises RuntimeError for numbers that are no class.
+    `num_classes` defaults to the largest class plus 1. Raises RuntimeError for invalid classes.
     """
     refuse_index_dtype("one_hot", "input", input, (int64,))
     if num_classes < -1 or num_classes == 0:

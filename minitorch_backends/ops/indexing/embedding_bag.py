@@ -22,9 +22,9 @@ __all__ = ["embedding_bag"]
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[np.ndarray, int]:
-    """The bag of every element of `input`, flattened, and how many bags there are.
+    """The bag of each element of `input`, flattened, and the number of bags.
 
-    Raises ValueError for shapes, RuntimeError for offsets that do not fit.
+    Raises ValueError for wrong shapes, RuntimeError for invalid offsets.
     """
     if input.ndim == 2:
         if offsets is not None:
@@ -52,7 +52,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
 
 
 def _largest(rows: Tensor, bags: np.ndarray, count: int) -> Tensor:
-    """The largest value of each column in each bag, the gradient of which goes to the first; 0 for empty bags."""
+    """The largest value of each column in each bag; its gradient goes to the first of equal ones. Empty bags give 0."""
     sizes = np.bincount(bags, minlength=count)
     width = rows._array.shape[1]
     if not bags.size:

@@ -19,9 +19,9 @@ __all__ = ["masked_fill"]
 
 
 def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
-    """A value to fill with, in the dtype of what it fills.
+    """A fill value in the dtype of the target.
 
-    Raises RuntimeError when it has dimensions or is out of range.
+    Raises RuntimeError if it has dimensions or is out of range.
     """
     if value.ndim:
         raise RuntimeError(
@@ -31,8 +31,9 @@ def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _exact(value: Any, dtype: DType, index: int) -> np.ndarray:
-    """In 64 bits, before it is known what is filled; an int that these do not hold as a float, which floating tensors
-    may be filled with."""
+    """The value in 64 bits, before the target's dtype is known. Larger ints become floats, which can fill floating
+    tensors.
+    """
     return np.asarray(float(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value)
 
 

@@ -1,4 +1,4 @@
-"""Indexing: `x[index]` and `x[index] = value`, and what they are made of."""
+"""Indexing: `x[index]`, `x[index] = value`, and the ops behind them."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def _embed_reference(value: np.ndarray, shape: tuple[int, ...], indices: tuple[A
     samples=_embed_samples,
 )
 def index_embed(value: Array, shape, indices):
-    """Zeros of `shape` to which `value` is added at `indices`, as often as each place is named: the adjoint of
-    `look_up`.
-    """
+    """Zeros of `shape` with `value` added at `indices`, once per occurrence of a place: the adjoint of `look_up`."""
     out = np.zeros(shape, value.dtype)
     add_at(out, plain(indices), value)
     return out
@@ -163,7 +161,7 @@ def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumula
     samples=lambda: (sample(*call.args[:3]) for call in _assign_samples() if not call.kwargs),
 )
 def index_multiply(input: Array, values: Array, indices):
-    """A copy in which the elements at `indices` are multiplied by `values`, as often as each place is named."""
+    """A copy with the elements at `indices` multiplied by `values`, once per occurrence of a place."""
     if input.dtype != values.dtype:
         raise RuntimeError(
             f"scatter(): src must have the dtype of input, {dtype_of(input)!r}, got {dtype_of(values)!r}; use "
@@ -197,7 +195,7 @@ def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
 
 
 def read(tensor: Tensor, arrays: tuple[Any, ...]) -> Tensor:
-    """`look_up` that keeps what a backward pass may need."""
+    """`look_up` that saves the tensors for a backward pass."""
     return look_up(tensor, kept(arrays, tensor))
 
 
@@ -221,8 +219,7 @@ def _holds_mask(key: Any) -> bool:
 
 
 def _getitem(self: Tensor, key: Any) -> Tensor:
-    """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or
-    lists.
+    """The elements at an index: a view for ints, slices, None and Ellipsis; a copy for tensors, arrays or lists.
 
     Raises IndexError for indices out of bounds or of a wrong type, ValueError for slices with steps below 1.
     """
@@ -234,10 +231,10 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
 
 
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
-    """Write a tensor or a number to the elements at an index, broadcast and converted to this tensor's dtype.
+    """Write a tensor or a number to the elements at an index, broadcast and cast to this tensor's dtype.
 
-    Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast,
-    and where in-place writes are refused. Nothing has changed then.
+    Raises the errors of reading. Raises TypeError for other values, and RuntimeError for shapes that do not broadcast
+    and where in-place writes are forbidden. On an error nothing has changed.
     """
     is_number = not isinstance(value, Tensor)
     if is_number:
@@ -254,7 +251,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     if arrays is not None and basic is not None:
         view = getitem(self, basic)
     elif basic is not None:
-        # Not recorded: a view that is overwritten as a whole needs no way back to what was there.
+        # Not recorded: a completely overwritten view needs no gradient path to its old value.
         view = made_view(getitem.op, {"index": basic}, self, getitem.op.forward(self._array, basic), None)
     extra = value._array.ndim - selected_ndim(view._array, arrays)
     if extra > 0 and value._array.shape[:extra] == (1,) * extra:

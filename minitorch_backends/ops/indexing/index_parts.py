@@ -1,7 +1,7 @@
-"""What users write between brackets, taken apart: a part that selects a view, and a part of index arrays.
+"""Parsing of indices into a basic part that selects a view, and a part of index arrays.
 
-torch's rules: ints select first, also beside arrays; a mask stands for the positions of its true elements; arrays
-broadcast with each other, and their dimensions come first when something stands between them.
+torch's rules: ints select first, also beside arrays. A mask stands for the positions of its true elements. Arrays
+broadcast with each other; their dimensions come first if something stands between them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ALL = slice(None)
 
 
 def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """An index into a tensor of `shape` as (basic, arrays): the view to take, and the arrays with which to index that
+    """Split an index into a tensor of `shape` into (basic, arrays): the view to take, and the arrays that index that
     view.
 
-    `basic` has ints, slices, None and one Ellipsis; it is None when the view would be the tensor itself. `arrays` has
-    integer arrays, and slices of everything between them; it is None when there are none.
+    `basic` has ints, slices, None and one Ellipsis; it is None if the view would be the tensor itself. `arrays` has
+    integer arrays, and slices for the dimensions between them; it is None if there are no arrays.
 
-    Raises IndexError for what is no index, for too many dimensions, and for masks of another shape; ValueError for
-    slices with steps of 0.
+    Raises IndexError for an invalid index, too many dimensions, and masks of another shape; ValueError for slices with
+    a step of 0.
     """
     if type(index) is Tensor and index._array.ndim:
         array = index._array
@@ -56,7 +56,7 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
 
 
 _LONGEST_TUPLE = 32
-"""A list of at least so many indices is always one index into the first dimension."""
+"""A list of at least this length is always one index into the first dimension."""
 
 
 def _selects_alone(item: Any) -> bool:
@@ -144,7 +144,7 @@ def _refuse_step(step: Any) -> None:
 
 
 def _consumed(item: Any) -> int:
-    """How many dimensions of the tensor one part of an index speaks of."""
+    """The number of the tensor's dimensions that one part of an index consumes."""
     if isinstance(item, np.ndarray):
         return item.ndim if item.dtype == bool else 1
     return int(item is not None and item is not Ellipsis)
@@ -217,7 +217,7 @@ def plain(indices: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:
-    """The error for an index into a tensor of `shape` that NumPy refuses, in torch's words."""
+    """torch's error for an index that NumPy rejects, for a tensor of `shape`."""
     if sum(each is Ellipsis for each in indices) > 1:
         return IndexError(f"an index can only have one ellipsis ('...'), got {indices}")
     given = sum(each is not None and each is not Ellipsis for each in indices)

@@ -100,7 +100,7 @@ def _add_reference(
     ),
 )
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
-    """A copy to which `alpha * source` is added at the positions `index` of dimension `dim`, as often as each is named.
+    """A copy with `alpha * source` added at the positions `index` of dimension `dim`, once per occurrence.
 
     Raises RuntimeError for a source of another shape or dtype and for positions out of bounds.
     """
@@ -141,8 +141,9 @@ def _fill_reference(input: np.ndarray, dim: int, index: np.ndarray, value: Any) 
 
 @assigning(reference=_fill_reference, samples=_fill_samples)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
-    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` of dimension `dim`, which may be
-    negative."""
+    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` (possibly negative) of dimension
+    `dim`.
+    """
     if isinstance(value, Tensor) and value._array.ndim:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
@@ -177,10 +178,10 @@ def _put_reference(input: np.ndarray, indices: Any, values: np.ndarray, accumula
 
 @assigning(reference=_put_reference, samples=_put_samples)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
-    """A copy in which the elements at `indices`, a tuple of index tensors, are overwritten by `values`, or added to.
+    """A copy in which `values` overwrite, or are added to, the elements at `indices`, a tuple of index tensors.
 
-    With `accumulate=False` and places named more than once, one of their values is kept. Raises RuntimeError for values
-    of another dtype or of a shape that does not broadcast, IndexError for indices out of bounds.
+    If places repeat with `accumulate=False`, one of their values is kept. Raises RuntimeError for values of another
+    dtype or of a shape that does not broadcast, IndexError for indices out of bounds.
     """
     arrays = index_arrays(indices, input._array.shape)
     if not arrays:
@@ -216,10 +217,10 @@ def _write_flat_reference(input: np.ndarray, index: np.ndarray, source: np.ndarr
 
 @assigning(reference=_write_flat_reference, samples=_write_flat_samples)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
-    """A copy with the elements of `source` at positions in the flattened tensor, which may count from the end, or added
-    to what is there.
+    """A copy in which elements of `source` overwrite, or are added to, positions of the flattened tensor.
 
-    Raises IndexError for positions out of bounds and for another number of elements, RuntimeError for other dtypes.
+    Positions may count from the end. Raises IndexError for positions out of bounds and a wrong number of elements,
+    RuntimeError for other dtypes.
     """
     refuse_index_dtype("put", "index", index._array, (int64,))
     if source.dtype is not input.dtype:

@@ -1,4 +1,4 @@
-"""Copies in which a slice, an index, a diagonal or a window is overwritten: assignments that write to nothing else."""
+"""Copies in which a slice, an index, a diagonal or a window is overwritten: functional assignment."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def _window_reference(
 
 @composite(reference=_window_reference, samples=_window_samples)
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A copy with `src` where `as_strided` would look.
+    """A copy with `src` written to the window of `as_strided`.
 
-    Raises RuntimeError for another shape of `src`, for windows that overlap themselves, and for those that do not lie
-    on elements of `input`.
+    Raises RuntimeError for another shape of `src`, for overlapping windows, and for windows outside the elements of
+    `input`.
     """
     window = window_of("as_strided_scatter", input, size, stride, storage_offset, input, whole=True)
     refuse_overlaps("as_strided_scatter", walk(input._array, ((strided_window.op, window, None),)))

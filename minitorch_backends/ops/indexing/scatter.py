@@ -143,12 +143,12 @@ def source_of(name: str, src: Any, given: Tensor) -> Tensor:
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Any:
-    """A copy with elements of `src` (or a number) at the places along `dim` that `index` names: out[index[i][j]][j] =
-    src[i][j] for dim 0.
+    """A copy with elements of `src` (or a number) at the places along `dim` in `index`: out[index[i][j]][j] = src[i][j]
+    for dim 0.
 
-    Where a place is named more than once, one of its values is kept; or all are added to what is there, with `reduce`
-    "add", or what is there is multiplied by them, with "multiply", which has no derivative (see `scatter_reduce`).
-    Raises RuntimeError for shapes that do not fit and for an index out of bounds.
+    If a place repeats, one of its values is kept. With `reduce="add"` all values are added to the element there; with
+    "multiply" they multiply it, without derivative (see `scatter_reduce`). Raises RuntimeError for mismatched shapes
+    and an index out of bounds.
     """
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"scatter(): reduce must be None, 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
@@ -167,7 +167,7 @@ def scatter(
 
 @assigning(reference=_add_reference, samples=_add_samples)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
-    """`scatter` that adds to what is there, as often as a place is named."""
+    """`scatter` that adds to the elements, once per occurrence of a place."""
     return source_of("scatter_add", src, index), coordinates("scatter_add", input, dim, index), True
 
 
@@ -191,10 +191,9 @@ def _along_reference(input: np.ndarray, indices: np.ndarray, dim: int | None = N
 
 @composite(reference=_along_reference, samples=_along_samples)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` in which the two broadcast in the other dimensions, and indices may count from the end.
+    """`gather` with broadcasting in the other dimensions, and indices that may count from the end.
 
-    Without `dim`, the flattened tensor is looked up at the flattened indices. Raises RuntimeError for shapes that do
-    not fit and for indices out of bounds.
+    Without `dim`, both are flattened. Raises RuntimeError for mismatched shapes and indices out of bounds.
     """
     refuse_index_dtype("take_along_dim", "indices", indices._array, (int64,))
     if dim is None:

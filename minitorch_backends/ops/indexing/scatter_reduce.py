@@ -1,4 +1,4 @@
-"""Sums, products, means and extrema of what is scattered to one place: scatter_reduce and index_reduce."""
+"""Sums, products, means and extrema of the elements scattered to one place: scatter_reduce and index_reduce."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["index_reduce", "scatter_reduce"]
 
 
 def _counts(places: np.ndarray, chosen: Any, size: int) -> np.ndarray:
-    """How many of the chosen elements go to each place."""
+    """The number of selected elements for each place."""
     return np.bincount(places.reshape(-1), np.broadcast_to(chosen, places.shape).reshape(-1), size).astype(np.int64)
 
 
@@ -35,7 +35,7 @@ def _is_destination(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _start(input: np.ndarray, places: np.ndarray, include_self: bool, neutral: Any) -> np.ndarray:
-    """A copy of the input, `neutral` where something goes that does not include it."""
+    """A copy of the input, with `neutral` at places that receive elements without including their own."""
     out = np.array(input, order="C")
     if not include_self:
         out.reshape(-1)[places.reshape(-1)] = neutral
@@ -76,10 +76,10 @@ def _zeros(item: Tensor) -> Tensor:
 
 
 def _product_gradients(g: Tensor, input: Tensor, src: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of a product with respect to one factor is the product of the others.
+    """The gradient of a product with respect to one factor: the product of the others.
 
-    That of the elements that are not zero is divided by one of them. Zeros are counted, and stand as factors of their
-    own where there are one or two, so that the second derivative is right too: `lone` is their sum, which is 0.
+    For nonzero elements the product is divided by the element. Zeros are counted, and enter as factors of their own if
+    there are one or two, so that the second derivative is right too. `lone` is their sum, which is 0.
     """
     size, shape = input._array.size, input._array.shape
     both = (input, src)
@@ -108,7 +108,7 @@ def _taken(value: Tensor, places: Tensor) -> Tensor:
 
 
 def _beside(g: Tensor, gradient: Tensor, input: Tensor, places: Tensor, include_self: bool) -> Tensor:
-    """The gradient of the input: that of its own part in the result, if it has one, and `g` where nothing goes."""
+    """The gradient of the input: that of its own part in the result, if any, and `g` at places without elements."""
     touched = adopt(_is_destination(places._array, input._array.shape))
     return (gradient if include_self else adopt(np.zeros((), g._array.dtype))).where(touched, g)
 
@@ -141,8 +141,11 @@ def _combined_gradients(
     ),
 )
 def combine_at(input: Array, src: Array, places: Array, reduce, include_self=True):
-    """A copy of `input` in which each element becomes the sum, the product or the mean of the elements of `src` that go
-    to its place in the flattened tensor, and with `include_self` of itself."""
+    """A copy of `input` with each element reduced (sum, product or mean) over the elements of `src` sent to its flat
+    place.
+
+    With `include_self` the element itself takes part.
+    """
     if input.dtype.kind == "b" and reduce == "mean":
         raise NotImplementedError("scatter_reduce(): the mean is not implemented for booleans; use sum")
     out = _start(input, places, include_self, 1 if reduce == "prod" else 0)
@@ -245,11 +248,12 @@ def _scatter_reference(
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A copy in which each element is reduced with the elements of `src` that `index` sends to it along `dim`, as
-    `scatter` does. `reduce` is "sum", "prod", "mean", "amax" or "amin".
+    """A copy with each element reduced over the elements of `src` that `index` sends to it along `dim`, as in
+    `scatter`.
 
-    Without `include_self` the elements themselves count only where nothing is sent. The mean of integers is rounded
-    down. Raises RuntimeError for shapes that do not fit, for an index out of bounds and for other dtypes.
+    `reduce` is "sum", "prod", "mean", "amax" or "amin". Without `include_self` an element itself counts only if it
+    receives nothing. Means of integers are rounded down. Raises RuntimeError for mismatched shapes, an index out of
+    bounds and other dtypes.
     """
     _refuse("scatter_reduce", input, src, reduce, ("sum", "prod", "mean", "amax", "amin"), "src")
     places = coordinates("scatter_reduce", input, dim, index)
@@ -279,10 +283,11 @@ def _index_reference(
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A copy in which the elements at the positions `index` of dimension `dim` are reduced with those of `source`, as
-    `index_add` adds them. `reduce` is "prod", "mean", "amax" or "amin"; `scatter_reduce` has the rest.
+    """A copy with the elements at the positions `index` of dimension `dim` reduced over those of `source`, as in
+    `index_add`.
 
-    Raises IndexError for positions out of bounds, RuntimeError for shapes and dtypes that do not fit.
+    `reduce` is "prod", "mean", "amax" or "amin"; otherwise as `scatter_reduce`. Raises IndexError for positions out of
+    bounds, RuntimeError for mismatched shapes and dtypes.
     """
     _refuse("index_reduce", input, source, reduce, ("prod", "mean", "amax", "amin"), "source")
     if input.dtype.category in (0, COMPLEX):

@@ -60,7 +60,7 @@ def places_in_order(
     sorted_sequence: Array, input: Array, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
 ):  # fmt: skip
-    """`searchsorted` of a tensor of values. NumPy finds no places beside NaN in bfloat16, which float32 holds."""
+    """`searchsorted` of an array. bfloat16 is searched in float32, since NumPy mishandles its NaN."""
     sorted_sequence, input = (x.astype(np.float32) if is_half(x.dtype) else x for x in (sorted_sequence, input))
     order = sorter
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != input.shape[:-1]:
@@ -114,11 +114,10 @@ def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Where values would have to stand for a sequence to stay sorted: before equal ones, or with `right` behind them.
+    """The insertion positions of values in a sorted sequence: before equal elements, or behind them with `right`.
 
-    sorted_sequence: (n), or (..., n) beside input (..., m); `sorter` are the places that sort it. The result has the
-    input's shape, of int64 or int32. Raises RuntimeError for shapes that do not go together, and for a sorter that is
-    not of places.
+    sorted_sequence: (n), or (..., n) with input (..., m); `sorter` holds the positions that sort it. Returns the
+    input's shape, int64 or int32. Raises RuntimeError for mismatched shapes, and for a sorter with invalid positions.
     """
     if not isinstance(sorted_sequence, Tensor):
         raise not_a_tensor("searchsorted", "sorted_sequence", sorted_sequence)
@@ -154,8 +153,9 @@ def _bucket_samples() -> Iterator[Sample]:
     samples=_bucket_samples,
 )
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """In which interval between sorted boundaries values lie: boundaries[i - 1] < value <= boundaries[i], or with
-    `right` boundaries[i - 1] <= value < boundaries[i]."""
+    """The interval of each value between sorted boundaries: boundaries[i - 1] < value <= boundaries[i], or with `right`
+    boundaries[i - 1] <= value < boundaries[i].
+    """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -182,7 +182,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     aliases={"element": "elements", "test_element": "test_elements"},
 )
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among others, or with `invert` is not; one of both may be a number."""
+    """Whether each element is among the test elements, or with `invert` is not; one of the two may be a number."""
     if not (isinstance(elements, Tensor) or isinstance(test_elements, Tensor)):
         raise TypeError("isin(): expected a Tensor among elements and test_elements, got none")
     arrays = [_array_of("isin", *each) for each in (("elements", elements), ("test_elements", test_elements))]
@@ -321,10 +321,10 @@ def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The distinct elements in order, or the distinct parts along `dim`; with `return_inverse` also which of them each
-    element is, with `return_counts` how often each occurs. They are sorted whatever `sorted` says; NaN equals nothing.
+    """The distinct elements, or the distinct slices along `dim`, in ascending order.
 
-    Raises RuntimeError for parts without elements.
+    `return_inverse` adds the index of each input element in the result, `return_counts` the number of occurrences. The
+    result is sorted whatever `sorted` is; NaN equals nothing. Raises RuntimeError for empty slices.
     """
     _refuse_complex("unique", input)
     return _chosen(distinct(input, _dim_of_parts("unique", input, dim)), return_inverse, return_counts)
@@ -343,7 +343,9 @@ def _run_samples() -> Iterator[Sample]:
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of each run of equal elements, or of equal parts along `dim`; `unique` says what else is returned."""
+    """The first of each run of equal elements, or of equal slices along `dim`. The other results are those of
+    `unique`.
+    """
     _refuse_complex("unique_consecutive", input)
     axis = _dim_of_parts("unique_consecutive", input, dim)
     return _chosen(distinct(input, axis, consecutive=True), return_inverse, return_counts)

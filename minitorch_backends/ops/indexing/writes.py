@@ -1,4 +1,4 @@
-"""What the functions that write by index tensors share: each only says which values go to which places."""
+"""Shared parts of the functions that write by index tensors: each only maps values to places."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ def at_least_vector(input: Tensor) -> Any:
 def assigning(
     *, expanded: Callable[..., Tensor] | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays,
-    accumulate), where accumulate is False, True to add, or "multiply".
+    """Declare a function and its in-place form from one that returns (values, index arrays, accumulate).
 
-    `expanded` gives the tensor of which the function, but not the in-place form, writes a copy: by default the first
-    argument.
+    `accumulate` is False, True to add, or "multiply". `expanded` returns the tensor that the function (not the in-place
+    form) copies and writes to; by default the first argument.
     """
 
     def declare(arguments: Callable[..., Any]) -> Callable[..., Any]:
-        arguments.__annotations__["return"] = "Tensor"  # of what is declared here, which users see
+        arguments.__annotations__["return"] = "Tensor"  # of the declared function, as users see it
 
         @functools.wraps(arguments)
         def function(input: Tensor, *args: Any, **named: Any) -> Tensor:
@@ -71,9 +70,9 @@ def checked_positions(
     name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError, from_end: bool = False,
     dtypes: tuple[DType, ...] = (int32, int64),
 ) -> np.ndarray:  # fmt: skip
-    """An index tensor as an array, in which negative positions count from the end if they may.
+    """An index tensor as an array; negative positions count from the end if allowed.
 
-    Raises RuntimeError for other dtypes than `dtypes`, `error` for positions out of bounds.
+    Raises RuntimeError for dtypes outside `dtypes`, `error` for positions out of bounds.
     """
     if not isinstance(given, Tensor):
         raise not_a_tensor(name, "index", given)

@@ -1,5 +1,5 @@
-"""Calls of the kernels of linear algebra under the flags: which family is asked first, at which precision, and whether
-a second family checks the first.
+"""Calls of linear algebra kernels under the flags: the family tried first, the precision, and the cross-check by a
+second family.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["call", "call_at_precision", "swapped"]
 
 
 def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
-    """The kernel's result, by the family that the flag or the driver of the call asks first."""
+    """The kernel's result, by the family that the flag or the call's driver prefers."""
     state, choice = current(), resolve("linalg", arrays[0].dtype).choice
     if driver is not None:
         keywords["driver"] = driver
@@ -31,7 +31,7 @@ def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywo
 def call_at_precision(
     kernel: Kernel, *arrays: np.ndarray, precision: str | None, refine: bool = True, **keywords: Any
 ) -> Any:
-    """The same for a task that may be done at a lower precision and refined: that of the call, or of the flags."""
+    """The same for a task that can run at a lower precision and be refined: the call's precision, or the flags'."""
     state, lower = current(), resolve("linalg", arrays[0].dtype, precision)
     if not lower.keywords:
         return _run(state, kernel, arrays, keywords, _decision(state, None), None)

@@ -1,4 +1,4 @@
-"""What the functions of linear algebra share: how they are declared, and what they refuse, in torch's words."""
+"""Shared parts of the linear algebra functions: their declaration, and torch's errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class LinAlgError(RuntimeError):
-    """Raised where numbers, and not shapes or types, make a factorisation or a solution impossible."""
+    """Raised if the values (not shapes or dtypes) make a factorisation or a solution impossible."""
 
 
 def declared(
@@ -38,7 +38,7 @@ def declared(
     product: str | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function of `mt.linalg` that is made of ops; torch's name for it is `linalg_<name>`."""
+    """Declare a function of `mt.linalg` composed of ops; torch's name for it is `linalg_<name>`."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         options: dict[str, Any] = {"reference": reference, "samples": samples, "tested_as": tested_as}
@@ -91,8 +91,9 @@ def of_square(function: str, A: Any, name: str = "A") -> None:
 def of_finite(
     function: str, A: np.ndarray, error: type[RuntimeError] = LinAlgError, triangle: Callable | None = None
 ) -> None:
-    """Raise unless every number is finite, of a triangle (np.tril or np.triu) alone where only that is read: iterations
-    on others need not end."""
+    """Raise unless every number is finite, since iterations might not end. Only one triangle (np.tril or np.triu) is
+    checked if only that is read.
+    """
     finite = np.isfinite(A) if triangle is None else ~triangle(~np.isfinite(A))
     if finite.all():
         return
@@ -116,5 +117,5 @@ def raise_for(function: str, info: Any, sentence: str) -> None:
 
 
 def empty_factors(like: np.ndarray) -> np.ndarray:
-    """What stands for factors that were not asked for."""
+    """Placeholders for factors that were not requested."""
     return np.empty((0,), like.dtype)

@@ -1,5 +1,5 @@
-"""`backends.cross_check`: every factorisation and solution is made by a second implementation as well, and a warning
-gives the figures where the two disagree beyond what rounding explains.
+"""`backends.cross_check`: a second implementation repeats every factorisation and solution, and a warning gives the
+figures if the two differ by more than rounding explains.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ def second_family(
 def cross_check(
     kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: dict[str, Any], result: Any, names: tuple[str, str]
 ) -> None:
-    """Run the second of two implementations, the first of which has run, and compare what does not depend on the
-    gauge."""
+    """Run the second implementation after the first, and compare what does not depend on the gauge."""
     first, second = names
     other = kernel(*arrays, prefer=second, decided_by="cross_check = True", **keywords)
     complaints = [*_unlike(kernel.name, result, other, arrays)]
     allowed = _allowed(arrays)
-    # There is nothing to measure where one says that it failed, or where neither has numbers.
+    # A comparison is impossible if one of them reports failure, or neither has finite numbers.
     failed = any(np.any(getattr(each, "info", 0)) for each in (result, other)) or not (
         _finite(result) or _finite(other)
     )
@@ -68,7 +67,7 @@ def _finite(result: Any) -> bool:
 
 
 def _unlike(name: str, one: Any, other: Any, arrays: tuple[np.ndarray, ...]) -> list[str]:
-    """What the two say differently: which matrices failed, and eigenvalues or singular values."""
+    """Differences between the two: which matrices failed, and eigenvalues or singular values."""
     info, also = getattr(one, "info", None), getattr(other, "info", None)
     if info is not None and also is not None:
         differing = (info == 0) != (also == 0)
@@ -89,7 +88,7 @@ def _unlike(name: str, one: Any, other: Any, arrays: tuple[np.ndarray, ...]) -> 
 
 
 def _rounding_decides(name: str, one: Any, info: np.ndarray, other: Any, arrays: tuple) -> np.ndarray:
-    """Where a matrix is so near to a singular one that its smallest pivot, if it is not zero, is rounding alone."""
+    """Whether a matrix is so close to singular that its smallest nonzero pivot is rounding error."""
     if name not in ("cholesky", "lu_factor", "solve", "inv"):
         return np.zeros(info.shape, bool)
     pivots = zip(_pivots(name, one, arrays), _pivots(name, other, arrays), strict=True)

@@ -41,12 +41,13 @@ class WithFactors(NamedTuple):
 
 
 SMALL = 1e-3
-"""Singular values below this part of the largest are kept apart in a cofactor; the inverse of those above it loses
-three digits at most."""
+"""Singular values below this fraction of the largest are treated separately in a cofactor; inverting larger ones loses
+at most three digits.
+"""
 
 
 def _det_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
-    """g * conj(cofactors): by the LU factors of those that are far from singular where nothing is recorded."""
+    """g * conj(cofactors): by LU factors for matrices far from singular, if nothing is recorded."""
     found, LU, pivots = out
     sizes = np.abs(LU._array.diagonal(0, -2, -1))
     near = ~(sizes.min(-1, initial=np.inf) > SMALL * sizes.max(-1, initial=0))

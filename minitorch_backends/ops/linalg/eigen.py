@@ -99,9 +99,9 @@ def _triangle(function: str, UPLO: Any, A: np.ndarray) -> dict[str, Any]:
 def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     """The eigenvalues of Hermitian matrices, real and ascending, and orthonormal eigenvectors, the columns of V.
 
-    A: (..., n, n), of which one triangle is read. Returns (eigenvalues, eigenvectors): A = V @ diag(w) @ V.H. Gradients
-    are those of a Hermitian matrix; through eigenvectors they exist where eigenvalues are distinct and the loss does
-    not depend on the vectors' signs or phases. Raises LinAlgError where the iteration fails or a number is not finite.
+    A: (..., n, n); one triangle is read. Returns (eigenvalues, eigenvectors): A = V @ diag(w) @ V.H. Gradients are
+    those of a Hermitian matrix. Gradients through eigenvectors exist if eigenvalues are distinct and the loss does not
+    depend on signs or phases of the vectors. Raises LinAlgError if the iteration fails or a number is not finite.
     """
     return Eig(*_eigh(A, UPLO))
 
@@ -116,7 +116,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     tested_as=of_hermitian,
 )
 def _eigvalsh(A: Array, UPLO="L"):
-    """The eigenvalues of Hermitian matrices, for what needs no gradient."""
+    """The eigenvalues of Hermitian matrices, without gradients."""
     of_square("eigvalsh", A)
     found = call(kernels.eigh, A, vectors=False, **_triangle("eigvalsh", UPLO, A))
     raise_for("eigvalsh", found.info, _NOT_CONVERGED)
@@ -217,7 +217,7 @@ def power_sums(function: Any) -> Any:
     tested_as=power_sums,
 )
 def _eigvals(A: Array):
-    """The eigenvalues of square matrices, for what needs no gradient."""
+    """The eigenvalues of square matrices, without gradients."""
     of_square("eigvals", A)
     of_finite("eigvals", A, RuntimeError)
     found = call(kernels.eig, A, vectors=False)

@@ -78,7 +78,7 @@ _REACH = {
     },
     4: {3: 4.258730016922831e-1, 5: 1.880152677804762, 7: 3.925724783138660},
 }  # fmt: skip
-"""For the size of a real number, up to which 1-norm each approximant is as good as the type: Higham's theta_m."""
+"""For each size of a real number, the 1-norms up to which each approximant is accurate: Higham's theta_m."""
 
 
 def _exponential(A: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ def _exponential(A: np.ndarray) -> np.ndarray:
 
 
 def _square(x: np.ndarray) -> np.ndarray:
-    """x @ x, scaled by powers of two, with which fp16 holds operands of any size."""
+    """x @ x, scaled by powers of two, so that fp16 can hold operands of any size."""
     largest = np.abs(x).max((-2, -1), keepdims=True)
     exponents = np.where(np.isfinite(largest), np.frexp(largest)[1], 0).clip(max=np.finfo(largest.dtype).maxexp - 1)
     scale = np.ldexp(np.ones((), largest.dtype), exponents)

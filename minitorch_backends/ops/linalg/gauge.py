@@ -1,11 +1,12 @@
-"""What is free in eigenvectors and singular vectors, and that a loss does not depend on it.
+"""The gauge freedom of eigenvectors and singular vectors, and checks that a loss does not depend on it.
 
-Vectors of equal values may be turned into each other. The gradient of a loss that such a turn does not change is 0 / 0
-there: the skew-Hermitian part of V.H gV, which vanishes, over a difference that vanishes too. Its limit depends on the
-loss. Let that use the vectors in one product V f(w) V.H (or U f(S) V.H). Then V.H gV has the Hermitian part f X, where
-X is the gradient of the product between the vectors; the values have the gradient f' diag(X), and the limit is f' X.
-So the ratio f' / f is found on the diagonal. Where the Hermitian part vanishes, so does the limit, unless f does, as of
-values of 0. Then, and where the diagonals are not in one ratio, the limit is not known: the gradient is NaN.
+Vectors of equal values may be rotated among themselves. For a loss invariant under such rotations the gradient is 0 / 0
+there: the skew-Hermitian part of V.H gV vanishes, over a vanishing difference of values. Its limit depends on the loss.
+Suppose the loss uses the vectors in one product V f(w) V.H (or U f(S) V.H). Then V.H gV has the Hermitian part f X,
+where X is the gradient of the product between the vectors. The values have the gradient f' diag(X), and the limit is f'
+X. So the ratio f' / f can be read off the diagonal. Where the Hermitian part vanishes, so does the limit, unless f
+vanishes, as for values of 0. In that case, and if the diagonals are not in one ratio, the limit is unknown: the
+gradient is NaN.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def quotient(a: Tensor, b: Tensor) -> Tensor:
 
 
 def refuse_phases(function: str, vectors: str, along: Tensor, *gradients: Tensor) -> None:
-    """Raise RuntimeError where a complex loss changes with the phases of vectors, each of which is free.
+    """Raise RuntimeError if a complex loss changes with the phases of vectors, which are arbitrary.
 
-    `along`: for each vector its inner product with its gradient, whose imaginary part is the derivative by the phase.
+    `along`: for each vector its inner product with its gradient; the imaginary part is the derivative by the phase.
     """
     turning = along._array
     if turning.dtype.kind != "c" or not turning.size:

@@ -68,7 +68,7 @@ def _problems() -> Iterator[Sample]:
     tested_as=leading(1),
 )
 def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True) -> Solved:
-    """The x of least norm among those that make norm(A @ x - B) least, with ranks and singular values where known."""
+    """The minimum-norm solution x of min norm(A @ x - B), with ranks and singular values if known."""
     of_finite("lstsq", A, RuntimeError)
     options = {"rcond": rcond, "driver": driver}
     found = call_at_precision(kernels.lstsq, A, B, precision=precision, refine=refine, **options)
@@ -117,14 +117,15 @@ def lstsq(
     precision: str | None = None,
     refine: bool = True,
 ) -> LeastSquares:
-    """The X that makes norm(A @ X - B) least, and of those the one of least norm.
+    """The least-squares solution X of min norm(A @ X - B), of minimum norm among all minimisers.
 
     A: (..., m, n). B: (..., m, k), or (..., m) with exactly A's batch dimensions. `driver`: "gels" (QR, for full rank),
-    "gelsy" (QR with pivoting; the default), "gelsd" and "gelss" (singular values). Returns (solution, residuals, rank,
-    singular_values); residuals, the squared norms, only for m > n, full rank and another driver than "gelsy", rank not
-    for "gels", and singular_values for "gelsd" and "gelss" only: the others are empty. Values up to `rcond` times the
-    largest count as zero; by default eps * max(m, n). Raises RuntimeError for shapes, for two
-    dtypes, and for unknown drivers.
+    "gelsy" (QR with pivoting; the default), "gelsd" or "gelss" (singular values). Singular values up to `rcond` times
+    the largest count as zero; the default is eps * max(m, n).
+
+    Returns (solution, residuals, rank, singular_values). Residuals are squared norms, only for m > n, full rank and a
+    driver other than "gelsy". The rank is returned except for "gels", singular values only for "gelsd" and "gelss".
+    Missing results are empty. Raises RuntimeError for mismatched shapes or dtypes and for unknown drivers.
     """
     of_matrices("lstsq", of_floating("lstsq", A))
     if tensor_argument("lstsq", "B", B)._array.dtype != A._array.dtype:
@@ -204,11 +205,10 @@ _ZERO_BLOCK = "The factorization has a zero block D[{info},{info}], with which a
 
 @declared(reference=lambda A, **named: _ldl_reference(A, **named)[:2], samples=_indefinite, tested_as=of_hermitian)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
-    """A = L @ D @ L.T (L.H if `hermitian`), D of blocks of one and two, in LAPACK's compact form (sytrf, hetrf).
+    """A = L @ D @ L.T (L.H if `hermitian`) with 1 x 1 and 2 x 2 blocks in D, in LAPACK's compact form (sytrf, hetrf).
 
-    A: (..., n, n), symmetric (Hermitian), of which the lower triangle is read. Returns (LD, pivots) for `ldl_solve`.
-    Has no gradient: backward raises NotImplementedError, as in torch. Raises LinAlgError where D has a block that is
-    zero.
+    A: (..., n, n), symmetric (Hermitian); the lower triangle is read. Returns (LD, pivots) for `ldl_solve`. Not
+    differentiable: backward raises NotImplementedError, as in torch. Raises LinAlgError if D has a zero block.
     """
     LD, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
     raise_for("ldl_factor", info, _ZERO_BLOCK)
@@ -254,7 +254,7 @@ def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
 
 
 def _refuse_pivots(swaps: np.ndarray, n: int) -> None:
-    """Raise RuntimeError for what `ldl_factor` cannot have returned: LAPACK would read and write beyond the matrix."""
+    """Raise RuntimeError for pivots that `ldl_factor` cannot return: LAPACK would access memory out of bounds."""
     if not swaps.size:
         return
     wrong = swaps[(swaps == 0) | (np.abs(swaps.astype(np.int64)) > n)]

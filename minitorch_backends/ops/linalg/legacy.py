@@ -1,4 +1,4 @@
-"""The functions of linear algebra that torch also has beside `linalg`, with their older arguments, and as methods."""
+"""torch's linear algebra functions outside `linalg`, with their older arguments, and as methods."""
 
 from __future__ import annotations
 
@@ -275,11 +275,11 @@ def _either_norm_reference(
 
 @composite(name="norm", takes="fc", reference=_either_norm_reference, samples=_either_norm_samples)
 def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-    """sum(|input|^p)^(1/p) of vectors that lie along `dim`, an int or several; of all elements by default.
+    """sum(|input|^p)^(1/p) of vectors along `dim`, an int or several; of all elements by default.
 
-    `p` is 2 by default ("fro"); inf and -inf give the largest and the smallest absolute value, 0 counts what is not 0.
-    "nuc" gives the sum of the singular values of matrices that lie along two dimensions. The gradient is 0 where the
-    norm is. Raises RuntimeError for integers, and for infinite and negative norms of nothing.
+    `p` is 2 by default ("fro"). inf and -inf give the largest and smallest absolute value, 0 counts nonzero elements.
+    "nuc" gives the sum of the singular values of matrices along two dimensions. The gradient is 0 where the norm is.
+    Raises RuntimeError for integers, and for infinite and negative norms of empty vectors.
     """
     if p == "nuc":
         return norms.matrix_norm(input, p, range(input.ndim) if dim is None else dim, keepdim, dtype=dtype)

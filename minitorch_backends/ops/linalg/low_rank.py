@@ -50,9 +50,9 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
 
 @argument_errors
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """The principal components of the rows of (..., m, n) matrices: `svd_lowrank` of A, centered unless told otherwise.
+    """The principal components of the rows of (..., m, n) matrices: `svd_lowrank` of A, centred by default.
 
-    `q` is by default at most 6. Raises ValueError as `svd_lowrank` does.
+    `q` is at most 6 by default. Raises ValueError as `svd_lowrank` does.
     """
     q = min(6, *_sizes("pca_lowrank", A)) if q is None else q
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)

@@ -79,8 +79,8 @@ class LUUnpacked(NamedTuple):
 
 
 def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
-    """With B = P.T @ A = L @ U and M = L^-1 dB U^-1 (of the leading square parts): dL = L tril(M, -1), dU = triu(M) U;
-    what lies beside the square parts follows from dB = dL U + L dU.
+    """With B = P.T @ A = L @ U and M = L^-1 dB U^-1 (of the leading square parts): dL = L tril(M, -1), dU = triu(M) U.
+    The parts outside the squares follow from dB = dL U + L dU.
     """
     LU, gLU = out[0], g[0]
     m, n = LU._array.shape[-2:]
@@ -165,7 +165,7 @@ def _unpack_samples() -> Iterator[Sample]:
     method=False, takes="fc", reference=lambda LU, pivots: LUUnpacked(*_unpacked(LU, pivots)), samples=_unpack_samples
 )
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpacked:
-    """(P, L, U) from what `lu_factor` returns; empty tensors for what is not asked for."""
+    """(P, L, U) from the result of `lu_factor`; empty tensors for parts that are not requested."""
     of_matrices("lu_unpack", of_floating("lu_unpack", LU_data, "LU_data"), "LU_data")
     if LU_pivots._array.dtype != np.int32:
         raise RuntimeError(

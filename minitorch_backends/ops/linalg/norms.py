@@ -46,10 +46,10 @@ def _vector_reference(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = Fal
 
 @declared(reference=_vector_reference, samples=_vector_samples)
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """sum(|x|^ord)^(1/ord) over `dim`, an int or several, all of them by default; real.
+    """sum(|x|^ord)^(1/ord) over `dim`, an int or several; all dimensions by default. The result is real.
 
-    inf and -inf give the largest and smallest absolute value, 0 counts what is not 0. Raises RuntimeError for integers
-    and for infinite and negative norms of nothing.
+    inf and -inf give the largest and smallest absolute value, 0 counts nonzero elements. Raises RuntimeError for
+    integers, and for infinite and negative norms of empty vectors.
     """
     tensor_argument("vector_norm", "x", x)
     if not isinstance(ord, (int, float)):
@@ -93,11 +93,11 @@ def _matrix_reference(
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The norm of the matrices that lie along two dimensions, real.
+    """The norm of the matrices along two dimensions; the result is real.
 
     `ord`: "fro" (root of the sum of squares), "nuc" (sum of singular values), 2 and -2 (largest and smallest singular
-    value), 1 and -1 (largest and smallest sum of a column's absolute values), inf and -inf (of a row's). Raises
-    RuntimeError for other orders and for dimensions that are no two, IndexError for negative orders of nothing.
+    value), 1 and -1 (largest and smallest column sum of absolute values), inf and -inf (row sums). Raises RuntimeError
+    for other orders and unless two dimensions are given, IndexError for negative orders of empty matrices.
     """
     of_matrices("matrix_norm", tensor_argument("matrix_norm", "A", A))
     dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list, range)) else (dim,), A.ndim)
@@ -122,7 +122,9 @@ def _extreme(values: Tensor, ord: Any, dim: int) -> Tensor:
     """The largest for positive orders, 0 of none; the smallest for negative ones."""
     if not values._array.shape[dim]:
         if ord < 0:
-            raise IndexError(f"linalg.matrix_norm: nothing has a smallest value, of which order {ord} is the norm")
+            raise IndexError(
+                f"linalg.matrix_norm: order {ord} is the norm of a smallest value, which an empty matrix does not have"
+            )
         return values.sum(dim)
     return values.amax(dim) if ord > 0 else values.amin(dim)
 
@@ -147,9 +149,9 @@ def _norm_reference(input: Any, ord: Any = None, dim: Any = None, keepdim: bool 
 
 @declared(reference=_norm_reference, samples=_norm_samples)
 def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """A vector norm for one `dim`, a matrix norm for two; the 2-norm of all elements where there is no `ord`.
+    """A vector norm for one `dim`, a matrix norm for two; without `ord`, the 2-norm of all elements.
 
-    With an `ord` and no `dim` the input must have one dimension, or two. See `vector_norm` and `matrix_norm`.
+    With an `ord` and no `dim` the input must have one or two dimensions. See `vector_norm` and `matrix_norm`.
     """
     tensor_argument("norm", "input", input)
     if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):

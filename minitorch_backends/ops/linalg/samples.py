@@ -1,4 +1,4 @@
-"""Matrices for the samples of linear algebra, and what is compared of functions that are not unique."""
+"""Matrices for the samples of linear algebra, and the comparable parts of functions with non-unique results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def eye_plus(*shape: int, shift: float = 2.0, seed: int = 0) -> np.ndarray:
 
 
 def symmetric(*shape: int, seed: int = 0) -> np.ndarray:
-    """Symmetric matrices with eigenvalues apart from each other."""
+    """Symmetric matrices with well separated eigenvalues."""
     a = between(-1, 1.3, *shape, seed=seed)
     return (a + a.mT) / 2 + np.diag(2.0 * np.arange(shape[-1]))
 
@@ -57,7 +57,7 @@ invertible = squares(eye_plus)
 
 
 def of_hermitian(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of the Hermitian part: what those that read one triangle only are functions of."""
+    """The function of the Hermitian part, for functions that read one triangle only."""
 
     def of_part(A: Any, *args: Any, **named: Any) -> Any:
         return function((A + A.conj().mT) / 2 if is_floating(A) else A, *args, **named)

@@ -1,4 +1,4 @@
-"""Singular values, and what is made of them: pseudo-inverses and ranks."""
+"""Singular values, pseudo-inverses and ranks."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def _skew(matrix: Tensor) -> Tensor:
 
 
 def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
-    """U [(skew(U.H gU) / E) S + S (skew(V.H gV) / E) + diag(gS)] V.H, E_ij = s_j^2 - s_i^2 = (s_j - s_i) (s_j + s_i),
-    whose factors do not vanish where squares would, and the parts of gU and gV outside the spaces of U and V; for
-    complex matrices also the phases that U and V share.
+    """U [(skew(U.H gU) / E) S + S (skew(V.H gV) / E) + diag(gS)] V.H with E_ij = s_j^2 - s_i^2 = (s_j - s_i) (s_j +
+    s_i), whose factors do not underflow where squares would; plus the parts of gU and gV outside the spaces of U and V.
+    For complex matrices it includes the phases that U and V share.
 
     (Wan and Zhang, Automatic differentiation for complex valued SVD, arXiv 1909.02659.) Full matrices have the gradient
-    of their first min(m, n) columns: the others are not unique.
+    of their first min(m, n) columns, since the others are not unique.
     """
     gU, gS, gVh = g
     U, S, Vh = out
@@ -91,7 +91,7 @@ def _shapes(**options: Any) -> Iterator[Sample]:
 
 
 def _apart(*shape: int, seed: int = 0) -> np.ndarray:
-    """Matrices with singular values apart from each other, and from zero."""
+    """Matrices with singular values well separated from each other and from zero."""
     return between(-1, 1, *shape, seed=seed) + np.eye(shape[-2], shape[-1]) * (1.5 + 1.5 * np.arange(shape[-1]))
 
 
@@ -120,9 +120,11 @@ def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
 
     Returns (U, S, Vh): (..., m, k), (..., k), (..., k, n) with k = min(m, n); square U and Vh if `full_matrices`.
-    `driver`: "gesvd" (QR iteration), "gesvdj" and "gesvda" (Jacobi's rotations); None lets the flag choose. Gradients
-    through vectors exist where singular values are distinct (and not 0, for a matrix that is not square) and the loss
-    does not depend on signs or phases. Raises LinAlgError where the iteration fails or a number is not finite.
+    `driver`:
+    "gesvd" (QR iteration), "gesvdj" and "gesvda" (Jacobi rotations); None uses the flag. Gradients through vectors
+    exist if
+    singular values are distinct (and nonzero, for a matrix that is not square) and the loss does not depend on signs or
+    phases. Raises LinAlgError if the iteration fails or a number is not finite.
     """
     found = _decomposed("svd", A, driver, full=full_matrices)
     return SVD(found.U, found.S, found.Vh)
@@ -153,7 +155,7 @@ def _decomposed(function: str, A: np.ndarray, driver: str | None, full: bool = F
     samples=lambda: iter([sample(_apart(3, 2)), sample(_apart(2, 2, 3)), sample(_apart(0, 2))]),
 )
 def _svdvals(A: Array, driver=None):
-    """The singular values, for what needs no gradient."""
+    """The singular values, without gradients."""
     return _decomposed("svdvals", A, driver, vectors=False).S
 
 
@@ -175,7 +177,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 def roundoff(kind: np.dtype) -> float:
-    """The eps of a dtype; for half types that of float32, in which their factors are computed."""
+    """The eps of a dtype; for half types that of float32, in which they are factored."""
     return float(np.finfo(kind if kind.itemsize > 2 else np.float32).eps)
 
 
@@ -248,9 +250,9 @@ def _pinv(A: Array, atol, rtol, hermitian):
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverse. A: (..., m, n).
 
-    Singular values up to max(atol, rtol * the largest) count as zero; rtol is max(m, n) * eps unless an atol is given.
-    Both may be tensors with a value for each matrix; `rcond` is an older name of rtol. If `hermitian`, eigenvalues of
-    the lower triangle are used. The gradient is that at constant rank. Raises RuntimeError for vectors, LinAlgError as
+    Singular values up to max(atol, rtol * the largest) count as zero; rtol is max(m, n) * eps unless atol is given.
+    Both may be tensors with a value per matrix; `rcond` is an older name of rtol. With `hermitian`, eigenvalues of the
+    lower triangle are used. The gradient is that at constant rank. Raises RuntimeError for vectors, LinAlgError as
     `svd` does.
     """
     of_matrices("pinv", of_floating("pinv", A))
@@ -278,9 +280,9 @@ def _rank_reference(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bo
 
 @declared(reference=_rank_reference, samples=_rank_samples)
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """How many singular values (absolute eigenvalues, if `hermitian`) are above max(atol, rtol * the largest), int64.
+    """The number of singular values (absolute eigenvalues, if `hermitian`) above max(atol, rtol * the largest), int64.
 
-    rtol is max(m, n) * eps unless an atol is given. A: (..., m, n).
+    rtol is max(m, n) * eps unless atol is given. A: (..., m, n).
     """
     of_matrices("matrix_rank", of_floating("matrix_rank", A))
     absolute = _tolerance("matrix_rank", *(("tol", tol) if atol is None else ("atol", atol)))

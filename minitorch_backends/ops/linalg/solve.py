@@ -70,8 +70,8 @@ _NOT_INVERTIBLE = (
 def inv(A: Tensor, *, precision: str | None = None, refine: bool = True) -> Tensor:
     """The inverse of each matrix. A: (..., n, n).
 
-    At a `precision` below float32's (None: that of the flags) the products inside run there, and the inverse is refined
-    to float32's accuracy unless `refine` is False. Raises LinAlgError for a singular matrix.
+    At a `precision` below float32's (None: that of the flags) the inner products run at that precision, and the inverse
+    is refined to float32's accuracy unless `refine` is False. Raises LinAlgError for a singular matrix.
     """
     inverse, info = inv_ex(A, precision=precision, refine=refine)
     raise_for("inv", info, _NOT_INVERTIBLE)
@@ -136,7 +136,7 @@ def _solver_samples() -> Iterator[Sample]:
     tested_as=leading(1),
 )
 def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True) -> Solved:
-    """The solutions of A @ X = B (or of X @ A = B) for matrices B, with the LU factors of A (or of A.T)."""
+    """The solutions of A @ X = B (or X @ A = B) for matrices B, from the LU factors of A (or of A.T)."""
     of_square("solve", A)
     of_matrices("solve", B, "B")
     A, B = fitting("solve", A, B, left)
@@ -228,11 +228,12 @@ _NO_SOLUTION = "The solver failed because the input matrix is singular: the diag
 
 @declared(widen=True, product="matmul", reference=_solve_reference, samples=_systems)
 def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
-    """X so that A @ X = B; X @ A = B unless `left`.
+    """Solve A @ X = B, or X @ A = B unless `left`.
 
     A: (..., n, n). B: (n), or (..., n) with exactly A's batch dimensions, or (..., n, k), or (..., k, n) unless `left`;
-    batches broadcast. At a `precision` below float32's (None: that of the flags) A is factored there, and the solution
-    refined to float32's accuracy unless `refine` is False. Raises LinAlgError for a singular matrix.
+    batches broadcast. At a `precision` below float32's (None: that of the flags) A is factored at that precision, and
+    the
+    solution is refined to float32's accuracy unless `refine` is False. Raises LinAlgError for a singular matrix.
     """
     result, info = solve_ex(A, B, left=left, precision=precision, refine=refine)
     raise_for("solve", info, _NO_SOLUTION)

@@ -146,11 +146,11 @@ def _gradient_of_triangle(
     samples=_triangular_samples,
 )
 def solve_triangular(A: Array, B: Array, *, upper, left=True, unitriangular=False, precision=None):
-    """X so that A @ X = B (X @ A = B unless `left`), reading one triangle of A, with ones on its diagonal if
+    """Solve A @ X = B (X @ A = B unless `left`), reading one triangle of A, with ones on its diagonal if
     `unitriangular`.
 
     A: (..., n, n). B: (..., n, k), or (..., k, n) unless `left`; batches broadcast. A zero on the diagonal gives inf or
-    NaN. `precision` is that of the products in its gradient. Raises RuntimeError for shapes that do not meet.
+    NaN. `precision` applies to the products in its gradient. Raises RuntimeError for mismatched shapes.
     """
     of_square("solve_triangular", A)
     of_matrices("solve_triangular", B, "B")
@@ -228,10 +228,10 @@ def _cholesky_solve_gradient_of_factor(
     tested_as=of_factor(1),
 )
 def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=True):
-    """X so that A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.
+    """Solve A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.
 
-    At a `precision` below float32's (None: that of the flags) the products inside run there, and the solution is
-    refined to float32's accuracy unless `refine` is False. Raises RuntimeError for shapes that do not meet.
+    At a `precision` below float32's (None: that of the flags) the inner products run at that precision, and the
+    solution is refined to float32's accuracy unless `refine` is False. Raises RuntimeError for mismatched shapes.
     """
     of_matrices("cholesky_solve", B, "B")
     of_square("cholesky_solve", L, "L")

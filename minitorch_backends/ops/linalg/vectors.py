@@ -138,5 +138,5 @@ def _crosses_by_position() -> Iterator[Sample]:
     samples=_crosses_by_position,
 )
 def cross_product(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """`linalg.cross` along `dim`; without it, along the first dimension of size 3."""
+    """`linalg.cross` along `dim`; by default, along the first dimension of size 3."""
     return cross(input, other, dim=_default_dim(input) if dim is None else dim)

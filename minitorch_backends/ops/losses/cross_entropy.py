@@ -34,7 +34,7 @@ def _terms_samples() -> Iterator[Sample]:
 
 
 def _terms_reference(input: Any, target: Any, ignore_index: int = -100) -> np.ndarray:
-    """By the definition: one class at a time."""
+    """The definition, one class at a time."""
     scores = np.moveaxis(input, 0 if input.ndim == 1 else 1, -1)
     loss = np.zeros(target.shape)
     for place in np.ndindex(target.shape):
@@ -64,7 +64,7 @@ def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarr
 
 
 def _named(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
-    """The classes that targets name for scores of this shape, and how many classes there are."""
+    """The target classes for scores of this shape, and the number of classes."""
     classes = shape[min(1, len(shape) - 1)]
     if target.dtype.kind not in "iu" or target.size * classes != math.prod(shape):
         found = f"{target.dtype}{list(target.shape)}"
@@ -133,7 +133,7 @@ def _mean_reference(input: Any, target: Any, ignore_index: int = -100) -> Any:
 
 
 def _counted(target: np.ndarray, ignore_index: int) -> int:
-    """How many targets count."""
+    """The number of targets that count."""
     return int(np.count_nonzero(target != ignore_index))
 
 
@@ -219,11 +219,11 @@ def _nll_reference(
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
-    """Minus the log probability that `input` gives each target class, times the class's `weight`.
+    """The negative log likelihood of each target class, times the class's `weight`.
 
     input: log probabilities (classes), (batch, classes) or (batch, classes, ...); target: integers of that shape
     without the classes. Targets equal to `ignore_index` do not count; "mean" divides by the weights of those that do.
-    Raises ValueError or RuntimeError for shapes and types that do not go together, IndexError for what is no class.
+    Raises ValueError or RuntimeError for mismatched shapes and dtypes, IndexError for invalid classes.
     """
     _check("nll_loss", input, target, weight, ignore_index)
     return _of_classes(input, target, weight, ignore_index, reduction)
@@ -256,7 +256,7 @@ def _cross_entropy_reference(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    """By way of a probability for every class, whatever the target."""
+    """By probabilities for every class, whatever the target."""
     dim = 0 if input.ndim == 1 else 1
     classes = input.shape[dim]
     log_probabilities = input - np.log(np.exp(input).sum(dim, keepdims=True))

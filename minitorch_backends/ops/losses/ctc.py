@@ -1,9 +1,9 @@
-"""Connectionist temporal classification: the loss of sequences whose alignment is unknown (Graves et al., 2006).
+"""Connectionist temporal classification: the loss of sequences of unknown alignment (Graves et al., 2006).
 
-Between the labels of a target, in front and behind, stand blanks: a path of states that each frame stays in or leaves.
-From one frame to the next a path stays, moves to the next state, or over a blank to the next label unless that is the
-same. The recursion adds the probabilities of all paths to each state, as logarithms, for all sequences of a batch at
-once. It is made of ops, so that the loss has derivatives of every order.
+Blanks stand between the labels of a target, in front and behind: a path of states, in which each frame stays or moves
+on. From one frame to the next a path stays, moves to the next state, or skips a blank to the next label unless that is
+the same. The recursion adds the probabilities of all paths to each state, as logarithms, for all sequences of a batch
+at once. It is composed of ops, so the loss has derivatives of every order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .reduction import reduced, reduced_array
 __all__ = ["ctc_loss"]
 
 _IMPOSSIBLE = -1e30
-"""The logarithm of the probability of paths that there are not: finite, so that no gradient is NaN."""
+"""The logarithm of the probability of impossible paths: finite, so that no gradient is NaN."""
 
 
 def _lengths(argument: str, given: Any, batch: int, most: int) -> np.ndarray:
@@ -175,17 +175,17 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the logarithm of the probability that the frames show the targets, with any alignment and any blanks.
+    """The negative log likelihood of the targets given the frames, summed over all alignments with blanks.
 
     Arguments:
-        log_probs: logarithms of probabilities, (frames, batch, classes) or (frames, classes). As in torch, the gradient
-            is that of logits, of which these are the log_softmax.
-        targets: labels other than `blank`, (batch, longest), or of all sequences one after the other.
+        log_probs: log probabilities, (frames, batch, classes) or (frames, classes). As in torch, the gradient is that
+            of the logits behind the log_softmax.
+        targets: labels other than `blank`, (batch, longest), or of all sequences concatenated.
         input_lengths, target_lengths: tensors or tuples of (batch) integers.
         reduction: "mean" divides by the lengths of the targets first.
-        zero_infinity: zero instead of infinity where the frames are too few for the target.
+        zero_infinity: zero in place of infinity for sequences with too few frames.
 
-    Raises RuntimeError for lengths, shapes and labels that do not fit, ValueError for another reduction.
+    Raises RuntimeError for invalid lengths, shapes and labels, ValueError for another reduction.
     """
     if log_probs.ndim not in (2, 3) or not log_probs.numel():
         raise RuntimeError(

@@ -73,10 +73,10 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """The sum over all other classes of max(0, margin - score of the target's class + score)**p, times the weight of
-    the target's class, over the number of classes.
+    the target's class, divided by the number of classes.
 
     input: (batch, classes) or (classes); target: int64 classes (batch) or (); weight: (classes); p: 1 or 2. Raises
-    ValueError for another p, RuntimeError for shapes and targets that do not fit.
+    ValueError for another p, RuntimeError for mismatched shapes and invalid targets.
     """
     refuse_reduction(reduction)
     if p not in (1, 2):
@@ -118,11 +118,11 @@ def _multilabel_samples() -> Iterator[Sample]:
 @functional(positional="averaging")
 @composite(method=False, takes="f", widen=("input",), reference=_multilabel_reference, samples=_multilabel_samples)
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """The sum over the target's classes and all others of max(0, 1 - score of the one + score of the other), over the
-    number of classes.
+    """The sum over pairs of a target class and another class of max(0, 1 - score of the target + score of the other),
+    divided by the number of classes.
 
     input: (batch, classes) or (classes); target: int64 classes of the same shape, up to the first -1. Raises
-    RuntimeError for shapes and targets that do not fit.
+    RuntimeError for mismatched shapes and invalid targets.
     """
     refuse_reduction(reduction)
     scores, labels = _rows("multilabel_margin_loss", input, target, labels=True)

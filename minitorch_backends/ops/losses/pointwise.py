@@ -79,7 +79,7 @@ def _reduce_weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: 
 
 
 def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
-    """input - target, one of which must be floating; booleans count as 0 and 1."""
+    """input - target; one of the two must be floating. Booleans count as 0 and 1."""
     if not (input.is_floating_point() or target.is_floating_point()):
         raise NotImplementedError(
             f"{name}() is not implemented for {input.dtype!r}; expected a floating input or target"
@@ -117,10 +117,10 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
 
 
 def _square_and_rest(difference: Tensor, most: float) -> tuple[Tensor, Tensor]:
-    """The square of at most so much, as that of a large number would overflow, or its gradient; and by how much the
-    distance is more. NaN stays in both, and in their gradients.
+    """The square of the distance clamped to a bound, and the excess above it; squaring large numbers could overflow.
+    NaN stays NaN in both, and in their gradients.
 
-    The square is not of the distance, whose derivative at 0 is 0: that of the square has one.
+    The square is computed from the signed difference, since the distance has derivative 0 at 0.
     """
     distance = difference.abs()
     far = distance > most
@@ -167,7 +167,8 @@ def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
     """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond; times `weight` of the same
-    shape, which does not change what the mean divides by."""
+    shape, which does not change the divisor of the mean.
+    """
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
@@ -279,8 +280,8 @@ def _refuse_wider(name: str, input: Tensor, weight: Tensor | None, argument: str
     known, given = input._array.shape, weight._array.shape
     if len(given) > len(known) or any(b not in (1, a) for a, b in zip(known[::-1], given[::-1], strict=False)):
         raise RuntimeError(
-            f"{name}: output with shape {list(input.shape)} doesn't match the broadcast shape with {argument}, whose "
-            f"shape is {list(given)}; it must broadcast to the input"
+            f"{name}: output with shape {list(input.shape)} doesn't match the broadcast shape with {argument} of "
+            f"shape {list(given)}; it must broadcast to the input"
         )
 
 
@@ -361,7 +362,7 @@ def poisson_nll_loss(
 ) -> Tensor:
     """The negative log likelihood of counts `target` under a Poisson rate `input`, or exp(input) with `log_input`.
 
-    `full` adds Stirling's approximation of log(target!) where the target is above 1; without it that term is left out.
+    `full` adds Stirling's approximation of log(target!) for targets above 1; otherwise that term is omitted.
     """
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:

@@ -1,4 +1,4 @@
-"""Matrix products: matmul and its relatives, addmm, linear, bilinear, and products over other dimensions.
+"""Matrix products: matmul and its relatives, addmm, linear, bilinear, and tensor products.
 
-All end in `dispatch.product`, which resolves the precision in force and calls the kernel.
+All call `dispatch.product`, which resolves the precision and calls the kernel.
 """

@@ -34,8 +34,9 @@ def added(
     precision: str | None,
     out_dtype: Any = None,
 ) -> np.ndarray:
-    """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0. An `out_dtype` of float32 leaves
-    half types unrounded."""
+    """beta * x + alpha * (a @ b). If beta is 0, x is not read, and may contain NaN. An `out_dtype` of float32 keeps
+    half products unrounded.
+    """
     refuse_mixed(a, b)
     wide = out_dtype is not None and is_wider(name, a.dtype, out_dtype)
     if not (wide and x.dtype == np.float32):
@@ -59,8 +60,9 @@ def added(
 
 
 def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
-    """Raise TypeError for factors that are no numbers, RuntimeError for those that the type of the product does not
-    hold; half types are multiplied in float32."""
+    """Reject alpha and beta that are not numbers (TypeError) or that the result dtype cannot hold (RuntimeError). Half
+    types are multiplied in float32.
+    """
     for factor, value in factors.items():
         if isinstance(value, (str, bytes, list, tuple)) or value is None:
             raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
@@ -71,7 +73,7 @@ def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
 
 
 def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Raise RuntimeError for what is added to a product, and does not broadcast to its shape."""
+    """Raise RuntimeError for an addend that does not broadcast to the shape of the product."""
     try:
         np.broadcast_to(x, shape)
     except ValueError:
@@ -85,7 +87,7 @@ def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
 
 
 def _scaled_product(a: Tensor, b: Tensor, alpha: Any, precision: str | None) -> Tensor:
-    """conj(alpha) * (a @ b), rounded once; of a half type beside float32, in that."""
+    """conj(alpha) * (a @ b), rounded once; for a half type beside float32, in float32."""
     if a.dtype is not b.dtype:
         a, b = widened(a), widened(b)
     if alpha == 1:
@@ -95,7 +97,7 @@ def _scaled_product(a: Tensor, b: Tensor, alpha: Any, precision: str | None) -> 
 
 
 def _scaled_first(first: str, second: str) -> tuple[str, str]:
-    """The deprecated orders, in which the factors come before what they multiply."""
+    """torch's deprecated argument orders, with factors before their operands."""
     return f"beta, input, alpha, {first}, {second}", f"beta, input, {first}, {second}"
 
 
@@ -132,8 +134,10 @@ def addmm(
     out_dtype: Any = None,
     precision: str | None = None,
 ) -> np.ndarray:
-    """beta * input + alpha * (mat1 @ mat2) for matrices; `input` broadcasts, and is not read where beta is 0.
-    `out_dtype` as in `mm`; the input may be of it."""
+    """beta * input + alpha * (mat1 @ mat2) for matrices.
+
+    `input` broadcasts, and is not read if beta is 0. `out_dtype` is as in `mm`, and may be the dtype of `input`.
+    """
     if mat1.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(
             f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}"

@@ -1,4 +1,4 @@
-"""Products of arrays under the flags in force: which kernel is called, with what `resolve` says."""
+"""Dispatch of array products under the current flags, as `resolve` determines."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _mode = grad_mode.get
 
 
 def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: str = "matmul") -> np.ndarray:
-    """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force for this kind of product;
-    float32 and complex64 only have a choice. Batch dimensions broadcast; either factor may be a vector.
+    """(..., m, k) times (..., k, n) at the precision of the call, or of the flags for this kind of product.
 
-    Raises RuntimeError for shapes that do not multiply and for factors of different dtypes.
+    Precisions apply to float32 and complex64. Batch dimensions broadcast; either factor may be a vector. Raises
+    RuntimeError for mismatched shapes and for factors of different dtypes.
     """
     if precision is None or type(precision) is str or is_float8(a.dtype):
         return _prepared(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
-    call = resolve(kind, a.dtype, precision)  # recorded: names also who decided
+    call = resolve(kind, a.dtype, precision)  # recorded, with its origin
     multiply = functools.partial(_kernel(call), decided_by=call.decided_by, **call.keywords)
     return _checked(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), lambda *_: multiply)(a, b)
 
@@ -56,11 +56,10 @@ def wide_product(
     inside: bool = False,
     fast: bool = False,
 ) -> np.ndarray:
-    """The product of matrices or batches of half or 8-bit types in float32, under the flags in force.
+    """The product of matrices or batches of half or 8-bit types in float32, under the current flags.
 
-    `scales`, `block`, `inside` and `fast` are those of `kernels.gemm.scaled`; `kinds` are the types of the values where
-    the arrays have others. Raises RuntimeError for products that the device of `backends.profile` does not
-    have.
+    `scales`, `block`, `inside` and `fast` are those of `kernels.gemm.scaled`; `kinds` are the dtypes of the values if
+    the arrays have others. Raises RuntimeError for products that the device of `backends.profile` does not support.
     """
     kinds = kinds or (a.dtype, b.dtype)
     for dtype in kinds:
@@ -94,8 +93,7 @@ def _prepared(
     kind: str,
     _: bool,
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """What products of two shapes call. Checked and found anew each time, float64 products took 4 us longer and
-    bfloat16 ones 8."""
+    """The cached function for products of two shapes, since checks and resolution take longer than small products."""
     return _checked(ArraySpec(a_shape, a), ArraySpec(b_shape, b), lambda a, b: prepared_product(a, b, precision, kind))
 
 
@@ -109,8 +107,9 @@ def _checked(
 def prepared_product(
     a: ArraySpec, b: ArraySpec, precision: str | None = None, kind: str = "matmul"
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The function that `product` calls with two matrices or batches of these shapes and of one dtype, under the flags
-    in force."""
+    """The function that `product` calls for matrices or batches of these shapes and one dtype under the current
+    flags.
+    """
     if is_float8(a.dtype):
         return _narrow_product
     call = resolve(kind, a.dtype, precision)
@@ -118,14 +117,13 @@ def prepared_product(
 
 
 _LEAST_FUSED = 500_000
-"""Elements of a result from which a pass over it takes longer than what a product with an addend does before its loops:
-float32 256 x 256 290 and 244 us, 512 x 512 1600 and 1500, 2048 x 256 566 and 575, 1024 x 1024 9.3 and 9.7 ms."""
+"""Minimum number of elements of a result for which fusing the addend into the product pays off."""
 
 
 _MOST_CAST = 1 << 14
-"""Elements of a factor of a half type up to which casts, and a float32 product of small operands, take less than what
-a product with an addend does before its loops. `linear` of float16 [8, 64] with a bias takes 17 us so, and 26 by the
-other; of [64, 128] @ [128, 128] 28 and 38."""
+"""Maximum number of elements of a half-type factor for which casts and a small float32 product are faster than a fused
+product.
+"""
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -133,10 +131,10 @@ _FLOAT32 = np.dtype(np.float32)
 def fused_sum(
     a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, beta: float, precision: str | None
 ) -> np.ndarray | None:
-    """alpha * (a @ b) + beta * addend, added while the product is stored; of half types it is rounded once.
+    """alpha * (a @ b) + beta * addend, fused into the store of the product; half types are rounded once.
 
-    None where flags have sums of half types rounded on the way, and, of other types, for small results and where
-    something else than the loops that add makes the product.
+    None if flags round sums of half types along the way. None also for small results of other dtypes, and if the
+    product does not run on the loops with an epilogue.
     """
     if a.dtype.kind == "c" or a.dtype.kind in "biu":
         return None

@@ -61,8 +61,9 @@ def _flat(tensor: Tensor) -> Tensor:
     samples=_affine_samples,
 )
 def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
-    """`linear` with a matrix as weight, recorded as one op: its gradient lies in memory as the weight does, and needs
-    no copy."""
+    """`linear` with a matrix as weight, recorded as one op: its gradient has the memory layout of the weight and needs
+    no copy.
+    """
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
     out = product(rows, weight.T, precision) if bias is None else added("linear", bias, rows, weight.T, 1, 1, precision)
     return out.reshape(*input.shape[:-1], len(weight))
@@ -93,8 +94,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 _LEAST_VALUES = 1 << 18
-"""Values of the weight or the result from which one op, whose call takes 20 us of Python, is quicker than those it is
-made of."""
+"""Minimum number of elements of the weight or the result for which one op is faster than its parts."""
 
 
 def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
@@ -111,11 +111,11 @@ def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 @always_safe
 class PackedWeight:
-    """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
+    """A layer's weight in the packed form of products, cached while its memory, version and the flags are unchanged.
 
-    Inference with fixed weights pays for packing once. In-place operations on the weight are noticed, those through
-    `weight.data` too; writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`, or through
-    another tensor that was made from the same array) are not.
+    Inference with fixed weights packs once. In-place operations on the weight are detected, also through `weight.data`.
+    Direct writes to the underlying array (`weight.detach().numpy()[...] = ...`), or through another tensor made from
+    the same array, are not.
     """
 
     __slots__ = ("_key", "_kept", "_source")

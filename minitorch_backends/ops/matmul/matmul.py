@@ -1,6 +1,4 @@
-"""Matrix products. All of them end in one function, `product`, which asks the flags for the precision and calls the
-kernel.
-"""
+"""Matrix products. All call `product`, which resolves the precision by the flags and calls the kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +41,9 @@ def _gradient_of_left(
 def gradient_of_right(
     g: Tensor, input: Tensor, other_shape: tuple, other_strides: tuple, precision: str | None
 ) -> Tensor:
-    """That of the right factor; one for all of a batch of left factors sees these as the rows of one."""
+    """The gradient of the right factor. A right factor shared by a batch of left factors sees their rows as one
+    matrix.
+    """
     if len(other_shape) <= 2 < input.ndim:
         g, input = g.flatten(0, -len(other_shape)), input.flatten(0, -2)
     if _is_plain(g, input) and len(other_shape) == 2:
@@ -59,15 +59,17 @@ def gradient_of_right(
 
 
 def _summed_later(a: Tensor, b: Tensor, batch: tuple[int, ...], precision: str | None) -> Tensor:
-    """`times`, of half types in float32 where the result is still to be summed to a smaller `batch` and rounded."""
+    """`times`, in float32 for half types if the result will be summed to a smaller `batch` and rounded."""
     if is_half(a._array.dtype) and max(a._array.shape[:-2], b._array.shape[:-2], key=math.prod) != batch:
         return times(widened(a), widened(b), "ieee")
     return times(a, b, precision)
 
 
 def _laid_out(a: np.ndarray, b: np.ndarray, strides: tuple[int, int], precision: str | None) -> Tensor:
-    """The product of two matrices, in memory as one of these strides lies: a layer multiplies with its weight
-    transposed, and to copy the gradient of one of 3072 x 768 into its order took as long as the product."""
+    """The product of two matrices in the memory layout of these strides. A layer multiplies by its transposed weight;
+    copying
+    that gradient into the weight's order would take as long as the product.
+    """
     if strides[0] < strides[1]:
         return adopt(product(b.T, a.T, precision).T)
     return adopt(product(a, b, precision))
@@ -82,7 +84,7 @@ def _is_plain(g: Tensor, factor: Tensor) -> bool:
 
 
 def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
-    """The product at a precision, or at that of the flags, for which a call without keywords takes half the time."""
+    """The product at a given precision, or at that of the flags; a call without keywords takes half the time."""
     return matmul(a, b) if precision is None else matmul(a, b, precision=precision)
 
 
@@ -136,12 +138,11 @@ def _vectors() -> Iterator[Sample]:
     samples=_products,
 )
 def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
-    """The matrix product of the last two dimensions; the others broadcast. Vectors are rows on the left, columns on
-    the right.
+    """The matrix product over the last two dimensions; the others broadcast. A vector is a row on the left and a column
+    on the right.
 
-    `precision` names the precision of this one float32 or complex64 product; None asks the flags
-    (`explain.precision_of("matmul")`).
-    Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
+    `precision` sets the precision of this float32 or complex64 product; None uses the flags
+    (`explain.precision_of("matmul")`). Raises RuntimeError for mismatched sizes and operands of different dtypes.
     """
     return product(input, other, precision)
 
@@ -173,8 +174,10 @@ def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
 
 
 def is_wider(name: str, dtype: np.dtype, out_dtype: Any) -> bool:
-    """Whether a product of operands of a dtype is to be float32, and not theirs. Raises RuntimeError for dtypes that
-    torch does not have: others than the operands' and, of half types, float32."""
+    """Whether a product of operands of a dtype is returned in float32.
+
+    Raises RuntimeError for any `out_dtype` other than the operands' and, for half types, float32, as torch does.
+    """
     wanted, own = to_dtype(out_dtype), to_dtype(dtype)
     if wanted is own:
         return False
@@ -203,7 +206,8 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
 @composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_matrices)
 def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The product of two matrices; see `matmul`. `out_dtype` may be float32 for half types, whose sums are then not
-    rounded."""
+    rounded.
+    """
     of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
     return _to("mm", input, mat2, out_dtype, precision)
 

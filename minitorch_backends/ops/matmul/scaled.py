@@ -1,8 +1,8 @@
-"""Products of 8-bit and 4-bit floats with scales: `_scaled_mm`, and `nn.functional.scaled_mm`, which names recipes.
+"""Products of 8-bit and 4-bit floats with scales: `_scaled_mm`, and `nn.functional.scaled_mm` with named recipes.
 
-`scales` brings the scales of both operands to one form, (rows or 1, parts of K) and (parts of K, columns or 1) in
-float32, for one kernel. Scales of Hopper's recipes (a tensor, rows, 1 x 128 and 128 x 128) multiply sums; those of the
-OCP's and NVIDIA's blocks of 32 and 16, in 8-bit floats, multiply operands, exactly.
+`scales` converts the scales of both operands to float32 arrays of shape (rows or 1, parts of K) and (parts of K,
+columns or 1), for one kernel. Scales of Hopper's recipes (tensor, rows, 1 x 128 and 128 x 128) multiply sums. Those of
+the OCP's and NVIDIA's blocks of 32 and 16, in 8-bit floats, multiply operands, exactly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["_scaled_mm"]
 
 
 _PACKED_BY = {ScalingType.BlockWise1x16: (True,), ScalingType.BlockWise1x32: (False, True)}
-"""Whether operands of a recipe may be pairs of 4-bit numbers; those of others may not."""
+"""The recipes whose operands may be pairs of 4-bit numbers."""
 
 
 def _checked_factors(called: str, a: np.ndarray, b: np.ndarray) -> None:
@@ -185,15 +185,16 @@ def _scaled_mm(
     out_dtype: Any = None,
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """The product of matrices of 8-bit floats (M, K) and (K, N), or of packed 4-bit ones, with the scales by which they
-    are to be multiplied, in `out_dtype` (that of `input` by default).
+    """The product of matrices of 8-bit floats (M, K) and (K, N), or of packed 4-bit ones, times their scales, in
+    `out_dtype` (that of `input` by default).
 
-    The scales' shapes say what they belong to: one float32 number each (operands), (M, 1) and (1, N) (rows), (M, K/128)
-    or (M/128, K/128) beside (K/128, N) or (K/128, N/128) (blocks); scales in float8_e8m0fnu belong to blocks of 32
+    The shapes of the scales determine the recipe: one float32 number each (tensor), (M, 1) and (1, N) (rows), (M,
+    K/128) or (M/128, K/128) with (K/128, N) or (K/128, N/128) (blocks). Scales in float8_e8m0fnu belong to blocks of 32
     along K, and those in float8_e4m3fn to blocks of 16 of 4-bit numbers, in tiles of 128 x 4 as NVIDIA's units read
-    them. The bias (N) is added in float32, and an 8-bit result is divided by `scale_result`. `use_fast_accum` leaves
-    out the sums outside of the unit that `backends.profile` may ask for. Raises ValueError for other dtypes and
-    shapes of scales.
+    them.
+
+    The bias (N) is added in float32, and an 8-bit result is divided by `scale_result`. `use_fast_accum` omits the sums
+    outside the unit that `backends.profile` may request. Raises ValueError for other dtypes and shapes of scales.
     """
     return scaled_product(
         input, mat2, scale_a, scale_b, bias, None, None, scale_result,
@@ -206,7 +207,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _recipe(name: str, scale: Any, recipe: Any) -> tuple[Any, ScalingType, Any]:
-    """The scale and recipe of blocks, rows or the tensor, and the scale of the tensor beside that of blocks of 16."""
+    """The scale and recipe of blocks, rows or the tensor, and the tensor's scale for blocks of 16."""
     scales, recipes = _listed(scale), _listed(recipe)
     for each in recipes:
         if not isinstance(each, ScalingType):
@@ -257,14 +258,14 @@ def scaled_mm(
     contraction_dim: Sequence[int] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """The product of matrices of 8-bit floats (M, K) and (K, N), or of packed 4-bit ones, with the scales by which they
-    are to be multiplied and the recipes that say what these belong to.
+    """The product of matrices of 8-bit floats (M, K) and (K, N), or of packed 4-bit ones, times their scales, whose
+    layout the recipes name.
 
     Scales are float32: one number (TensorWise), (M, 1) and (1, N) (RowWise), (M, K/128) and (N, K/128)
     (BlockWise1x128), (K/128, M/128) and (K/128, N/128), where the first size may be rounded up to a multiple of four
-    (BlockWise128x128). Those of blocks of 32 are float8_e8m0fnu, of blocks of 16 of 4-bit numbers float8_e4m3fn, beside
-    a second float32 number in a list (TensorWise), in rows or, with SWIZZLE_32_4_4, in tiles. `contraction_dim` names
-    the dimensions of K. The rest is as in `_scaled_mm`.
+    (BlockWise128x128). Those of blocks of 32 are float8_e8m0fnu. Those of blocks of 16 of 4-bit numbers are
+    float8_e4m3fn, in a list with a second float32 number (TensorWise); in rows or, with SWIZZLE_32_4_4, in tiles.
+    `contraction_dim` names the dimensions of K. The other arguments are those of `_scaled_mm`.
     """
     first, recipe_a, tensor_a = _recipe("a", scale_a, scale_recipe_a)
     second, recipe_b, tensor_b = _recipe("b", scale_b, scale_recipe_b)

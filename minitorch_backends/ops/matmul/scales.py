@@ -42,7 +42,7 @@ functions.update(ScalingType=ScalingType, SwizzleType=SwizzleType)
 _TENSOR, _ROW, _BY_16, _BY_32, _BY_128, _BY_SQUARE = ScalingType
 
 BLOCKS = {_TENSOR: 0, _ROW: 0, _BY_16: 16, _BY_32: 32, _BY_128: 128, _BY_SQUARE: 128}
-"""How many places of K have a scale in common; 0 for all."""
+"""The number of places of K that share a scale; 0 for all."""
 
 
 class Operand(NamedTuple):
@@ -80,7 +80,7 @@ class _Side(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """How many scales an element's row has."""
+        """The number of scales per row."""
         return -(-self.operand.k // BLOCKS[self.recipe]) if BLOCKS[self.recipe] else 1
 
     def invalid(self, expected: str) -> ValueError:
@@ -142,7 +142,7 @@ def explicit(called: str, sides: Sequence[Operand], recipes: Any, tiled: Any) ->
 
 
 def inferred(called: str, sides: Sequence[Operand]) -> tuple[tuple[ScalingType, ScalingType], list[np.ndarray]]:
-    """The recipes whose scales have the shapes and dtypes that are given, and these. Raises ValueError for others."""
+    """The recipes that match the shapes and dtypes of the scales, and the scales. Raises ValueError if none matches."""
     packed = sides[0].dtype.letter == "p"
     pairs = [*([] if packed else PAIRS), (_BY_32, _BY_32), *([(_BY_16, _BY_16)] if packed else [])]
     for pair in pairs:

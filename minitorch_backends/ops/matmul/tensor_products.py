@@ -122,8 +122,8 @@ def _chains() -> Iterator[Sample]:
 def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
-    The order is that of the classical dynamic programme (Cormen et al., Introduction to Algorithms, section 14.2).
-    Raises RuntimeError for fewer than two tensors and for sizes that do not meet.
+    The order comes from the classical dynamic programme (Cormen et al., Introduction to Algorithms, section 14.2).
+    Raises RuntimeError for fewer than two tensors and for mismatched sizes.
     """
     tensors = list(tensors)
     if len(tensors) < 2:
@@ -144,7 +144,7 @@ def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Ten
 def _multiplied(
     tensors: list[Tensor], splits: dict[tuple[int, int], int], start: int, stop: int, precision: str | None
 ) -> Tensor:
-    """The product of the matrices from `start` to `stop`, multiplied in the order that `splits` says."""
+    """The product of the matrices from `start` to `stop`, in the order of `splits`."""
     if start == stop:
         return tensors[start]
     middle = splits[start, stop]

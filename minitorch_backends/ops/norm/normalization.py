@@ -41,7 +41,7 @@ def _affine(
 
 @functools.lru_cache(64)
 def _constant(value: float, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """What weights and biases are that are not given. Nobody may write to it."""
+    """Read-only default for an omitted weight (ones) or bias (zeros)."""
     made = np.full(shape, value, dtype)
     made.setflags(write=False)
     return made
@@ -213,10 +213,10 @@ def batch_norm(
 ) -> Tensor:
     """Standardise each channel (dimension 1) over the batch, then scale and shift (Ioffe and Szegedy, 2015).
 
-    In training with the statistics of the input, of which `momentum` parts go into the running ones, in place and
-    unrecorded (the variance unbiased); otherwise with the running statistics. Raises RuntimeError where these are
-    missing or of another shape, ValueError for one value per channel in training, and for an `eps` that is negative or,
-    in training, 0.
+    In training the input's statistics are used. They update the running ones with the weight `momentum`, in place and
+    unrecorded (the variance unbiased). Otherwise the running statistics are used. Raises RuntimeError if these are
+    missing or of another shape. Raises ValueError for one value per channel in training, and for an `eps` that is
+    negative or, in training, 0.
     """
     _refuse_half_of_statistics("batch_norm", running_mean, running_var, training)
     if eps < 0 or (training and eps == 0):

@@ -88,7 +88,7 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
     return rows.log_softmax_gradient(grad_output, result, dim=dim)
 
 
-# Forwards. The public names take `dtype`, to which the input is converted first.
+# Forwards. The public functions take `dtype`, and cast the input to it first.
 
 
 @op(

@@ -17,8 +17,8 @@ from ..gradients import counts
 
 __all__ = ["standardize", "standardize_reference"]
 
-# With h = g * weight and y = (input - mean) / deviation, the gradient of the input is P(h) of
-# P(h) = (h - mean(h) - y * mean(h * y)) / deviation, of which statistics leave terms out.
+# With h = g * weight and y = (input - mean) / deviation, the gradient of the input is P(h) = (h - mean(h) - y * mean(h
+# * y)) / deviation. Fixed statistics drop terms of P.
 
 
 def _backward_samples() -> Iterator[Sample]:
@@ -123,8 +123,9 @@ def _standardize_gradients(
     g: Any, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor, dim: tuple[int, ...],
     statistics: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """That of the output, that of the mean over the number of elements, and that of the deviation times the
-    standardised input over it."""
+    """Three gradients: of the output; of the mean, divided by the number of elements; and of the deviation, times the
+    standardised input divided by the deviation.
+    """
     for_output, for_mean, for_deviation = g
     of_input, of_weight, of_bias = standardize_backward(for_output, input, mean, deviation, weight, dim, statistics)
     share = 1 / max(math.prod(input.shape[each] for each in dim), 1)
@@ -146,5 +147,5 @@ def _standardize_gradients(
 def standardize(
     input: Array, weight: Array, bias: Array, dim: tuple[int, ...], eps: float, statistics: str = "moments"
 ) -> Standardized:
-    """(input - mean) / deviation * weight + bias over the dimensions `dim`; `kernels.rows.standardize` says more."""
+    """(input - mean) / deviation * weight + bias over the dimensions `dim`; see `kernels.rows.standardize`."""
     return rows.standardize(input, weight, bias, dim=dim, eps=eps, statistics=statistics)

@@ -203,10 +203,9 @@ def _histogram_reference(
 def histogram(
     input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
-    """How many elements lie in each bin, and the edges of the bins; `histogramdd` of the elements as points of one
-    dimension.
+    """The number of elements in each bin, and the bin edges: `histogramdd` in one dimension.
 
-    `bins` is their number, or a vector of increasing edges, beside which no `range` may be given.
+    `bins` is the number of bins, or a vector of increasing edges, which excludes `range`.
     """
     if isinstance(bins, Tensor) and range is not None:
         raise TypeError("histogram(): range must be None where bins are edges; leave it out")

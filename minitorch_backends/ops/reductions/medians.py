@@ -75,7 +75,7 @@ def _with_nan() -> np.ndarray:
 
 
 def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
-    """The median of what is not NaN in each row, which is in front once it is sorted."""
+    """The median of the non-NaN values in each sorted row, which come first."""
     found = sorted_pair(array, axis, False)
     last = np.maximum((~np.isnan(array)).sum(axis, keepdims=True) - 1, 0) // 2
     return ValuesIndices(*(take_along(each, last, axis) for each in found))
@@ -93,8 +93,7 @@ def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
     ),
 )
 def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIndices:
-    """The median along `dim` and its index: of two in the middle the lower one; NaN where there is one, or with
-    `ignore_nan` where there is nothing else."""
+    """The lower median along `dim` and its index. NaN if any element is NaN, or with `ignore_nan` if all are."""
     axis, array = _axis_of("median", input, dim), np.atleast_1d(input)
     missing = np.isnan(array) if input.dtype.kind == "f" else np.zeros((), bool)
     if ignore_nan and missing.any():
@@ -127,8 +126,10 @@ def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIn
     ),
 )
 def median_of_all(input: Array, ignore_nan=False):
-    """The median of all elements: of two the lower one, NaN where there is one, or of nothing; equal ones share the
-    gradient. With `ignore_nan` that of the elements that are not NaN."""
+    """The lower median of all elements. NaN if any element is NaN, or if there are none; ties share the gradient.
+
+    With `ignore_nan`, the median of the elements that are not NaN.
+    """
     values = input[~np.isnan(input)] if ignore_nan and input.dtype.kind == "f" else input
     if not values.size:
         if input.dtype.kind in "iu":
@@ -147,7 +148,7 @@ def median_of_all(input: Array, ignore_nan=False):
     samples=lambda: (sample(call.args[0], *call.args[2:]) for call in rank_samples()),
 )
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of all elements, or along `dim` with its indices: of two the lower one; NaN where there is one."""
+    """The lower median of all elements, or along `dim` with its indices. NaN if any element is NaN."""
     return median_of_all(input) if dim is None else median_along(input, dim, keepdim)
 
 
@@ -165,7 +166,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     ),
 )
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """`median` of the elements that are not NaN; NaN where there is nothing else."""
+    """`median` of the elements that are not NaN; NaN if there are none."""
     return median_of_all(input, True) if dim is None else median_along(input, dim, keepdim, True)
 
 
@@ -210,7 +211,7 @@ def mode(input: Array, dim=-1, keepdim=False) -> ValuesIndices:
     index = np.arange(values.shape[-1])
     begins = np.ones(values.shape, bool)
     begins[..., 1:] = values[..., 1:] != values[..., :-1]
-    run = index - np.maximum.accumulate(np.where(begins, index, 0), -1)  # how many equal ones are in front of each
+    run = index - np.maximum.accumulate(np.where(begins, index, 0), -1)  # number of equal elements before each
     last = run.argmax(-1)[..., None]
     shape = _reduced_shape(input.shape, axis, keepdim)
     return ValuesIndices(*(take_along(each, last, values.ndim - 1).reshape(shape) for each in (values, places)))

@@ -53,7 +53,7 @@ def _smallest(input: np.ndarray) -> np.ndarray:
 
 
 def _full(samples: Any, empty: bool = True) -> Any:
-    """The samples in which every reduced dimension has elements, and with `empty=False` the others have some too."""
+    """The samples in which every reduced dimension has elements; with `empty=False`, the other dimensions too."""
 
     def filtered() -> Iterator[Sample]:
         for call in samples():
@@ -79,9 +79,9 @@ def _axis_of(dim: Any, input: np.ndarray) -> Any:
     samples=_full(reductions(), empty=False),
 )
 def amax(input: Array, dim=(), keepdim=False):
-    """The largest element over `dim`, an int or several; over all dimensions by default; NaN where there is one.
+    """The largest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
-    Elements that are equally large share the gradient equally. Raises RuntimeError or IndexError where there are none.
+    Ties share the gradient equally. Raises RuntimeError or IndexError for empty dimensions.
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amax", input, axes)
@@ -99,9 +99,9 @@ def amax(input: Array, dim=(), keepdim=False):
     samples=_full(reductions(), empty=False),
 )
 def amin(input: Array, dim=(), keepdim=False):
-    """The smallest element over `dim`, an int or several; over all dimensions by default; NaN where there is one.
+    """The smallest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
-    Elements that are equally small share the gradient equally. Raises RuntimeError or IndexError where there are none.
+    Ties share the gradient equally. Raises RuntimeError or IndexError for empty dimensions.
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amin", input, axes)
@@ -111,8 +111,7 @@ def amin(input: Array, dim=(), keepdim=False):
 # Values and places along one dimension
 
 _LEAST_TURNED = 1 << 14
-"""Numbers from which NumPy finds places faster in rows, what turns the array into them included: 1024 x 1024 along the
-first dimension 5.0 and 0.5 ms, 64 x 128 x 128 along the second 1.6 and 0.7."""
+"""Minimum number of elements for which transposing the array first makes the search faster."""
 
 
 def _places(arg: Any, input: np.ndarray, axis: int | None, keepdim: bool) -> Any:
@@ -212,8 +211,8 @@ def _form(all_of_it: Any, along: Any, elementwise: Any, input: Tensor, dim: Any,
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest of all elements; or along `dim`, with the indices; or of two tensors, as `maximum`.
 
-    Of equal elements the first along `dim` gets the gradient; in the other forms they share it equally. Raises
-    RuntimeError or IndexError where there are none.
+    Along `dim` the first of equal elements gets the gradient; in the other forms they share it equally. Raises
+    RuntimeError or IndexError for empty dimensions.
     """
     return _form(amax, max_along, maximum, input, dim, keepdim, other)
 
@@ -222,8 +221,8 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest of all elements; or along `dim`, with the indices; or of two tensors, as `minimum`.
 
-    Of equal elements the first along `dim` gets the gradient; in the other forms they share it equally. Raises
-    RuntimeError or IndexError where there are none.
+    Along `dim` the first of equal elements gets the gradient; in the other forms they share it equally. Raises
+    RuntimeError or IndexError for empty dimensions.
     """
     return _form(amin, min_along, minimum, input, dim, keepdim, other)
 
@@ -268,9 +267,9 @@ def _place(arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> A
     samples=lambda: (call for call in _full(reductions(several=False))()),
 )
 def argmax(input: Array, dim=None, keepdim=False):
-    """The index of the first of the largest elements along `dim`, or in row-major order among all, with NaN first.
+    """The index of the first largest element along `dim`, or in row-major order among all; NaN counts as largest.
 
-    Raises IndexError where there are none.
+    Raises IndexError for empty dimensions.
     """
     return _place(np.argmax, "argmax", input, dim, keepdim)
 
@@ -284,8 +283,8 @@ def argmax(input: Array, dim=None, keepdim=False):
     samples=lambda: (call for call in _full(reductions(several=False))()),
 )
 def argmin(input: Array, dim=None, keepdim=False):
-    """The index of the first of the smallest elements along `dim`, or in row-major order among all, with NaN first.
+    """The index of the first smallest element along `dim`, or in row-major order among all; NaN counts as smallest.
 
-    Raises IndexError where there are none.
+    Raises IndexError for empty dimensions.
     """
     return _place(np.argmin, "argmin", input, dim, keepdim)

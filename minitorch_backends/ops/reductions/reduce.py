@@ -33,9 +33,9 @@ def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepd
 
 
 def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
-    """What a sum or product is to be taken of, and the dtype of the result: `dtype` if given, else int64 for integers.
+    """The input of a sum or product, cast, and the dtype of the result: `dtype` if given, otherwise int64 for integers.
 
-    Half types that are asked for are summed in float32. Raises NotImplementedError where it would be an 8-bit float.
+    Requested half types are summed in float32. Raises NotImplementedError for 8-bit floats.
     """
     if (wanted := dtype_of(array) if dtype is None else to_dtype(dtype)).letter in "np":
         raise NotImplementedError(f"sums are not rounded to {wanted!r}; pass dtype=mt.float32")
@@ -47,7 +47,9 @@ def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
 
 
 def reductions(*, keepdim: bool = True, several: bool = True, of_nothing: bool = True) -> Any:
-    """Samples of a reduction: of all dimensions, one or several, kept or not; with gaps, empty and 0-dim inputs."""
+    """Samples of a reduction over all dimensions, one or several, with and without keepdim; with gaps, empty and 0-dim
+    inputs.
+    """
 
     def samples() -> Iterator[Sample]:
         for array in (between(-2, 2.3, 3, 4), gapped(), between(-2, 2.3)):
@@ -165,7 +167,7 @@ Tensor.sum_to_size = sum_to_size  # type: ignore[method-assign]
 
 
 def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
-    """How many elements each result of a reduction over `axes` is made of."""
+    """The number of elements that each result of a reduction over `axes` combines."""
     return math.prod(shape if axes is None else [shape[axis] for axis in axes])
 
 
@@ -251,5 +253,5 @@ def any(input: Array, dim=None, keepdim=False):
     samples=lambda: (call for call in _some_zeros() if len(call.args) < 3 and not call.kwargs),
 )
 def count_nonzero(input: Array, dim=None):
-    """How many elements are not zero, over `dim`, an int or several; over all dimensions by default."""
+    """The number of nonzero elements over `dim`, an int or several; over all dimensions by default."""
     return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

@@ -53,8 +53,9 @@ def _one_dim(*rest: Any) -> Any:
     samples=_one_dim(),
 )
 def cumsum(input: Array, dim, *, dtype=None):
-    """The sums of the elements up to each one along `dim`, in float64 for floating types; int64 for integers, unless
-    `dtype` says otherwise."""
+    """Cumulative sums along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype` is
+    given.
+    """
     array, result = prepared(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_sums(rows, axis)
@@ -66,7 +67,7 @@ def cumsum(input: Array, dim, *, dtype=None):
     return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
 
 
-# Products. Their gradients divide by no element, so that zeros are no special case.
+# Products. Their gradients never divide by an element, so zeros need no special case.
 
 
 @op(
@@ -150,9 +151,10 @@ def linear_recurrence(factors: Array, input: Array, dim, reverse=False):
 
 
 def _product_with_overflow(a: Tensor, b: Tensor) -> Tensor:
-    """a * b of products of elements, and 0 where one is 0 and the other has overflowed, though all elements are finite.
+    """a * b for products of elements; 0 if one factor is 0 and the other has overflowed although all elements are
+    finite.
 
-    The gradient of what has overflowed is 0 there too.
+    The gradient of an overflowed factor is 0 too.
     """
     pairs = ((a, b), (b, a))
     masks = [np.isinf(one._array) & (other._array == 0) for one, other in pairs]
@@ -182,7 +184,7 @@ def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
 
 
 def _with_zeros(samples: Any) -> Any:
-    """The samples, and calls on elements of which one or two are zero along the dimension."""
+    """The samples, and calls with one or two zero elements along the dimension."""
 
     def extended() -> Iterator[Sample]:
         yield from samples()
@@ -201,8 +203,9 @@ def _with_zeros(samples: Any) -> Any:
     samples=_with_zeros(_one_dim()),
 )
 def cumprod(input: Array, dim, *, dtype=None):
-    """The products of the elements up to each one along `dim`, in float64 for floating types; int64 for integers,
-    unless `dtype` says otherwise."""
+    """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
+    is given.
+    """
     array, result = prepared(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_products(rows, axis)
@@ -234,7 +237,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
     samples=_with_zeros(reductions(several=False)),
 )
 def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
-    """The product of all elements, or along `dim`. int64 for integers, unless `dtype` says otherwise."""
+    """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
     array, result = prepared(input, dtype)
     axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
     axis = axis if input.ndim else ()
@@ -281,7 +284,7 @@ def logcumsumexp(input: Array, dim):
 
 
 def _running(accumulate: Any, input: np.ndarray, dim: int) -> ValuesIndices:
-    """The extrema so far and the last places where they were reached; NaN stays once it has come."""
+    """The running extrema and their latest positions; NaN propagates."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
     values = accumulate(array, axis=axis)
     reached = (array == values) | (array != array)

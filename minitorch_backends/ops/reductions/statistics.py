@@ -92,11 +92,11 @@ def _at_ranks(rows: Tensor, parts: Tensor, how: str, skip_nan: bool) -> Tensor:
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The values below which lie the parts q (a number, or a vector, which makes the first dimension) of all elements,
-    or of those along `dim`; NaN where there is one.
+    """The q-quantiles (a number, or a vector, which adds a first dimension) of all elements, or along `dim`; NaN if any
+    element is NaN.
 
-    Between two elements: "linear", "lower", "higher", "midpoint", "nearest". Raises RuntimeError for q outside [0, 1],
-    of another dtype, and for no elements.
+    Interpolation between two elements: "linear", "lower", "higher", "midpoint", "nearest". Raises RuntimeError for q
+    outside [0, 1] or of another dtype, and for empty inputs.
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skip_nan=False)
 
@@ -137,10 +137,10 @@ def _count_samples() -> Iterator[Sample]:
     samples=_count_samples,
 )
 def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
-    """How often each number from 0 on, and up to the largest or to `minlength` - 1, is among these, int64; or the sum
-    of its weights, in their dtype, or float64 of integers.
+    """The number of occurrences of each integer from 0 to the largest, or to `minlength` - 1, int64.
 
-    input: a vector of integers from 0. Raises RuntimeError for others and for weights of another shape.
+    With weights, the sums of their values, in their dtype (float64 for integers). input: a vector of non-negative
+    integers. Raises RuntimeError for other inputs and for weights of another shape.
     """
     if input.ndim != 1 or input.dtype.kind not in "iu" or (input.size and input.min() < 0):
         raise RuntimeError(
@@ -181,8 +181,10 @@ def _histogram_reference(input: np.ndarray, bins: int = 100, min: float = 0, max
     ),
 )
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
-    """How many elements lie in each of `bins` equal parts of [min, max], in the input's dtype; where both are equal, of
-    the range of the elements. What lies outside, and NaN, counts nowhere."""
+    """The number of elements in each of `bins` equal parts of [min, max], in the input's dtype.
+
+    If min equals max, the range of the elements is used. Elements outside, and NaN, do not count.
+    """
     bins = integer("histc", "bins", bins)
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {bins}")
@@ -225,10 +227,11 @@ def _covariance_reference(
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """The covariances of variables, the rows of a matrix whose columns are observations; of a vector its variance.
+    """The covariance matrix of variables, the rows of a matrix whose columns are observations; of a vector, its
+    variance.
 
-    `correction` is subtracted from the number of observations; `fweights` say how often each one was made, `aweights`
-    how much it weighs. Raises RuntimeError for more than two dimensions and weights that do not fit.
+    `correction` is subtracted from the number of observations. `fweights` are the numbers of repetitions of each
+    observation, `aweights` their weights. Raises RuntimeError for more than two dimensions and mismatched weights.
     """
     if input.ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input.ndim}")
@@ -314,7 +317,7 @@ def _area_samples() -> Iterator[Sample]:
 
 
 def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, Any, int]:
-    """The sums of neighbours along a dimension, how far these lie apart, and the dimension."""
+    """The sums of neighbours along a dimension, their distances, and the dimension."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): expected x or dx, got both")
     if any(each is not None and each.dtype is bool_ for each in (y, x)):
@@ -343,7 +346,7 @@ def _area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) ->
 
 @composite(widen=True, takes="ifc", method=False, reference=_area_reference, samples=_area_samples)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """The area under the points y along `dim`, joined by lines: at places x, or `dx` apart, by default 1."""
+    """The integral of y along `dim` by the trapezoidal rule, at places x or with the step `dx`, 1 by default."""
     sums, widths, dim = _widths("trapezoid", y, x, dx, dim)
     return (sums * widths).sum(dim) / 2
 

@@ -33,7 +33,7 @@ def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) ->
 
 
 def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
-    """That of the root of the variance, and 0 where all elements are equal."""
+    """The gradient of a standard deviation: that of the root of the variance, and 0 if all elements are equal."""
     spread = out != 0
     return _variance_gradient((g / (out * 2).where(spread, 1)).where(spread, 0), input, dim, correction)
 
@@ -189,7 +189,7 @@ def std_mean(
 
 
 def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
-    """With the largest term taken out, so that no exponential overflows and the largest is 1."""
+    """log(sum(exp)), with the largest term factored out, so that no exponential overflows."""
     found = None if axes is None or input.dtype.kind == "c" else log_sum_exp(input, axes)
     if found is not None:
         return found if keepdim else np.squeeze(found, axis=axes)
@@ -238,7 +238,7 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
     """g * sgn(input) * (|input| / out)^(p - 1), written so that zeros give 0 and ties share."""
     order, shape = _order(p), input._array.shape
     kind = dtype_of(out._array)
-    input = input.to(kind.to_complex() if input.is_complex() else kind)  # in which it was computed
+    input = input.to(kind.to_complex() if input.is_complex() else kind)  # the dtype of the computation
     g, out = restored(g, shape, dim), restored(out, shape, dim)
     if order == 0:
         return zero(g.expand(shape))
@@ -252,7 +252,7 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
         return g * input.sgn() * ties / ties.sum(dim, True)
     ratio = (input.abs() / length).where(input != 0, 1)
     found = g * input.sgn() * ratio ** (order - 1)
-    return found if order > 0 else found.masked_fill(out == 0, 0)  # beside a 0, with which no other counts
+    return found if order > 0 else found.masked_fill(out == 0, 0)  # with a 0, which excludes all others
 
 
 def _norm_samples() -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Tensors brought to a common shape: broadcast, at least so many dimensions, grids of coordinates."""
+"""Common shapes: broadcasting, minimum numbers of dimensions, coordinate grids."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def tensors_of(name: str, tensors: Any) -> list[Tensor]:
-    """The tensors of a sequence; raises TypeError for anything else, as nobody has looked at what users gave."""
+    """The tensors of a user's sequence. Raises TypeError for anything else."""
     if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
         raise TypeError(f"{name}(): argument 'tensors' must be a sequence of Tensors, not {type(tensors).__name__}")
     for position, each in enumerate(tensors):
@@ -84,7 +84,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 @argument_errors
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape to which tensors of these shapes broadcast. Raises RuntimeError when they do not."""
+    """The shape to which tensors of these shapes broadcast. Raises RuntimeError if they do not."""
     tuples = [shape_of(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in shapes]
     try:
         return Size(shape_of_all(*tuples))
@@ -183,10 +183,9 @@ def _combination_reference(input: np.ndarray, r: int = 2, with_replacement: bool
 
 @composite(method=False, reference=_combination_reference, samples=_combination_samples)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of `r` elements of a vector, in their order, one in a row; with replacement an element may be chosen
-    again.
+    """All combinations of `r` elements of a vector, one per row; with replacement, elements may repeat.
 
-    Raises RuntimeError for other than vectors, for a negative r and for more rows than memory has addresses.
+    Raises RuntimeError for inputs that are not vectors, a negative r, and more rows than memory has addresses.
     """
     shape = input._array.shape
     if len(shape) != 1:

@@ -98,7 +98,7 @@ def _resize_as_(self: Tensor, the_template: Tensor) -> Tensor:
 
 
 def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
-    """Give this tensor the memory and shape of `source`, or none at all; versions are counted apart.
+    """Replace memory and shape by those of `source`, or by empty memory. Versions are counted separately.
 
     Raises RuntimeError for a tensor that requires gradients and for a source of another dtype.
     """

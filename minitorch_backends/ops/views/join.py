@@ -32,7 +32,7 @@ def _sequence_of(name: str, tensors: Any) -> list[Any]:
 
 
 def _tensors_of(name: str, tensors: Any) -> list[Any]:
-    """`_sequence_of` where nobody has looked at what users gave."""
+    """`_sequence_of` for unchecked arguments of users."""
     return _sequence_of(name, tensors_of(name, tensors))
 
 

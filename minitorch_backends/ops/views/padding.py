@@ -57,7 +57,7 @@ def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndar
     samples=_constant_samples,
 )
 def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
-    """`input` with `value` before and after it, as many as the pairs say, one for each dimension."""
+    """`input` padded with `value`, by (before, after) pairs, one per dimension."""
     out = _wider(input, pairs)
     out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value or dtype_of(input).letter == "n" else value
     out[_inside(input.shape, pairs)] = input
@@ -65,7 +65,7 @@ def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
 
 
 def _wider(input: Array, pairs: Pairs) -> np.ndarray:
-    """Memory for an array with so many values more around it, laid out as it is."""
+    """Memory for a padded array, in the layout of the original."""
     shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))
     addressable(shape)
     order = sorted(range(input.ndim), key=lambda dim: -abs(input.strides[dim]))
@@ -131,9 +131,9 @@ _NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circ
     samples=_mirrored_samples,
 )
 def mirrored_pad(input: Array, pairs: Pairs, mode: str):
-    """`input` with its own values before and after it, as many as the pairs say, one for each dimension.
+    """`input` padded with its own values, by (before, after) pairs, one per dimension.
 
-    Raises RuntimeError where it has not so many.
+    Raises RuntimeError if it has too few values.
     """
     _refuse_too_many(input.shape, pairs, mode)
     out, inside = _wider(input, pairs), _inside(input.shape, pairs)
@@ -181,12 +181,12 @@ def _pad_reference(input: Any, pad: Sequence[int], mode: str = "constant", value
 @functional
 @composite(method=False, reference=_pad_reference, samples=_pad_samples)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: complex | None = None) -> Tensor:
-    """Values around the last dimensions; `pad` is (before, after) of the last one, then of the one before it, and so
-    on. Negative numbers take values away.
+    """Pad the last dimensions; `pad` is (before, after) for the last one, then for the one before it, and so on.
+    Negative numbers crop.
 
-    `mode` is "constant" (with `value`, by default 0), or "reflect", "replicate" or "circular", which pad the last one
-    to three dimensions of a tensor that has one or two in front of them. Raises RuntimeError where sizes do not allow
-    it, NotImplementedError for other modes.
+    `mode` is "constant" (with `value`, by default 0), or "reflect", "replicate" or "circular". The latter pad the last
+    one to three dimensions of a tensor with one or two dimensions in front of them. Raises RuntimeError for unsuitable
+    sizes, NotImplementedError for other modes.
     """
     padding = tuple(map(index, pad))
     if len(padding) % 2 or len(padding) > 2 * input.ndim:
@@ -206,7 +206,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: comple
                 f"got {padding} for {list(input.shape)}"
             )
     widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
-    if mode in ("reflect", "replicate"):  # what is taken away is seen in the mirror
+    if mode in ("reflect", "replicate"):  # cropped values still appear in the reflection
         return _without_ends(_mirrored(input, widths, mode), pairs)
     input = _without_ends(input, pairs)
     if mode == "constant":

@@ -98,9 +98,9 @@ def _negated(shifts: Any) -> Any:
     samples=shaped(((3, 4), 2), ((3, 4), -1, 1), ((3, 4), (1, 2), (0, 1)), (gapped(), 1, 0), ((0, 3), 1, 0), ((), 1)),
 )
 def roll(input: Array, shifts, dims=()):
-    """A copy with the elements moved by `shifts` along `dims`, those that fall off the end coming in at the front.
+    """Roll the elements by `shifts` along `dims`; those that leave at one end re-enter at the other.
 
-    Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift for each dim.
+    Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift per dim.
     """
     shifts = tuple(map(as_int, _dims_tuple(shifts)))
     if dims is None or (isinstance(dims, (tuple, list)) and not dims):
@@ -122,10 +122,9 @@ def _repeat_reference(input: np.ndarray, *repeats: Any) -> np.ndarray:
     samples=shaped(((3, 2), 2, 3), ((3,), (2, 1, 2)), ((), 2, 3), (gapped(), 1, 2), ((0, 3), 2, 1), ((3,), 0)),
 )
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """A copy in which the tensor is laid out `repeats` times along each dimension; more numbers than dimensions make
-    new ones in front.
+    """A copy with the tensor repeated `repeats` times along each dimension; additional numbers add leading dimensions.
 
-    Raises RuntimeError for fewer sizes than dimensions, or negative ones.
+    Raises RuntimeError for fewer numbers than dimensions, or negative ones.
     """
     repeats, shape = shape_of(repeats), input._array.shape
     if len(repeats) < len(shape):
@@ -150,7 +149,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2), ((0, 3), 2)),
 )
 def tile(input: Tensor, *dims: Any) -> Tensor:
-    """`repeat` in which missing numbers of repetitions, for the first dimensions, are 1."""
+    """`repeat` in which missing leading numbers are 1."""
     repeats = shape_of(dims)
     return repeat(input, (1,) * (input._array.ndim - len(repeats)) + repeats)
 
@@ -168,10 +167,10 @@ def _repeat_interleave_samples() -> Any:
 def repeat_interleave(
     input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """A copy in which each element along `dim` (of the flattened tensor, without it) comes `repeats` times in a row.
+    """A copy with each element along `dim` (of the flattened tensor, by default) repeated `repeats` times in a row.
 
-    `repeats` is an int, or a tensor of one int for each element; alone, it repeats the indices of its own elements.
-    Raises RuntimeError for others.
+    `repeats` is an int, or a tensor with one int per element. Given alone, it repeats the indices of its own elements.
+    Raises RuntimeError for invalid repeats.
     """
     if input is None or repeats is None:
         repeats = repeats if input is None else input

@@ -28,7 +28,7 @@ MOST_VIEWS = 1 << 24
 
 
 def embed(view: Any, g: Tensor, shape: tuple[int, ...], **metadata: Any) -> Tensor:
-    """The gradient of the op `view`: zeros of `shape` to which `g` is added where the view lies."""
+    """The gradient of the op `view`: zeros of `shape` with `g` added at the place of the view."""
     return view_embed(g, shape, ((view.op, metadata, None),))
 
 
@@ -64,8 +64,8 @@ def _getitem_samples() -> Any:
     samples=_getitem_samples,
 )
 def getitem(input: Array, index):
-    """The view that a tuple of ints, slices, None and an Ellipsis selects; without an Ellipsis, no dimension may be
-    selected away last.
+    """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
+    not be selected away.
     """
     try:
         return input[index]
@@ -84,7 +84,7 @@ def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:
     samples=shaped(((3, 4), 0, 1), ((3, 4), -1, -2), (gapped(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)),
 )
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The view at one `index` of dimension `dim`, which goes away. Raises IndexError out of range."""
+    """The view at one `index` of dimension `dim`, which is removed. Raises IndexError out of range."""
     shape = input._array.shape
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor; expected at least one dimension")
@@ -186,7 +186,7 @@ def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -
     samples=shaped(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (gapped(), 0, 2, 1), ((0, 3), 1, 2, 1)),
 )
 def unfold(input: Array, dimension: int, size: int, step: int):
-    """The view of all windows of `size` elements of `dimension`, `step` apart, as a new last dimension. Windows may
+    """The view of all windows of `size` elements along `dimension`, `step` apart, as a new last dimension. Windows may
     overlap.
 
     Raises RuntimeError for a size or step out of range.
@@ -246,7 +246,7 @@ _split_samples = shaped(
     aliases={"split_size": "split_size_or_sections"},
 )
 def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...]:
-    """Views of pieces of dimension `dim`: of one size (the last one may be smaller), or of the sizes in a list.
+    """Views of pieces along dimension `dim`: of one size (the last may be smaller), or of the sizes in a list.
 
     Raises RuntimeError for sizes that do not add up, IndexError for a dim out of range.
     """
@@ -284,7 +284,7 @@ def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]
     samples=shaped(((3, 2),), ((3, 2), 1), ((3,),), (gapped(), -1), ((2, 0),)),
 )
 def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
-    """Views at every index of dimension `dim`, which goes away. Raises IndexError for a dim out of range."""
+    """Views at every index of dimension `dim`, which is removed. Raises IndexError for a dim out of range."""
     if input.ndim == 0:
         raise IndexError("unbind: dimension specified as 0 but tensor has no dimensions; use reshape(1)")
     rows = np.moveaxis(input, dim, 0) if wrap_dim(dim, input.ndim) else input
@@ -297,7 +297,7 @@ def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
     samples=shaped(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (gapped(), 3), ((0, 2), 3)),
 )
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most `chunks` pieces of equal size of dimension `dim`; the last one may be smaller."""
+    """Views of at most `chunks` pieces of equal size along dimension `dim`; the last may be smaller."""
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     if input._array.ndim == 0:
@@ -323,7 +323,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS},
 )
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of so many pieces of dimension `dim`, the first ones larger by one where needed, or of pieces cut at
+    """Views of a number of pieces along dimension `dim`, the first ones larger by one if needed, or of pieces split at
     indices.
     """
     if input._array.ndim == 0:

@@ -30,7 +30,7 @@ Numbers = tuple[int, ...]
 
 
 def _memory(array: np.ndarray) -> tuple[int, int]:
-    """The addresses at which the memory begins and ends that an array is a view of."""
+    """The first and last address of the memory behind an array."""
     memory, owner = array, array.base
     while owner is not None:
         memory = owner if isinstance(owner, np.ndarray) else memory
@@ -45,7 +45,7 @@ def _strides(array: np.ndarray) -> Numbers:
 
 
 def _reach(size: Numbers, stride: Numbers) -> tuple[int, int]:
-    """Return how many elements lie before and after the first element of a window."""
+    """The number of elements before and after the first element of a window."""
     ends = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
     return sum(-end for end in ends if end < 0), sum(end for end in ends if end > 0)
 
@@ -63,7 +63,7 @@ def _refuse_outside(name: str, array: np.ndarray, size: Numbers, stride: Numbers
 
 
 def _at(array: np.ndarray, size: Numbers, stride: Numbers, start: int) -> np.ndarray:
-    """A window, which has been found to lie within the memory of `array`."""
+    """A window within the memory of `array`, already checked."""
     first = strided(array, (2,), (start * array.itemsize,))[1:]
     return strided(first, size, tuple(step * array.itemsize for step in stride))
 
@@ -131,7 +131,7 @@ def _numbers(name: str, argument: str, given: Any) -> Numbers:
 
 
 def _covers(array: np.ndarray, window: dict[str, Any]) -> bool:
-    """Whether all elements of a window are elements of `array`, and not what lies between or beside them."""
+    """Whether all elements of a window are elements of `array`, rather than gaps or neighbours."""
     layout, size = _strides(array), window["size"]
     front, back = _reach(array.shape, layout)
     marks = np.zeros(front + back + 1, bool)
@@ -143,11 +143,10 @@ def _covers(array: np.ndarray, window: dict[str, Any]) -> bool:
 def window_of(
     name: str, input: Tensor, size: Any, stride: Any, storage_offset: Any, source: Tensor, whole: bool
 ) -> dict[str, Any]:
-    """The arguments of `strided_window` for the window that a user asks for, on `source`, which shares the memory of
-    `input`.
+    """The arguments of `strided_window` for a requested window on `source`, which shares the memory of `input`.
 
-    With `whole` the window may see elements of the source only. Raises RuntimeError for sizes, strides and offsets that
-    are negative or out of bounds, TypeError for those that are not integers.
+    With `whole` the window may only contain elements of the source. Raises RuntimeError for sizes, strides and offsets
+    that are negative or out of bounds, TypeError for those that are not integers.
     """
     size, stride, array = _numbers(name, "size", size), _numbers(name, "stride", stride), input._array
     if len(size) != len(stride):
@@ -175,11 +174,11 @@ def window_of(
 
 @composite(reference=_window_reference, samples=_window_samples)
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """The view of `size` whose elements lie `stride` elements apart in the memory of `input`, from `storage_offset` on,
-    by default that of `input`. Elements may overlap; the gradient is the sum over all that share a place.
+    """The view of `size` with the given `stride` (in elements) in the memory of `input`, starting at `storage_offset`.
 
-    Raises RuntimeError for sizes, strides and offsets that are negative or reach out of the memory. Where the gradient
-    is recorded, all elements must be elements of the tensor whose view `input` is.
+    The default offset is that of `input`. Elements may overlap; the gradient sums over all that share a place. Raises
+    RuntimeError for sizes, strides and offsets that are negative or out of bounds. If the gradient is recorded, all
+    elements must be elements of the tensor that `input` is a view of.
     """
     state, source = input._state, input
     if type(state) is View and state.apart is None and state.steps and state.root()._array.dtype == input._array.dtype:

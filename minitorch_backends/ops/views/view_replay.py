@@ -1,7 +1,6 @@
-"""The ops of which the histories of views are made: reading along the steps from a base, and writing back along them.
+"""The ops behind the histories of views: replay of the steps from a base, and writes back along them.
 
-`autograd.views` and `inplace` put them into the graph by their names in the registry. A step is (op, metadata, which
-result).
+`autograd.views` and `inplace` use them by their names in the registry. A step is (op, metadata, index of the result).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ __all__ = ["embedded", "overlaps", "scattered"]
 
 
 def overlaps(array: np.ndarray) -> bool:
-    """Whether two elements of `array` may share one place in memory. Never wrong when False; True for all expanded
+    """Whether two elements of `array` may share one place in memory. False is always right; True for all expanded
     arrays.
 
-    Ordered by stride, each dimension must step over everything that the ones before it reach.
+    Ordered by stride, each dimension must step over everything that the previous ones reach.
     """
     reach = 0
     for stride, size in sorted(
@@ -48,8 +47,9 @@ def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
 
 
 def _new(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
-    """Zeros whose dimensions lie in memory in the order of these strides, in which steps from a base that has them make
-    views: that of real numbers as complex ones needs both parts side by side."""
+    """Zeros in the memory layout of these strides, in which the steps from such a base are views. Viewing real numbers
+    as complex ones, for example, needs both parts adjacent.
+    """
     if strides is None or all(map(operator.ge, strides, strides[1:])):
         return np.zeros(shape, dtype)
     order = sorted(range(len(shape)), key=lambda dim: -abs(strides[dim]))
@@ -64,7 +64,7 @@ def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
 
 
 def scattered(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[int, ...] | None = None) -> np.ndarray:
-    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
+    """A copy of `base` with `value` written to the view that `steps` lead to."""
     out = base.copy("K") if strides is None or strides == base.strides else _laid_out(base, strides)
     view = walk(out, steps)
     if shares_memory(view, out):
@@ -83,7 +83,7 @@ def embedded(
     dtype: np.dtype | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> np.ndarray:
-    """Zeros of `shape` to which `value` is added where `steps` lead: the adjoint of walking them."""
+    """Zeros of `shape` with `value` added where `steps` lead: the adjoint of replaying them."""
     out = _new(shape, value.dtype if dtype is None else dtype, strides)
     view = walk(out, steps)
     apart = not shares_memory(view, out)
@@ -100,7 +100,7 @@ def embedded(
 
 
 def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
-    """Add `value` to the places of a view of `out`, some of which are the same. One of the two may be complex."""
+    """Add `value` to the places of a view of `out`, which may repeat. One of the two may be complex."""
     places = np.full(view.shape, view.ctypes.data - out.ctypes.data)
     for dim, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
         places += (np.arange(size) * stride).reshape(-1, *(1,) * (view.ndim - dim - 1))
@@ -133,7 +133,7 @@ def _embed_samples() -> Any:
 
 def _scatter_samples() -> Any:
     for shape, view_shape, steps in _steps_samples():
-        if math.prod(shape) == math.prod(view_shape):  # writes to expanded memory are refused
+        if math.prod(shape) == math.prod(view_shape):  # expanded memory rejects writes
             yield sample(between(-2, 2, *shape), between(-2, 2, *view_shape, seed=1), steps)
 
 
@@ -161,8 +161,9 @@ def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.
     samples=_read_samples,
 )
 def view_steps(base: Array, steps, strides=None):
-    """The view of `base` to which `steps` lead, as a result of its own. `strides` are those of a base in which the
-    steps make views, in case that this one is laid out otherwise."""
+    """The view of `base` to which `steps` lead, as a new result. `strides` are those of a base on which the steps are
+    views, in case this one has another layout.
+    """
     try:
         return walk(base, steps)
     except RuntimeError:
@@ -180,8 +181,9 @@ def view_steps(base: Array, steps, strides=None):
     samples=_embed_samples,
 )
 def view_embed(value: Array, shape, steps, dtype=None, strides=None):
-    """Zeros of `shape` (and of `dtype`, that of `value` if it is None) to which `value` is added where `steps` lead.
-    They are laid out in memory in the order of `strides`."""
+    """Zeros of `shape` (and of `dtype`, by default that of `value`) with `value` added where `steps` lead. They have
+    the memory layout of `strides`.
+    """
     return embedded(value, shape, steps, dtype, strides)
 
 
@@ -197,6 +199,7 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     samples=_scatter_samples,
 )
 def view_scatter(base: Array, value: Array, steps, strides=None):
-    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`. It is laid out in memory in
-    the order of `strides`, those of the base if there are none."""
+    """A copy of `base` with `value` written to the view that `steps` lead to. It has the memory layout of `strides`, by
+    default those of the base.
+    """
     return scattered(base, value, steps, strides)
