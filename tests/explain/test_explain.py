@@ -202,7 +202,7 @@ def test_linear_algebra_says_where_a_lower_precision_does_not_act() -> None:
 def test_why_needs_an_op_that_calls_a_kernel() -> None:
     with pytest.raises(ValueError, match=r"must be the name of an op, got 'matmull' \(did you mean 'matmul'\?\)"):
         explain.why("matmull")
-    with pytest.raises(ValueError, match=r"no answer for 'relu', which calls no kernel"):
+    with pytest.raises(ValueError, match=r"'relu' calls no kernel"):
         explain.why("relu", mt.ones(3))
 
 
