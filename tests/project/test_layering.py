@@ -44,7 +44,7 @@ BUDGET = {
     "tensor": 1_850,
     "random": 250,
     "serialization": 1_000,
-    "ops": 29_050,
+    "ops": 29_150,
     "fft": 50,
     "linalg": 100,
     "special": 100,
