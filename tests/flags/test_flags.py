@@ -600,7 +600,7 @@ def test_xla_names() -> None:
         assert backends.xla.get_mat_mul_precision() == name == backends.xla.mat_mul_precision
         assert explain.precision_of("matmul").precision == precision
     for bad in ("bf16", "HIGH", "", None, 3):
-        with pytest.raises(ValueError, match="set_mat_mul_precision.*must be one of 'default', 'high', 'highest'"):
+        with pytest.raises(ValueError, match=r"set_mat_mul_precision.*must be one of 'default', 'high', 'highest'"):
             backends.xla.set_mat_mul_precision(bad)  # type: ignore[arg-type]
     assert backends.xla.get_mat_mul_precision() == "highest"
 
