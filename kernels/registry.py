@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import cpu, threading
+from . import cpu, invariance, threading
 from .first_use import stopwatch
 from .locks import lock
 from .precision import ALIASES, is_scaled, without_alias
@@ -74,11 +74,13 @@ class Implementation(NamedTuple):
     refuses: Callable[..., str | None] | None
     run: Callable[..., Any]
     specialise: Callable[..., Callable[..., Any] | None] | None = None
-    """For one signature a shorter way to the same bits, or None."""
+    """Sees what `refuses` sees; for one signature a shorter way to the same bits, or None."""
     by_unit: bool = False
     """Whether its products may be summed by the rule of a device's matrix unit, which a keyword `unit` describes."""
     scales: bool = False
     """Whether it takes precisions that scale operands, or passes them on to products that do."""
+    keeps: invariance.Demand = invariance.Demand()
+    """Which invariances its bits have; kernels that it calls answer for themselves."""
 
     def refusal(self, specs: tuple[ArraySpec, ...], keywords: Mapping[str, Any]) -> str | None:
         """The sentence with which this implementation declines the signature, or None when it would run."""
@@ -86,7 +88,7 @@ class Implementation(NamedTuple):
             return "sums by a rule of its own, not by that of a device's matrix unit"
         if not self.scales and is_scaled(keywords.get("precision", "")) and specs[0].dtype.char in "fF":
             return "multiplies operands without scales"
-        missing = cpu.refusal(self.isa)
+        missing = cpu.refusal(self.isa) or invariance.refusal(self.keeps)
         return missing if missing is not None or self.refuses is None else self.refuses(*specs, **keywords)
 
 
@@ -253,14 +255,10 @@ class Kernel:
         *,
         isa: str | None = None,
         refuses: Callable[..., str | None] | None = None,
-        specialise: Callable[..., Callable[..., Any] | None] | None = None,
-        by_unit: bool = False,
-        scales: bool = False,
+        **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`).
-
-        `specialise` sees what `refuses` sees, and is asked once for a signature: it returns a function of the arrays
-        that gives the bits of the implementation in less time, or None where there is none.
+        """Declare the next best implementation. `isa` is the least CPU capability that it needs (`cpu.LEVELS`);
+        `options` are further fields of `Implementation`.
         """
         if name in self.implementations:
             raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
@@ -268,7 +266,7 @@ class Kernel:
             raise ValueError(f"{isa!r} is not a CPU capability; expected None or one of {', '.join(cpu.LEVELS)}")
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
-            self.implementations[name] = Implementation(name, isa, refuses, run, specialise, by_unit, scales)
+            self.implementations[name] = Implementation(name, isa, refuses, run, **options)
             self.forget()
             return run
 
@@ -312,6 +310,8 @@ class Kernel:
             key = (*key, *keywords, *keywords.values())
         if prefer is not None:
             key += (prefer,)
+        if invariance.possible:
+            key += (invariance.demanded(),)
         known = self._decisions.get(key)
         if known is None:
             if keywords.get("precision") in ALIASES:

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import invariance
 from .formats import RangeCounts, round_to_format
 from .precision import OPERANDS, Scale, is_scaled, named
 from .registry import ArraySpec, Kernel, unobserved
@@ -187,7 +188,11 @@ def refuses(*specs: ArraySpec, precision: str = "ieee", **_: Any) -> str | None:
     """Why operands are not scaled."""
     if not is_scaled(precision):
         return f"scales operands, which {precision} does not"
-    return None if specs[0].dtype == np.float32 else f"scales float32 arrays, not {specs[0].dtype}"
+    if specs[0].dtype != np.float32:
+        return f"scales float32 arrays, not {specs[0].dtype}"
+    if invariance.demanded().batch and _scale_of(precision).of_tensor:
+        return f"{precision} scales by the largest magnitude of all rows, and backends.invariant has 'batch'"
+    return None
 
 
 def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:

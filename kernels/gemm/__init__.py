@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import scaling
+from ..invariance import BATCH, BOTH
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
 from . import blas, compiled, complexes, device, integers, narrow, small, split_k, thin
@@ -60,13 +61,12 @@ matmul = Kernel("matmul", reference=exact_matmul, bound=PRODUCT_BOUND)
 addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
-matmul.impl("scaled", refuses=scaling.refuses, by_unit=True, scales=True)(scaling.implementation(matmul))
+matmul.impl("scaled", refuses=scaling.refuses, by_unit=True, scales=True, keeps=BOTH)(scaling.implementation(matmul))
 for _isa in narrow.ISAS:
     matmul.impl(f"{_isa}_narrow", isa=_isa, refuses=narrow.refuses(_isa))(narrow.implementation(_isa))
 for _isa in small.ISAS:
-    matmul.impl(f"{_isa}_small", isa=_isa, refuses=small.refuses(_isa), specialise=small.specialise(_isa))(
-        small.implementation(_isa)
-    )
+    _shared = {"refuses": small.refuses(_isa), "specialise": small.specialise(_isa), "keeps": BATCH}
+    matmul.impl(f"{_isa}_small", isa=_isa, **_shared)(small.implementation(_isa))
 for _isa in split_k.ISAS:
     _refuses, _run = split_k.refuses(_isa), split_k.implementation(_isa)
     matmul.impl(f"{_isa}_split_k", isa=_isa, refuses=_refuses, specialise=split_k.specialise(_isa))(_run)
@@ -75,15 +75,16 @@ for _isa in thin.ISAS:
     matmul.impl(f"{_isa}_rows", isa=_isa, refuses=thin.refuses(_isa))(thin.implementation(_isa))
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
-        _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
-matmul.impl("complex", refuses=complexes.refuses, scales=True)(complexes.matmul)
+        _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa), keeps=BOTH)(compiled.implementation(_isa))
+matmul.impl("complex", refuses=complexes.refuses, scales=True, keeps=BOTH)(complexes.matmul)
+matmul.impl("parts", refuses=blas.refuses_parts, keeps=BOTH)(blas.matmul_of_parts)
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
-matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
-matmul.impl("matrix_unit", refuses=device.refuses, by_unit=True)(device.matmul)
-matmul.impl("definition")(blas.matmul_by_definition)
+matmul.impl("integer", refuses=integers.refuses, keeps=BOTH)(integers.matmul)
+matmul.impl("matrix_unit", refuses=device.refuses, by_unit=True, keeps=BOTH)(device.matmul)
+matmul.impl("definition", refuses=blas.refuses_definition, keeps=BOTH)(blas.matmul_by_definition)
 
 
-@addmm.impl("matmul", scales=True)
+@addmm.impl("matmul", scales=True, keeps=BOTH)
 def _addmm_by_matmul(
     a: np.ndarray,
     b: np.ndarray,

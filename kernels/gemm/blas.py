@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import invariance
 from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..quiet import restore, silence
-from ..registry import ArraySpec
+from ..registry import ArraySpec, unobserved
 from .complexes import as_real
 
 __all__ = [
@@ -25,9 +26,12 @@ __all__ = [
     "matmul",
     "matmul_by_definition",
     "matmul_of_batches",
+    "matmul_of_parts",
     "matmul_of_strided",
     "product_of_dots",
     "refuses",
+    "refuses_definition",
+    "refuses_parts",
     "specialise",
 ]
 
@@ -154,14 +158,38 @@ def _parts(x: np.ndarray, precision: str, rounding: str) -> tuple[np.ndarray, ..
     return (round_to(x, precision, rounding),) if one_part else split(x, precision)
 
 
-def _reduced(a: np.ndarray, b: np.ndarray, precision: str, rounding: str) -> np.ndarray:
-    """The float32 product at a precision that rounds its operands, or that leaves terms out."""
+def _reduced(
+    a: np.ndarray,
+    b: np.ndarray,
+    precision: str,
+    rounding: str,
+    multiply: Callable[[np.ndarray, np.ndarray], np.ndarray] = _product,
+) -> np.ndarray:
+    """The float32 product at a precision that rounds its operands, or that leaves terms out, by products of parts."""
     parts_of_a, parts_of_b = _parts(a, precision, rounding), _parts(b, precision, rounding)
     *smaller, leading = [
-        _product(parts_of_a[i], functools.reduce(np.add, [parts_of_b[j] for j in others]))
+        multiply(parts_of_a[i], functools.reduce(np.add, [parts_of_b[j] for j in others]))
         for i, others in _meetings(precision)
     ]
     return _add_finite(leading, smaller)
+
+
+def refuses_parts(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+    """Why float32 products of parts do not make up a product in an order that invariance asks for."""
+    if not any(invariance.demanded()):
+        return "leaves products of parts to BLAS; backends.invariant is not set"
+    of_float32 = a.dtype == _FLOAT32 and not (is_exact(precision) and PRECISIONS[precision].parts == 1)
+    return None if of_float32 or _is_half(a.dtype) else f"has no parts of {a.dtype.name} at {precision}"
+
+
+def matmul_of_parts(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+    """The product by float32 products of rounded, split or widened operands, in the order of the kernel's own loops."""
+    from . import matmul as product
+
+    with unobserved(), np.errstate(invalid="ignore", over="ignore"):
+        if _is_half(a.dtype):
+            return product(a.astype(_FLOAT32), b.astype(_FLOAT32)).astype(a.dtype)
+        return _reduced(a, b, precision, rounding, product)
 
 
 @functools.cache
@@ -181,6 +209,13 @@ def _add_finite(leading: np.ndarray, smaller: list[np.ndarray]) -> np.ndarray:
             np.copyto(cross, 0, where=~finite)
         leading += cross
     return leading
+
+
+def refuses_definition(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
+    """Why the definition, whose sums are BLAS's, does not multiply these."""
+    if any(invariance.demanded()) and a.dtype.kind not in "biu" and a.dtype.kind != "O":
+        return f"sums {a.dtype.name} by BLAS, whose order depends on sizes and on the CPU; backends.invariant is set"
+    return None
 
 
 def matmul_by_definition(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import cpu
+from .. import cpu, invariance
 from .. import precision as precisions
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
@@ -33,6 +33,7 @@ __all__ = [
     "passed_over",
     "refuses",
     "scalar_products",
+    "varies",
     "vector_isa",
     "working_dtype",
 ]
@@ -194,6 +195,18 @@ def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     return None
 
 
+def varies(isa: str, dtype: np.dtype, precision: str) -> str | None:
+    """Why bits of a row depend on other rows; None where they do not: panels sum along K in one order."""
+    if isa in OF_PARTS or computed_by_panels(isa, dtype, precision) == "bf16x3":
+        return "refuses values by the magnitudes of all rows, and backends.invariant is set"
+    return None
+
+
+def _unfused(isa: str) -> str:
+    """The schemes of an instruction set that round products before they add them, where that is demanded."""
+    return f"{isa}_unfused" if isa in ("avx512", "avx2") and invariance.isa_demanded() else isa
+
+
 def refuses(isa: str) -> Callable[..., str | None]:
     """Why the loops of `isa` do not multiply arrays of these shapes and dtypes at this precision."""
 
@@ -206,6 +219,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"has no loops for {a.dtype.name} at {precision}"
         if better := passed_over(isa):
             return better
+        if any(invariance.demanded()):
+            return varies(isa, a.dtype, precision)
         exact = is_exact(a.dtype, precision)
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
             return "leaves batches of dot products to BLAS, which need not pack"  # 100,000 of 16: 5.6 ms, and 34 here
@@ -239,7 +254,9 @@ def implementation(isa: str, loops: Callable[[], Callable[..., np.ndarray]] = _b
         rounding: str = "rna",
     ) -> np.ndarray:
         inner = computed_by_panels(isa, a.dtype, precision)
-        return loops()(a, b, isa=isa, precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend)
+        return loops()(
+            a, b, isa=_unfused(isa), precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend
+        )
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_{isa}"
     return multiply
@@ -263,8 +280,10 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
     for isa in ISAS[1:] if precisions.is_exact(precision) else ISAS:
         inner = computed_by_panels(isa, b.dtype, precision)
+        if any(invariance.demanded()) and varies(isa, b.dtype, precision):
+            continue
         if passed_over(isa) is None and inner is not None and b.size:
-            return Packed(b, isa, inner, rounding, precision)
+            return Packed(b, _unfused(isa), inner, rounding, precision)
     return None
 
 

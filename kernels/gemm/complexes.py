@@ -4,8 +4,8 @@ The larger operand is read as it lies, as pairs (re, im), and the smaller is cop
 becomes the rows (or columns) that such pairs are to meet, twice as many of twice the length; where they run across it,
 its real parts beside its imaginary ones, and parts of the product are added up. So one real product, by whichever loops
 take it, does the four that a complex one is made of, and rounds real and imaginary parts as it rounds real numbers.
-(TF32 in cuBLAS and XLA's precisions act on complex numbers in this way too.) With scales, which pairs would mix, real
-and imaginary parts are operands of their own, of four products.
+(TF32 in cuBLAS and XLA's precisions act on complex numbers in this way too.) With scales, which pairs would mix, and
+where the order of sums must not depend on sizes, real and imaginary parts are operands of their own, of four products.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from .. import invariance
 from ..precision import is_exact, is_scaled
 from ..registry import ArraySpec, unobserved
 from ..shapes import broadcast_shapes
@@ -24,6 +25,8 @@ __all__ = ["as_real", "matmul", "refuses"]
 
 def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
     """Why products of real arrays do not make up this one."""
+    if any(invariance.demanded()) and a.dtype.kind == "c":
+        return None
     if a.dtype != np.complex64:
         return f"multiplies complex64, and not {a.dtype.name}"
     if is_exact(precision):
@@ -36,14 +39,14 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
     from . import matmul as product
 
     with unobserved(), np.errstate(invalid="ignore", over="ignore"):
-        if is_scaled(precision):
+        if is_scaled(precision) or any(invariance.demanded()):  # the order of others is that of the larger operand
             return _by_parts(partial(product, precision=precision, rounding=rounding), a, b)
         return as_real(product, a, b, precision=precision, rounding=rounding)
 
 
 def _by_parts(product: Callable[..., np.ndarray], a: np.ndarray, b: np.ndarray) -> np.ndarray:
     real = product(a.real, b.real) - product(a.imag, b.imag)
-    out = np.empty(real.shape, np.complex64)
+    out = np.empty(real.shape, a.dtype)
     out.real, out.imag = real, product(a.real, b.imag) + product(a.imag, b.real)
     return out
 

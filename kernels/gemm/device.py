@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..invariance import demanded
 from ..matrix_units import Rule
 from ..precision import OF_HALF
 from ..registry import ArraySpec, unobserved
@@ -89,7 +90,7 @@ def in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, roundin
     from . import matmul as product
 
     left, right = (_flushed(x.astype(np.float32, copy=False), unit) for x in (a, b))
-    if unit.exact_gemv and 1 in (a.shape[-2], b.shape[-1]):
+    if unit.exact_gemv and 1 in (a.shape[-2], b.shape[-1]) and not demanded().batch:
         precision = "ieee"
     with unobserved():
         return _flushed(product(left, right, precision=precision, rounding=rounding), unit)

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..invariance import BOTH, demanded
 from ..quiet import restore, silence
-from ..registry import Kernel
+from ..registry import Kernel, unobserved
 
 __all__ = ["BLOCK", "PART", "half_matmul"]
 
@@ -38,18 +39,19 @@ def _exact(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
 half_matmul = Kernel("half_matmul", reference=_exact, bound={"half": 2.0**-11, "parts": 2.0**-8})
 
 
-@half_matmul.impl("blas")
+@half_matmul.impl("blas", keeps=BOTH)
 def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
     """Each block or part as a float32 product by NumPy's BLAS, which is exact but for 2**-24 of its sum."""
     if sums not in ("half", "parts"):
         raise ValueError(f"half_matmul: sums={sums!r} is unknown; expected 'half' or 'parts'")
     step, k = BLOCK if sums == "half" else PART, a.shape[-1]
+    multiply = _in_fixed_order if any(demanded()) else np.matmul
     token = silence()
     try:
         wide_a, wide_b = a.astype(_FLOAT32), b.astype(_FLOAT32)
-        total = np.matmul(wide_a[..., :step], wide_b[..., :step, :]).astype(a.dtype).astype(_FLOAT32)
+        total = multiply(wide_a[..., :step], wide_b[..., :step, :]).astype(a.dtype).astype(_FLOAT32)
         for start in range(step, k, step):
-            block = np.matmul(wide_a[..., start : start + step], wide_b[..., start : start + step, :])
+            block = multiply(wide_a[..., start : start + step], wide_b[..., start : start + step, :])
             if sums == "half":
                 total = (total + block).astype(a.dtype).astype(_FLOAT32)
             else:
@@ -57,3 +59,10 @@ def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
         return total.astype(a.dtype)
     finally:
         restore(token)
+
+
+def _in_fixed_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    from . import matmul
+
+    with unobserved():
+        return matmul(a, b)

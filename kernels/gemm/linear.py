@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from ..invariance import BOTH, Demand, demanded
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
@@ -39,28 +40,27 @@ def exact_linear(a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, **
 linear = Kernel("linear", reference=exact_linear, bound=PRODUCT_BOUND)
 
 
-@functools.lru_cache(maxsize=4096)
 def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
     """Whether `matmul` prefers loops that read packed operands for products of these shapes and dtypes."""
-    return _preferred(a, b, precision, rounding) in ISAS
+    return _preferred(a, b, precision, rounding, demanded()) in ISAS
 
 
-@functools.lru_cache(maxsize=4096)
 def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
     """Whether such loops are the best for a right operand that is packed already: also where `matmul` only prefers not
     to pack it."""
-    name = _preferred(a, b, precision, rounding)
+    name = _preferred(a, b, precision, rounding, demanded())
     rows, columns = a.shape[-2], b.shape[-1]
     return name in ISAS or columns >= rows > KEPT_ROWS.get(name.removesuffix("_rows"), math.inf)
 
 
-def _preferred(a: ArraySpec, b: ArraySpec, precision: str, rounding: str) -> str:
+@functools.lru_cache(maxsize=4096)
+def _preferred(a: ArraySpec, b: ArraySpec, precision: str, rounding: str, _: Demand) -> str:
     from . import matmul
 
     return matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name
 
 
-@linear.impl("packed")
+@linear.impl("packed", keeps=BOTH)
 def linear_packed(
     a: np.ndarray,
     kept: Kept,
@@ -78,7 +78,7 @@ def linear_packed(
     return result
 
 
-@linear.impl("array", scales=True)
+@linear.impl("array", scales=True, keeps=BOTH)
 def linear_from_array(
     a: np.ndarray,
     kept: Kept,

@@ -73,6 +73,10 @@ _VECTOR_SCHEMES = {
     ("avx2", 8): Scheme(vectors.Avx2Float64(), 256, 126, 256),
     ("portable", 4): Scheme(vectors.PortableFloat32(), 256, 128, 256),
     ("portable", 8): Scheme(vectors.PortableFloat64(), 256, 64, 256),
+    ("avx512_unfused", 4): Scheme(vectors.Avx512Float32Unfused(), 256, 252, 512),
+    ("avx512_unfused", 8): Scheme(vectors.Avx512Float64Unfused(), 256, 126, 256),
+    ("avx2_unfused", 4): Scheme(vectors.Avx2Float32Unfused(), 256, 252, 512),
+    ("avx2_unfused", 8): Scheme(vectors.Avx2Float64Unfused(), 256, 126, 256),
     ("odd", 4): Scheme(vectors.OddFloat32(), 32, 15, 24),
 }
 """By instruction set and size of an element."""

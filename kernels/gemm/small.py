@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import cpu
+from .. import cpu, invariance
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
-from .compiled import computed, computed_by_panels, is_exact, pairs_multiply
+from .compiled import computed, computed_by_panels, is_exact, pairs_multiply, varies
 
 __all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "is_in_lines", "refuses", "specialise"]
 
@@ -87,6 +87,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
+        if any(invariance.demanded()) and (sentence := varies(isa, a.dtype, precision)):
+            return sentence
         (m, k), n, count = a.shape[-2:], b.shape[-1], 1
         if b.ndim == 2:
             m *= math.prod(a.shape[:-2])

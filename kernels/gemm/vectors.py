@@ -31,15 +31,19 @@ from .emit import (
 __all__ = [
     "Avx2Float32",
     "Avx2Float32Low",
+    "Avx2Float32Unfused",
     "Avx2Float64",
     "Avx2Float64Low",
+    "Avx2Float64Unfused",
     "Avx2Float64Wide",
     "Avx2InTwo",
     "Avx2InTwoLow",
     "Avx2Int32",
     "Avx2Int64",
     "Avx512Float32",
+    "Avx512Float32Unfused",
     "Avx512Float64",
+    "Avx512Float64Unfused",
     "Avx512InTwo",
     "Avx512Int32",
     "Avx512Int64",
@@ -234,6 +238,24 @@ class Avx2Float64Wide(Avx2Float64):
 
     mr, nr = 3, 16
     a_bytes, b_bytes = 32, 128
+
+
+class Avx512Float32Unfused(Avx512Float32):
+    """A product and a sum, each rounded, as any CPU can (`kernels/invariance.py`)."""
+
+    fused = False
+
+
+class Avx512Float64Unfused(Avx512Float64):
+    fused = False
+
+
+class Avx2Float32Unfused(Avx2Float32):
+    fused = False
+
+
+class Avx2Float64Unfused(Avx2Float64):
+    fused = False
 
 
 class PortableFloat32(Avx512Float32):

@@ -142,7 +142,7 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     choice = _choose(product.governed_by, precision, backward)
     sums, (profile, set_by) = _half_sums(state, dtype.name) if product.rounds_sums else None, _profile(state)
     if sums is not None and profile is None:
-        return Call(sums, {"sums": sums.precision}, sums.decided_by)
+        return Call(sums, {"sums": sums.precision}, sums.decided_by + _of_invariance(state))
     choice = choice if dtype in product.dtypes else _EXACT
     keywords: dict[str, Any] = {}
     decided_by = choice.decided_by
@@ -153,11 +153,17 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
         keywords["rounding"] = rounding
     if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
         keywords["prefer"], decided_by = "blas", decided_by + "; cuda.blas_library = 'cublaslt'"
+    decided_by += _of_invariance(state)
     unit = _unit(profile, dtype, choice.precision, set_by.startswith("profile"), kind)
     if unit is not None:
         over = "" if sums is None else f", which overrides {sums.decided_by}"
         keywords["unit"], decided_by = unit, f"{decided_by}; {set_by}{over}"
     return Call(choice, keywords, decided_by)
+
+
+def _of_invariance(state: State) -> str:
+    invariant = state.read("invariant")
+    return "" if invariant == "none" else f"; invariant = {invariant!r}"
 
 
 def _profile(state: State) -> tuple[str | None, str]:

@@ -10,6 +10,8 @@ from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
+from .invariance import INVARIANCES
+from .invariance import checked as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .profiles import PROFILES
 from .stacks import STACKS
@@ -148,6 +150,15 @@ Flag(
     "default",
     ("default", "warn", "error"),
     "torch.use_deterministic_algorithms: choose no algorithm by timing; bits never depend on the number of threads",
+)
+Flag(
+    "invariant",
+    "none",
+    INVARIANCES,
+    'what the bits of results do not depend on: "batch", the rest of the batch and the place in it; "isa", the CPU\'s '
+    'instructions; or "batch,isa". What cannot keep it is refused',
+    mistyped=TypeError,
+    accepts=checked_invariance,
 )
 Flag(
     "workspace_limit",

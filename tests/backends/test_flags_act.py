@@ -212,6 +212,7 @@ FLIPS: dict[str, list[Flip]] = {
         Flip(False, True, {"cudnn.benchmark": True}, benchmarked),
         Flip(False, True, observe=wide_convolution),
     ],
+    "invariant": [Flip("none", "batch"), Flip("batch", "isa")],
     "workspace_limit": [Flip(None, 1000, observe=wide_convolution)],
     "mkldnn.enabled": [
         Flip(False, True, {"mkldnn.fp32_precision": "bf16"}),

@@ -35,10 +35,10 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 42_750,
+    "kernels": 42_900,
     "flags": 1_100,
     "compat": 950,
-    "backends": 2_350,
+    "backends": 2_400,
     "autograd": 5_100,
     "dispatch": 2_600,
     "tensor": 1_850,
@@ -64,7 +64,7 @@ BUDGET = {
     "__main__": 50,
     "cli": 750,
     "pytest_plugin": 200,
-    "tests": 45_700,
+    "tests": 45_800,
     "bench": 6_050,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""

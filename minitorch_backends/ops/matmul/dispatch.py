@@ -20,6 +20,7 @@ from ...kernels.gemm import gains_by_packing
 from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
+from ...kernels.invariance import demanded
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import converted
 from ...tensor.dtypes import to_dtype
@@ -145,9 +146,16 @@ def fused_sum(
         "prefer" in call.keywords or math.prod(a.shape[:-1]) * b.shape[-1] < _LEAST_FUSED or not _packs(a, b, call)
     ):
         return None
-    half = a.dtype.itemsize == 2
-    if half and alpha == beta == 1 and max(a.size, b.size) <= _MOST_CAST and not _packs(a, b, call):
-        return _cast(product(_cast(a, _FLOAT32), _cast(b, _FLOAT32), "ieee") + _cast(addend, _FLOAT32), a.dtype)
+    half, fixed = a.dtype.itemsize == 2, any(demanded())
+    if fixed and not half and (alpha, beta) != (1, 1):
+        return None
+    small = alpha == beta == 1 and max(a.size, b.size) <= _MOST_CAST and not _packs(a, b, call)
+    if half and (small or fixed):
+        total = product(_cast(a, _FLOAT32), _cast(b, _FLOAT32), "ieee")
+        total = total if alpha == 1 else total * np.float32(alpha)
+        if beta:
+            total = total + (_cast(addend, _FLOAT32) if beta == 1 else _cast(addend, _FLOAT32) * np.float32(beta))
+        return _cast(total, a.dtype)
     sums: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta)}
     return kernel_addmm(a, b, addend, decided_by=call.decided_by, **sums, **call.keywords)
 

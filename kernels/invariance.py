@@ -1,0 +1,69 @@
+"""Of what the bits of results must not depend: what the caller demands, and what implementations keep.
+
+`batch`: the bits of a row, image, sequence or matrix depend on nothing else in its batch, nor on its place there.
+`isa`: bits do not depend on the instruction set. They never depend on the number of threads.
+
+The order of a sum then follows from the length of the sum, the dtype and the precision alone: products are chains along
+K in steps of `Scheme.kc`, other sums are chains of float64 over fixed lanes (`sums`, `rows`). Under `isa` a product is
+rounded before it is added, since not all instruction sets have fused operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["BATCH", "BOTH", "Demand", "demanded", "isa_demanded", "on_first_demand", "refusal", "start"]
+
+
+class Demand(NamedTuple):
+    batch: bool = False
+    isa: bool = False
+
+
+_NOTHING = Demand()
+
+BATCH, BOTH = Demand(True, False), Demand(True, True)
+"""What an implementation may keep."""
+
+possible = False
+"""Whether anybody has demanded anything in this process so far: nobody asks further before."""
+
+of_caller: Callable[[], Demand] = lambda: _NOTHING  # noqa: E731  (`backends` puts the flag's here)
+
+_waiting: list[Callable[[], None]] = []
+
+
+def start() -> None:
+    """From now on callers may demand something."""
+    global possible
+    possible = True
+    while _waiting:
+        _waiting.pop()()
+
+
+def on_first_demand(prepare: Callable[[], None]) -> None:
+    """Call `prepare` before the first demand, or now if there was one."""
+    if possible:
+        prepare()
+    else:
+        _waiting.append(prepare)
+
+
+def demanded() -> Demand:
+    """What the caller demands."""
+    return of_caller() if possible else _NOTHING
+
+
+def isa_demanded() -> bool:
+    return possible and of_caller().isa
+
+
+def refusal(keeps: Demand) -> str | None:
+    """Why an implementation that keeps so much may not run, or None."""
+    wanted = demanded()
+    if wanted.batch and not keeps.batch:
+        return "the order of its sums depends on the shape of the batch, and backends.invariant has 'batch'"
+    if wanted.isa and not keeps.isa:
+        return "its bits depend on the CPU's instructions, and backends.invariant has 'isa'"
+    return None
