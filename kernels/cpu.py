@@ -141,14 +141,6 @@ def refusal(isa: str | None) -> str | None:
 
 
 @functools.cache
-def gains_by_pairs() -> bool:
-    """Whether the CPU begins VDPBF16PS as often as a fused multiply-add of as many lanes, and so does twice the
-    products. AMD's cores do, from Zen 4 on, which has it first (0.27 ns each, measured); Intel's with AMX begin it a
-    quarter as often."""
-    return "AuthenticAMD" in described("vendor_id")
-
-
-@functools.cache
 def looks_up_bytes() -> bool:
     """Whether the CPU has AVX512_VBMI and AVX512_VNNI, or software for them. All have them that have AMX; one with
     AVX512_BF16 does not."""

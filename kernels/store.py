@@ -21,7 +21,6 @@ import os
 import platform
 import re
 import shutil
-import stat
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
+from .ownership import danger, refuse_what_others_can_write
 
 if sys.platform != "win32":
     import fcntl
@@ -76,8 +76,11 @@ _PREBUILT = _KERNELS / "prebuilt"
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
 _NOT_CODE = {
     _KERNELS / f"{name}.py"
-    for name in ("__init__", "cpu", "first_use", "jit", "locks", "machine", "native", "notice", "store", "threading")
-}
+    for name in (
+        "__init__", "cpu", "first_use", "gemm/tuning", "gemm/tuning_file", "jit", "locks", "machine", "native",
+        "notice", "ownership", "store", "threading",
+    )
+}  # fmt: skip
 """Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
 leaves the files valid. Options of compilation, and what `cpu` says of instructions, are part of a file's name."""
 
@@ -91,49 +94,6 @@ def _cache_root() -> Path:
     if not os.path.isabs(base):  # a user id without a home folder, as containers have
         raise OSError("this user has no cache folder")
     return Path(base) / "minitorch_backends"
-
-
-def _refuse_what_others_can_write(folder: Path) -> None:
-    """Raise PermissionError where somebody other than the user and root could put files into `folder`, or put another
-    folder in its place. A sticky folder on the way (as /tmp) is safe: only owners replace what is in it.
-    """
-    places = {folder, Path(os.path.realpath(folder))}
-    for path in {level for place in places for level in (place, *place.parents)}:
-        found = os.lstat(path)
-        sticky = path not in places and found.st_mode & stat.S_ISVTX
-        if danger := _danger(path, found, bool(sticky)):
-            raise PermissionError(danger)
-
-
-def _danger(path: Path, found: os.stat_result, sticky: bool = False) -> str | None:
-    """A sentence if a user other than this one and root may have written a file, or could; else None. What lies in a
-    sticky folder is its owners'."""
-    if not hasattr(os, "geteuid"):
-        return None
-    if found.st_uid not in (0, os.geteuid()):
-        return f"{path} belongs to another user (uid {found.st_uid})"
-    mode = 0 if sticky or stat.S_ISLNK(found.st_mode) else found.st_mode
-    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private_group(found.st_gid)):
-        return f"other users can write to {path} (mode {stat.S_IMODE(mode):o})"
-    return None
-
-
-@functools.cache
-def _is_private_group(group: int) -> bool:
-    """Whether a group has no members but the user and root, as in that which many systems make with each user.
-
-    A group of others cannot be told from their having no entry in the system's tables; so a group without one is not
-    private.
-    """
-    import grp
-    import pwd
-
-    try:
-        members = set(grp.getgrgid(group).gr_mem)
-    except KeyError:
-        return False
-    users = [each for each in pwd.getpwall() if each.pw_gid == group or each.pw_name in members]
-    return all(each.pw_uid in (0, os.geteuid()) for each in users) and members <= {each.pw_name for each in users}
 
 
 @functools.cache
@@ -170,7 +130,7 @@ def cache_folder() -> Path:
     try:
         root = _cache_root()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse_what_others_can_write(root)
+        refuse_what_others_can_write(root)
         tempfile.TemporaryFile(dir=root).close()
         return Path(os.path.realpath(root))
     except OSError as error:
@@ -239,8 +199,8 @@ def module_folder(path: Path) -> Path:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
             _prune(folder)
-        if danger := _danger(folder, os.lstat(folder)):  # made when others could write to the folder around it
-            folder = _temporary_folder_because(danger) / folder.name
+        if reason := danger(folder, os.lstat(folder)):  # made when others could write to the folder around it
+            folder = _temporary_folder_because(reason) / folder.name
             folder.mkdir(exist_ok=True)
         os.utime(folder)
     return folder
@@ -283,7 +243,7 @@ def _prebuilt() -> Path | None:
     """The folder of code that was installed with the package, laid out as `cache_folder`. None for a package
     without it, or where others could write to it."""
     try:
-        _refuse_what_others_can_write(_PREBUILT)
+        refuse_what_others_can_write(_PREBUILT)
     except OSError:
         return None
     return _PREBUILT
@@ -302,7 +262,7 @@ def read(path: Path) -> bytes | None:
 def _checked(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
-            content = b"" if _danger(path, os.fstat(file.fileno())) else file.read()
+            content = b"" if danger(path, os.fstat(file.fileno())) else file.read()
     except OSError:
         return None
     size = hashlib.sha256().digest_size

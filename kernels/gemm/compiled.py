@@ -15,6 +15,7 @@ from .. import cpu, invariance
 from .. import precision as precisions
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
+from .tuning import tuning
 
 if TYPE_CHECKING:
     from .product import Packed
@@ -116,7 +117,7 @@ def passed_over(isa: str) -> str | None:
     """Why nothing is given to the loops of an instruction set here, or None."""
     if isa == "avx512_bf16" and cpu.refusal("amx") is None:
         return "leaves products to tiles, which do eight times as much"
-    if isa == "avx512_bf16" and not cpu.gains_by_pairs():
+    if isa == "avx512_bf16" and not tuning(isa).pairs_gain:
         return "leaves products to vectors: this CPU begins VDPBF16PS more rarely than a fused multiply-add"
     if isa == "portable" and cpu.capability() != isa:
         return f"leaves products to the instructions of {cpu.capability()}"
@@ -128,41 +129,6 @@ def is_exact(dtype: np.dtype, precision: str) -> bool:
     return precisions.is_exact(precision) if dtype == np.float32 else dtype == np.float64
 
 
-_LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 1_000_000, "avx2": 1_000_000}
-"""Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does, or
-from which OpenBLAS uses threads.
-
-Measured on two cores, best of 14, microseconds at n = 256, 320, 384, 512, 768, 1024: amx (nine terms) 164, 326, 339,
-700, 1999, 4264; avx512 180, 342, 378, 803, 2428, 5559; OpenBLAS 147 (another day), -, 356, 818, 2406, 5602. Of 16 x
-(256 x 256): 1344, 1549, 2030. At reduced precisions, whose operands BLAS needs rounded in a pass of its own, the loops
-win at every size.
-
-Alone [80, 160] @ [160, 320] takes 60 us by avx512 and 46 by BLAS; but one product by BLAS's threads among products by
-these loops costs more than it saves (a chain of five matrices with it 0.72 and 1.24 ms). On a virtual machine that
-wakes them on the caller's own core, where they wait for one another, OpenBLAS takes 4 or 8 ms for most products of
-[140, 140] @ [140, 140], [160, 80] @ [80, 160] and [20, 300] @ [300, 300], and these loops 44, 34 and 43 us."""
-
-_LEAST_OUTER = 40_000
-"""The same for vectors where nothing is summed, which BLAS does on one thread. Microseconds of 200 x 200, 500 x 500 and
-1000 x 1000 by avx512 10, 49, 168, by OpenBLAS 12, 71, 580 (torch 115), in float64 20, 53, 182 and 26, 172, 1623."""
-
-_LEAST_LINES = 8
-"""Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand
-once more for little."""
-
-_LEAST_LINES_ON_TILES = 64
-"""The same for exact products on tiles, beside vectors. Milliseconds on tiles (by nine terms) and on vectors:
-[64000, 40] @ [40, 40] 1.6 and 1.4, [40, 40] @ [40, 64000] 3.2 and 1.3, [56, 2048] @ [2048, 2048] 2.3 and 2.1; with 64
-in place of 40 1.9 and 2.1, 2.3 and 2.7."""
-
-_MOST_ROUNDED = 16_000_000
-"""Scalar products up to which the loops of any CPU do those of rounded operands faster than BLAS does, which needs them
-rounded in a pass of its own, but has instructions that no compiler may choose. Milliseconds of these loops (tf32) and
-of OpenBLAS by SSE 4.2, at 128, 256, 512 and 1024 cubed 0.2, 1.0, 9.4, 65 and 0.35, 1.0, 7.0, 49; exact 0.2, 1.1, 10, 63
-and 0.12, 0.8, 6.0, 45; float64 0.33, 1.6, 22, 125 and 0.37, 1.6, 12, 89. Of splits, which are two or three products by
-BLAS and one or two here, these do tf32x3 of 1024 cubed in 66 and BLAS in 107."""
-
-
 def _slower(a: ArraySpec, b: ArraySpec, precision: str, exact: bool) -> str | None:
     """Why products by the loops of any CPU are left to BLAS, or None."""
     if exact:
@@ -171,8 +137,9 @@ def _slower(a: ArraySpec, b: ArraySpec, precision: str, exact: bool) -> str | No
     one_part = a.dtype != np.float32 or precisions.PRECISIONS[precision].parts == 1
     if one_part and min(m, n) == 1 < k:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"  # [512, 512] @ [512, 1]: 0.6 of its speed
-    if one_part and products > _MOST_ROUNDED:
-        return f"leaves {products:,} products to BLAS; it is slower up to {_MOST_ROUNDED:,}"
+    most = tuning("portable").rounded_products_most
+    if one_part and products > most:
+        return f"leaves {products:,} products to BLAS; it is slower up to {most:,}"
     return None
 
 
@@ -184,12 +151,12 @@ def scalar_products(a: ArraySpec, b: ArraySpec) -> int:
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
     m, k, n = *a.shape[-2:], b.shape[-1]
-    if min(m, n) < _LEAST_LINES:
-        return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
-    if isa == "amx" and min(m, n) < _LEAST_LINES_ON_TILES:
-        return f"leaves [{m}, {k}] @ [{k}, {n}] to vectors: blocks of {_LEAST_LINES_ON_TILES} lines would be half empty"
+    row = tuning(isa)
+    if min(m, n) < row.exact_lines:
+        others = "vectors: half of each block would be empty" if isa == "amx" else "BLAS, which need not pack"
+        return f"leaves [{m}, {k}] @ [{k}, {n}] to {others}"
     products = scalar_products(a, b)
-    least = _LEAST_OUTER if k == 1 and isa != "amx" else _LEAST_PRODUCTS[isa]
+    least = row.outer_products if k == 1 and isa != "amx" else row.exact_products
     if products < least:
         return f"leaves {products:,} products to BLAS; it is faster from {least:,}"
     return None

@@ -11,12 +11,9 @@ from .. import threading
 from ..shapes import broadcast_shapes
 from . import loops, plans
 from .plans import Plan, Side
+from .tuning import tuning
 
 __all__ = [
-    "BATCHED_BYTES",
-    "BY_STRIPS",
-    "ROWS_AT_ONCE",
-    "SPREAD_MICROSECONDS",
     "batch_arguments",
     "column_arguments",
     "divide",
@@ -33,30 +30,19 @@ __all__ = [
 _PACKED_LIMIT = 1 << 27
 """Bytes of one packed operand; a larger product is done in parts, each packed in turn."""
 
-SPREAD_MICROSECONDS = 20.0
-"""Work below this stays on the caller's thread: waking another one takes longer."""
-
-BATCHED_BYTES, _MOST_SCRATCH = 1 << 20, 8 << 20
-"""Products whose packed operands and sums take less are done by one thread each, within its L2 cache; where no thread
-would wait for the last one, up to so many, since a product that is divided waits twice for the other threads. Speed of
-one for each relative to dividing, batches of 16: 1.07 to 1.35 (bench/NOTES.md, "By tiles, and in batches")."""
-
-_FEW_COLUMNS, ROWS_AT_ONCE = 128, 128
-"""Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
-it is in its cache; panels of B are packed by each task for itself. Measured in bench/NOTES.md, "Few columns"."""
-
-BY_STRIPS = ("avx2", "portable")
-"""Instruction sets that do one such product in 0.65 to 1.0 of the time by strips of rows, which pack B once."""
+_MOST_CACHES = 8
+"""Caches of a core that the operands of one thread's product may fill."""
 
 
 def fits(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and the sums of a product fit in one core's cache."""
-    return batch_arguments(plan, a, b)[1][0] <= BATCHED_BYTES
+    return batch_arguments(plan, a, b)[1][0] <= tuning(plan.isa).cache_bytes
 
 
 def is_brief(plan: Plan, a: Side, b: Side) -> bool:
     """Whether a product fits, and takes so little time that other threads would come too late."""
-    return a.lines * b.lines * a.depth < SPREAD_MICROSECONDS * plan.products_per_microsecond and fits(plan, a, b)
+    most = tuning(plan.isa).spread_microseconds * plan.products_per_microsecond
+    return a.lines * b.lines * a.depth < most and fits(plan, a, b)
 
 
 def batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -71,17 +57,24 @@ def batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tupl
 
 def gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
     """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
-    if count == 1 and plan.isa in BY_STRIPS:
+    row = tuning(plan.isa)
+    if count == 1 and not row.rows_alone:
         return False
-    few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
-    return few and batch_arguments(plan, a._replace(lines=ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH
+    few = b.lines <= row.few_columns_most and a.lines >= 2 * max(row.rows_at_once, b.lines)
+    return few and count * a.lines >= 32 * b.lines and _is_held(plan, a._replace(lines=row.rows_at_once), b)
+
+
+def _is_held(plan: Plan, a: Side, b: Side) -> bool:
+    """Whether the packed operands and sums of a product that does not fit may still be one thread's, where no thread
+    waits for the last one: a product that is divided waits twice for the other threads."""
+    return batch_arguments(plan, a, b)[1][0] <= _MOST_CACHES * tuning(plan.isa).cache_bytes
 
 
 def gains_by_thread(plan: Plan, a: Side, b: Side, count: int) -> bool:
     """Whether a batch of products that do not fit in one core's cache keeps all threads busy with one product each."""
     threads = threading.pool()[1]
     level = count >= 4 * threads or (count >= 4 and count % threads == 0)
-    return level and batch_arguments(plan, a, b)[1][0] <= _MOST_SCRATCH
+    return level and _is_held(plan, a, b)
 
 
 def lines_at_once(side: Side, block: int) -> int:

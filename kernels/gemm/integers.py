@@ -12,12 +12,9 @@ import numpy as np
 
 from ..registry import ArraySpec
 from .compiled import scalar_products, vector_isa
+from .tuning import tuning
 
 __all__ = ["matmul", "refuses"]
-
-_LEAST_PRODUCTS = 20_000
-"""Scalar products from which packing and the call are worth it. Microseconds here and in NumPy, int32: n = 16 11, 3.1;
-24 12, 8.6; 32 13, 19; 64 25, 135; 512 2,090, 111,900."""
 
 
 def refuses(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
@@ -25,8 +22,9 @@ def refuses(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
     if a.dtype.kind not in "iu":
         return f"multiplies integers, and not {a.dtype.name}"
     products = scalar_products(a, b)
-    if products < _LEAST_PRODUCTS:
-        return f"leaves {products:,} products to NumPy; it is faster from {_LEAST_PRODUCTS:,}"
+    least = tuning(vector_isa()).integer_products
+    if products < least:
+        return f"leaves {products:,} products to NumPy; it is faster from {least:,}"
     return None
 
 

@@ -12,6 +12,7 @@ from ..registry import Refused
 from . import loops, plans, segments, small_lines, small_packing, small_tiles, small_vectors
 from .packing import AsIs, OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from .tuning import tuning
 from .workspace import address_of
 
 __all__ = ["Job", "Steps", "job_for"]
@@ -30,26 +31,25 @@ class Steps(NamedTuple):
 
 _ALONE = Steps()
 
-_BEYOND_CACHE = 1 << 20
-"""Bytes of the operands and results of a batch from which the next ones are fetched while one is computed."""
-
 
 class Job:
     """The int64 of one job, at an address that compiled code reads.
 
     Attributes:
         microseconds: an estimate of what all products take together.
+        spread: microseconds from which other threads are woken.
         checks: the precision whose limits hold for the magnitudes found, or None.
         exactly: makes the job that finds them exactly, where this one only finds that some are not usual.
     """
 
-    __slots__ = ("address", "checks", "exactly", "microseconds", "values", "workspace_bytes")
+    __slots__ = ("address", "checks", "exactly", "microseconds", "spread", "values", "workspace_bytes")
 
     def __init__(
         self,
         fields: dict[str, int],
         names: tuple[str, ...],
         steps: Steps,
+        isa: str,
         microseconds: float,
         checks: str | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class Job:
         header |= {"step_a": steps.a, "step_b": steps.b, "step_c": steps.c}
         self.values = np.array([(fields | header)[name] for name in names], np.int64)
         self.address, self.microseconds, self.checks = address_of(self.values), steps.count * microseconds, checks
-        self.workspace_bytes = fields["workspace_bytes"]
+        self.workspace_bytes, self.spread = fields["workspace_bytes"], tuning(isa).small_spread_microseconds
         self.exactly: Callable[[], Job] | None = None
 
 
@@ -83,9 +83,10 @@ def _sides(sizes: tuple, itemsize: int) -> tuple[int, int, int]:
     return m * k * itemsize, k * n * itemsize, m * n * itemsize
 
 
-def _in_a_row(steps: Steps, sides: tuple[int, int, int]) -> bool:
-    """Whether the matrices of a batch that is larger than a cache lie one after the other."""
-    return (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= _BEYOND_CACHE
+def _in_a_row(isa: str, steps: Steps, sides: tuple[int, int, int]) -> bool:
+    """Whether the matrices of a batch that is larger than a cache lie one after the other, so that the next ones can be
+    fetched while one is computed."""
+    return (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= tuning(isa).cache_bytes
 
 
 def _ahead(in_a_row: bool) -> segments.Alone | segments.InARow:
@@ -142,7 +143,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     parts = plan.a_panel.conversion.vector_parts  # of two each place along K becomes two
     fields = dict.fromkeys(small_vectors.FIELDS, 0)
     sides = _sides(sizes, dtype.itemsize)
-    in_a_row = kernel.tall and _in_a_row(steps, sides)
+    in_a_row = kernel.tall and _in_a_row(plan.isa, steps, sides)
     if in_a_row:
         places = parts * k * small_vectors.strips(m, n, kernel.lanes)
         fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
@@ -172,7 +173,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     limits = segments.LIMITS_BYTES if checked else 0
     fields.update(run=_strips(), workspace_bytes=plans.up(limits + fields["a_bytes"] + of_b, 64))
     microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 2.4) + 0.08
-    return Job(fields, small_vectors.FIELDS, steps, microseconds, checked)
+    return Job(fields, small_vectors.FIELDS, steps, plan.isa, microseconds, checked)
 
 
 @functools.cache
@@ -196,7 +197,7 @@ def _tiles_job(
         raise Refused("takes matrices that are contiguous in a direction")
     a_stride, b_stride = a_row if a_along_k else a_k, b_column if b_along_k else b_k
     exactly |= plan.precision == "bf16"  # which rounds greatest magnitudes as they are, and looks no faster at others
-    leaf = _tiles_leaf(plan, dtype, a_along_k, b_along_k, exactly, _in_a_row(steps, _sides(sizes, size)))
+    leaf = _tiles_leaf(plan, dtype, a_along_k, b_along_k, exactly, _in_a_row(plan.isa, steps, _sides(sizes, size)))
     parts = plan.scheme.kernel.a_bytes // 64
     fields = {
         "run": leaf, "m": m, "n": n, "k": k,
@@ -205,7 +206,7 @@ def _tiles_job(
     }  # fmt: skip
     tiles = plans.up(m, 16) * plans.up(n, 16) * plans.up(k, 32)
     microseconds = 0.06 + tiles / plan.products_per_microsecond / 2 + (m * k + k * n) * parts * 5e-5
-    job = Job(fields, small_tiles.FIELDS, steps, microseconds, plan.precision)
+    job = Job(fields, small_tiles.FIELDS, steps, plan.isa, microseconds, plan.precision)
     if not exactly:
         job.exactly = functools.partial(_tiles_job, plan, dtype, sizes, strides, steps, True)
     return job

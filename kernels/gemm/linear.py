@@ -8,7 +8,6 @@ cannot hold (values that its splits would lose) is multiplied from the array.
 from __future__ import annotations
 
 import functools
-import math
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ..invariance import BOTH, Demand, demanded
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
-from .thin import KEPT_ROWS
+from .tuning import tuning
 
 __all__ = ["Kept", "exact_linear", "gains_by_keeping", "gains_by_packing", "linear"]
 
@@ -50,7 +49,8 @@ def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", roundi
     to pack it."""
     name = _preferred(a, b, precision, rounding, demanded())
     rows, columns = a.shape[-2], b.shape[-1]
-    return name in ISAS or columns >= rows > KEPT_ROWS.get(name.removesuffix("_rows"), math.inf)
+    isa, _, way = name.rpartition("_")
+    return name in ISAS or (way == "rows" and columns >= rows > tuning(isa).rows_kept_most)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
 from .compiled import computed
+from .tuning import tuning
 
 if TYPE_CHECKING:
     from .plans import Plan
@@ -22,21 +23,10 @@ __all__ = ["ISAS", "implementation", "refuses"]
 
 ISAS = ("avx512",)
 
-_LEAST_ROWS, _LEAST_PRODUCTS = 128, 16_000_000
-"""Rows of a result, and scalar products of all, from which these loops are faster than what follows them, where the
-columns fill more than half of one panel or seven tenths of two (bench/NOTES.md, "Few columns")."""
-
-_LEAST_DEPTH_OF_TILES, _ONE_STEP, _LEAST_COLUMNS_OF_TILES = 256, 512, 64
-"""Where tiles multiply float32 faster: with as many columns, at depths between the two, and at greater ones if panels
-are not full. Microseconds here and by tiles: 16 x ([512, 512] @ [512, 64]) 2036, 1770, of 128 columns 4237, 3120;
-[1024, 256] @ [256, 64] 155, 125; [8192, 1024] @ [1024, 96] 7590, 6180, of 64 columns and a depth of 4096 7690, 12,700;
-[100,000, 64] @ [64, 64] 3380, 4880."""
-
 
 def _tiles_gain(k: int, n: int, filled: float) -> bool:
-    if n < _LEAST_COLUMNS_OF_TILES or k < _LEAST_DEPTH_OF_TILES:
-        return False
-    return (k <= _ONE_STEP or filled < 0.85) and cpu.refusal("amx") is None
+    columns, least, one_step, full = tuning("amx").narrow_beside_tiles
+    return n >= columns and k >= least and (k <= one_step or filled < full) and cpu.refusal("amx") is None
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
@@ -53,15 +43,16 @@ def refuses(isa: str) -> Callable[..., str | None]:
         elif a.dtype != np.float64:
             return f"has no loops for {a.dtype.name}"
         (m, k), n, count = a.shape[-2:], b.shape[-1], math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        width = 256 // a.dtype.itemsize
-        panels = -(-n // width)
-        if m < _LEAST_ROWS or not width // 2 < n <= 2 * width or (panels == 2 and 10 * n < 14 * width):
+        row, width = tuning(isa), 256 // a.dtype.itemsize
+        panels, (of_one, of_two) = -(-n // width), row.narrow_filled
+        few, many = int(of_one * width) + 1, math.ceil(of_two * 2 * width)
+        if m < row.narrow_rows or not (few <= n <= width or many <= n <= 2 * width):
             return (
-                f"takes {_LEAST_ROWS} rows or more and {width // 2 + 1} to {width} or {-(-14 * width // 10)} to "
-                f"{2 * width} columns, not {m} and {n}"
+                f"takes {row.narrow_rows} rows or more and {few} to {width} or {many} to {2 * width} columns, "
+                f"not {m} and {n}"
             )
-        if count * m * k * n < _LEAST_PRODUCTS:
-            return f"leaves {count * m * k * n:,} products to others; it is faster from {_LEAST_PRODUCTS:,}"
+        if count * m * k * n < row.narrow_products:
+            return f"leaves {count * m * k * n:,} products to others; it is faster from {row.narrow_products:,}"
         if a.dtype == np.float32 and _tiles_gain(k, n, n / (width * panels)):
             return f"leaves a depth of {k} with {n} columns to tiles"
         return None
@@ -76,8 +67,9 @@ def _kernel(isa: str, dtype: np.dtype) -> tuple[Plan, int]:
     from .packing import AsIs, OfB, VectorPanel
 
     kernel = narrow_loops.KERNELS[isa, dtype.itemsize]
+    speed = tuning(isa).products_per_microsecond * kernel.lanes
     panel = VectorPanel(OfB(), AsIs(), kernel)
-    plan = plans.Plan(isa, "ieee", plans.Scheme(kernel, 256, 0, 0), panel, panel, 2e3 * kernel.lanes)
+    plan = plans.Plan(isa, "ieee", plans.Scheme(kernel, 256, 0, 0), panel, panel, speed)
     return plan, loops.leaf_address(narrow_loops.NarrowRows(kernel))
 
 

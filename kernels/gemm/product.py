@@ -12,9 +12,8 @@ import numpy as np
 
 from .. import threading
 from ..shapes import broadcast_shapes
-from . import divisions, loops, plans, ranges, strips
+from . import loops, plans, ranges, strips
 from .divisions import (
-    BATCHED_BYTES,
     batch_arguments,
     column_arguments,
     divide,
@@ -25,6 +24,7 @@ from .divisions import (
     strip_arguments,
 )
 from .plans import Plan, Side
+from .tuning import in_force, tuning
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
 __all__ = ["Packed", "addresses", "product"]
@@ -110,11 +110,16 @@ class Packed:
         return f"<packed {self.dtype}{list(self.shape)} for {self.wanted} products by {self.isa}>"
 
 
+def _most_bytes() -> int:
+    """Of a product that fits, by any instruction set."""
+    return max(row.cache_bytes for row in in_force().rows.values())
+
+
 class _Small(python_threads.local):
     """What a thread keeps for small products: memory for the operands and sums, and the addresses of one product."""
 
     def __init__(self) -> None:
-        self.memory = aligned_bytes(BATCHED_BYTES + 64 + 2 * loops.LIMITS_BYTES)
+        self.memory = aligned_bytes(_most_bytes() + 64 + 2 * loops.LIMITS_BYTES)
         self.address = address_of(self.memory)
         self.addresses = np.zeros((4, 1), np.int64)
 
@@ -262,7 +267,7 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     """Many products of one shape, each by one thread. `addresses` are as `loops.multiply_batch` says."""
     count = addresses.shape[1]
     work = count * (a.lines * b.lines * a.depth / plan.products_per_microsecond + 0.5)
-    pool, threads = threading.pool() if count > 1 and work > divisions.SPREAD_MICROSECONDS else (0, 1)
+    pool, threads = threading.pool() if count > 1 and work > tuning(plan.isa).spread_microseconds else (0, 1)
     before, after = batch_arguments(plan, a, b)
     memory = take_workspace(threads * (after[0] + 2 * loops.LIMITS_BYTES))
     try:
@@ -279,7 +284,7 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
 
 def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> float:
     """Products of one shape, some rows at a time."""
-    at_once = divisions.ROWS_AT_ONCE
+    at_once = tuning(plan.isa).rows_at_once
     blocks, rest = divmod(a.lines, at_once)
     steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * at_once
     several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)

@@ -21,10 +21,6 @@ __all__ = ["product", "run_job", "specialised"]
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""
 
-_SPREAD_MICROSECONDS = 24.0
-"""Work below this stays on the caller's thread: waking another one takes longer. A single product is divided by rows
-from there on."""
-
 _STRIDES_KEPT = 16
 """Layouts of operands that are remembered for two shapes."""
 
@@ -72,7 +68,7 @@ def _multiplied(
 ) -> float | None:
     """Do that; the magnitude from which results are certain, or None where magnitudes have to be found exactly."""
     across = 1 if outer is None else outer.shape[1]
-    pool, threads = threading.pool() if job.microseconds * across >= _SPREAD_MICROSECONDS else (0, 1)
+    pool, threads = threading.pool() if job.microseconds * across >= job.spread else (0, 1)
     if outer is None and DATA_FOLLOWS_HEADER and threads * job.workspace_bytes <= _KEPT_BYTES:
         mine = _mine
         objects = id(a) + HEADER, id(b) + HEADER, id(c) + HEADER
@@ -139,7 +135,7 @@ def specialised(
 def _with_address(job: Job | None) -> tuple[Job | None, int]:
     """A job and, where it is brief, the address with which it runs on the caller's thread without a look at its needs;
     else 0."""
-    fits = job is not None and job.microseconds < _SPREAD_MICROSECONDS and job.workspace_bytes <= _KEPT_BYTES
+    fits = job is not None and job.microseconds < job.spread and job.workspace_bytes <= _KEPT_BYTES
     return job, job.address if job is not None and fits and DATA_FOLLOWS_HEADER else 0
 
 
@@ -148,7 +144,7 @@ def _job_of_one(
 ) -> Job:
     """The job of a single product; of a long one by vectors, that of as many of its rows as each thread takes."""
     job = job_for(isa, precision, rounding, dtype, sizes, strides)
-    if isa == "amx" or job.microseconds < _SPREAD_MICROSECONDS:
+    if isa == "amx" or job.microseconds < job.spread:
         return job
     (m, k, n), threads = sizes, threading.get_num_threads()
     parts = min(

@@ -20,12 +20,13 @@ from .compiled import working_dtype
 from .jobs import Job, Steps, job_for
 from .plans import plan_for
 from .small_products import run_job
+from .tuning import tuning
 from .workspace import empty
 
 __all__ = ["product"]
 
-_MOST_BYTES = 1 << 22
-"""Sums of parts that are held at a time."""
+_MOST_CACHES = 4
+"""Caches of a core that the sums of parts fill at a time."""
 
 
 class _Round(NamedTuple):
@@ -52,7 +53,7 @@ def _division(
     working = working_dtype(dtype)
     step, size = plan_for(isa, precision, rounding, working.itemsize).scheme.kc, m * n * working.itemsize
     parts = -(-k // step)
-    at_once = min(parts, max(1, _MOST_BYTES // size))
+    at_once = min(parts, max(1, _MOST_CACHES * tuning(isa).cache_bytes // size))
 
     def jobs(first: int, last: int) -> Iterator[tuple[Job, int, int]]:
         whole = min(last, k // step)

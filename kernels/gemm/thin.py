@@ -18,60 +18,14 @@ from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
 from .compiled import computed_by_panels, is_exact, pairs_multiply, working_dtype
+from .tuning import tuning
 from .workspace import address_of, empty
 
-__all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "product", "refuses", "rows_times"]
+__all__ = ["ISAS", "implementation", "most_rows", "product", "refuses", "rows_times"]
 
 ISAS = ("avx512", "avx2")
 
 _BYTES = np.dtype(np.uint8)
-
-_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 32}, 16, 64
-"""Rows (half as many of float64) and columns up to which packing the matrix takes longer, and those up to which exact
-products on tiles do. With 16, 32, 64 and 128 rows here, by panels and by NumPy: milliseconds on
-AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 15.7, 10.4, 17.3, 22.7, 17.8, ieee 3.2,
-13.0, 5.6, 5.0, 14.2, 7.8, 8.6, 15.8, 11.0, 16.8, 22.9, 18.8; one that runs along K 3.6, -, 7.7, 5.6, -, 9.9, 9.4, 19.8,
-12.4, 20.1, 26.2, 19.6. Of 512 x 512, microseconds with 48 and 128 207, 298, 325, 375, 412, 694."""
-
-_MOST_ACROSS = 6
-"""Rows up to which AVX2 does so where the matrix runs across the result: so many are multiplied at a time, and more
-read it from panels that each thread packs in its cache (`plans.columns`). With 8 rows of 1024 x 1024 on a Zen 3 four at
-a time take 360 to 470 us and panels 360 to 400, in tf32 660 to 705 and 440 to 560; with 16 1290, 770 (one thread)."""
-
-_MOST_CONVERTED = 16
-"""Rows up to which it does so where a matrix that runs along K is converted, for some rows at a time each time. With
-8, 16, 24, 32 rows of 1024 x 1024 here, by panels and by NumPy, microseconds: exact 237, 524, 322; 358, 573, 445; 535,
-691, 655; 551, 676, 612; in tf32 446, 615, -; 723, 647, -; 972, 722, -. Of 4096 x 4096 in milliseconds: exact 6.0, 10.2,
-7.8; 6.9, 12.9, 9.7; 9.2, 12.9, 12.7; 12.4, 16.8, 18.0; in tf32 6.6, 10.1; 10.0, 11.8; 13.9, 12.9."""
-
-_MOST_IN_TWO = 6
-"""The same of matrices that are split in two parts, for some rows at a time each time; across the result as many as are
-multiplied at a time, `_ALWAYS`. bf16x3 of 1024 x 1024 with 2, 4, 6, 8, 16 columns here and by panels, microseconds:
-387, 806; 498, 805; 666, 806; 1092, 841; 1915, 854; with 2, 4, 6 rows across 489, 475; 481, 420; 942, 441."""
-
-KEPT_ROWS = {"avx512": 32, "avx2": 4}
-"""Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
-128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300. On AVX2 (Zen 3), a matrix that
-runs along K, with 4, 6, 8, 16, 32 rows: 3.2, 3.6, 3.8, 3.3, 6.0, 5.3, 6.9, 6.4, 12.4, 10.7."""
-
-_MOST_BESIDE_PAIRS = 24
-"""The same for products of pairs. With 8, 16, 32, 48 and 64 rows here and by panels, milliseconds of bf16 on a Zen 4:
-2.3, 9.7, 4.6, 9.8, 6.3, 9.0, 9.1, 11.0, 12.6, 11.3; 1024 x 1024 with 8 and 32 rows 220, 347 and 493, 366 us; [64, 4096]
-@ [4096, 64] 360, 156."""
-
-_LEAST_DEPTH_OF_ROWS, _LEAST_DEPTH_OF_COLUMNS = 3, 8
-"""The depth for each row and for each column, since each step along K reads and writes the sums. Microseconds here and
-by panels: [12, 64] @ [64, 20000] 321, 594, with 48 rows 1224, 1200, with 96 1816, 1525; [20000, 64] @ [64, 8] 457, 535,
-with 16 columns 735, 559; [8000, 256] @ [256, 16] 661, 925, with 32 columns 1108, 853."""
-
-_ALWAYS = 4
-"""So many rows or columns are done here at any depth, and beside tiles."""
-
-_LEAST_PRODUCTS, _LEAST_VALUES, _LEAST_BYTES_OF_ONE = 1_000_000, 50_000, 2_000_000
-"""Scalar products of exact ones, values of the matrix at other precisions, and bytes of it where one row is exact, from
-which the call is worth it: BLAS takes threads from as many on (128 x 256 with 24 rows 35 us, BLAS 22 to 42, with 48 46
-and 60), small vectors are as fast up to there. BLAS has one thread for one row: of 512 x 512, 768 x 768, 2048 x 2048
-22, 44, 390 us here and 17, 63, 710 there."""
 
 _LINES, _COLUMNS = 64, 4096
 """Columns of a task, where sums are of lines along K and at most where a matrix runs across the result."""
@@ -83,16 +37,17 @@ def _in_two(isa: str, dtype: np.dtype, precision: str) -> bool:
 
 def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int) -> int:
     """How many rows or columns, whichever are fewer, of (m, k) times (k, n) matrices are done without packing."""
-    most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
+    row, exact = tuning(isa), is_exact(dtype, precision)
+    most: float = min(row.rows_most // (1 + (dtype == np.float64)), k // row.depth_of_row)
     if m > n:
-        most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
-    if isa == "avx2" and not is_exact(dtype, precision):
-        most = min(most, _MOST_IN_TWO if _in_two(isa, dtype, precision) else _MOST_CONVERTED)
+        most = min(row.columns_most, k // row.depth_of_column)
+    if not exact:
+        most = min(most, row.rows_split_most if _in_two(isa, dtype, precision) else row.rows_converted_most)
     if cpu.refusal("amx") is None:
-        most = min(most, _MOST_BESIDE_TILES if is_exact(dtype, precision) else _ALWAYS)
+        most = min(most, row.rows_beside_tiles_most if exact else row.rows_always)
     elif pairs_multiply(dtype, precision):
-        most = min(most, _MOST_BESIDE_PAIRS)
-    return max(_ALWAYS, most)
+        most = min(most, row.rows_beside_pairs_most)
+    return max(row.rows_always, int(most))
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
@@ -108,12 +63,13 @@ def refuses(isa: str) -> Callable[..., str | None]:
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), is_exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
-        least = _LEAST_PRODUCTS if few > 1 else _LEAST_BYTES_OF_ONE // a.dtype.itemsize
+        row = tuning(isa)
+        least = row.exact_products if few > 1 else row.exact_row_bytes // a.dtype.itemsize
         values = math.prod(large.shape)
         if exact and values * few < least:
             return f"leaves {values * few:,} products to BLAS; it is faster from {least:,}"
-        if not exact and values < _LEAST_VALUES:
-            return f"leaves a matrix of {values:,} values to others; it is faster from {_LEAST_VALUES:,}"
+        if not exact and values < row.rounded_values:
+            return f"leaves a matrix of {values:,} values to others; it is faster from {row.rounded_values:,}"
         named = a.dtype.name in ("float32", "float64", "float16", "bfloat16")
         if not named or computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
@@ -130,8 +86,10 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         rows, columns = a.shape[-2], b.shape[-1]
         along_k = b.strides[-2] if rows <= columns else a.strides[-1]
-        if isa == "avx2" and min(rows, columns) > _ALWAYS and along_k != a.itemsize:
-            most = _ALWAYS if _in_two(isa, a.dtype, precision) else _MOST_ACROSS
+        row = tuning(isa)
+        if along_k != a.itemsize and min(rows, columns) > row.rows_always:
+            split = _in_two(isa, a.dtype, precision)
+            most = min(row.rows_across_most, row.rows_always if split and row.rows_split_most < math.inf else math.inf)
             if min(rows, columns) > most:
                 raise Refused(f"leaves more than {most} rows of a matrix that runs across the result to panels")
         return product(a, b, isa, precision, rounding)

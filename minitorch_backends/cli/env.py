@@ -58,12 +58,14 @@ def _machine() -> dict[str, Any]:
     from .. import backends
     from ..kernels import cpu, machine, threading
     from ..kernels.blas_library import blas_library
+    from ..kernels.gemm.tuning import origin
 
     blas, cores, cpus = blas_library(), threading.available_cores(), threading.available_cpus()
     return {
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "cpu capability": f"{backends.cpu.get_cpu_capability()} ({_detected(cpu)}, {_cap(cpu)})",
+        "thresholds of products": origin(),
         "microarchitecture": machine.microarchitecture() or "unknown",
         "caches": str(machine.caches()),
         "cores": f"{cores} physical, {cpus} logical, within the affinity mask and the quota",

@@ -13,6 +13,7 @@ from ..backends import precision_policy
 from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
+from ..kernels.gemm.tuning import origin
 from ..kernels.registry import Planned, planned
 from ..ops.creation.factories import from_numpy
 from ..ops.einsum import einsum_plan
@@ -36,6 +37,7 @@ class Answer(NamedTuple):
         shapes: the shapes of the arguments.
         division: how a matrix product is partitioned among threads if the arrays are contiguous ("brief", "batch",
             "batch of rows", "strips", "columns" or "blocks"); None for other kernels.
+        tuning: where the thresholds between the ways of a matrix product are from; None for other kernels.
     """
 
     kernel: str
@@ -46,12 +48,14 @@ class Answer(NamedTuple):
     options: tuple[tuple[str, Any], ...]
     shapes: tuple[tuple[int, ...], ...]
     division: str | None = None
+    tuning: str | None = None
 
     def __str__(self) -> str:
         first, *others = self.implementations or ("nothing",)
         reason = f": {self.decided_by}" if self.decided_by else ""
         lines = [f"{self.kernel} of {as_text(self.shapes)} runs by {first} at {self.precision}{reason}"]
         lines += [f"    divided: {self.division}"] if self.division else []
+        lines += [f"    thresholds: {self.tuning}"] if self.tuning else []
         lines += [f"    not {name}: {sentence}" for name, sentence in self.refusals]
         lines += [f"    {name}={value!r}" for name, value in self.options]
         return "\n".join([*lines, *(f"    or {name}, if those before it reject the data" for name in others)])
@@ -83,6 +87,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
         options=tuple(others.items()),
         shapes=call.shapes,
         division=_division(call, tensors),
+        tuning=origin() if call.kernel.name in ("matmul", "addmm", "linear") else None,
     )
 
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitorch_backends.kernels import jit, native, store
+from minitorch_backends.kernels import jit, native, ownership, store
 from minitorch_backends.kernels.gemm import sources
 from minitorch_backends.kernels.sums import loops, vectors
 
@@ -293,12 +293,12 @@ def test_a_group_is_private_where_nobody_else_is_in_it(members, primary, private
     ]
     monkeypatch.setattr(grp, "getgrgid", lambda group: SimpleNamespace(gr_mem=members))
     monkeypatch.setattr(pwd, "getpwall", lambda: users)
-    assert store._is_private_group.__wrapped__(77) is private
+    assert ownership._is_private_group.__wrapped__(77) is private
 
 
 def test_a_group_that_the_system_does_not_know_is_not_private(monkeypatch):
     monkeypatch.setattr(grp, "getgrgid", {}.__getitem__)
-    assert not store._is_private_group.__wrapped__(77)
+    assert not ownership._is_private_group.__wrapped__(77)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")

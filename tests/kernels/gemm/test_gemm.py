@@ -190,18 +190,18 @@ def test_batches(isa, shape_a, shape_b):
 @pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
 def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
     """Few rows with a matrix of which each thread packs the columns that it multiplies, or all is packed before."""
-    from minitorch_backends.kernels.gemm import plans, strips
+    from minitorch_backends.kernels.gemm import plans, strips, tuning
     from minitorch_backends.kernels.gemm import product as gemm_product
 
     a, b = held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
     addend, places = normal(415, seed=3), layouts(b)[layout]
-    monkeypatch.setattr(plans, "_MOST_SHARED", 0)
     caches = plans.columns, plans.strip, gemm_product._divided
     calls, run = [], strips.multiply_columns
     monkeypatch.setattr(strips, "multiply_columns", lambda *arguments: calls.append(1) or run(*arguments))
 
     def products(right, most_by_columns):
-        monkeypatch.setattr(plans, "_MOST_BY_COLUMNS", most_by_columns)
+        row = tuning.tuning(isa)._replace(column_caches=0, column_rows_most=most_by_columns)
+        monkeypatch.setitem(tuning.in_force().rows, isa, row)
         for cache in caches:
             cache.cache_clear()
         return product(a, right, isa=isa), product(a, right, isa=isa, alpha=0.5, addend=addend)

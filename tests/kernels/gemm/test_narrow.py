@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import divisions, matmul, narrow, product
+from minitorch_backends.kernels.gemm import matmul, narrow, product, tuning
 from minitorch_backends.kernels.gemm.compiled import ISAS, computed, implementation
 from minitorch_backends.kernels.registry import Refused
 
@@ -93,19 +93,19 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
     if cpu.refusal(isa) is not None or computed(isa, dtype, precision) is None:
         pytest.skip(f"no {kind} products at {precision} by {isa} here")
     multiply = implementation(isa)
-    monkeypatch.setattr(divisions, "SPREAD_MICROSECONDS", 0.0)
+    row = tuning.tuning(isa)._replace(spread_microseconds=0.0)
     for shape_a, shape_b in (((300, 70), (70, 5)), ((2, 333, 90), (2, 90, 13)), ((3, 260, 40), (1, 40, 9))):
         a, b, results = normal(*shape_a).astype(dtype), normal(*shape_b, seed=1).astype(dtype), []
         addend = normal(*shape_a[:-1], 1, seed=2).astype(dtype)
         for at_once in (1 << 20, 128, 64):
             split = []
             with monkeypatch.context() as patch:
-                patch.setattr(divisions, "ROWS_AT_ONCE", at_once)
+                patch.setitem(tuning.in_force().rows, isa, row._replace(rows_at_once=at_once))
                 product._divided.cache_clear()
                 patch.setattr(product, "_batch_of_rows", _noting(product._batch_of_rows, split))
                 plain = multiply(a, b, precision=precision)
                 results.append((plain, multiply(a, b, addend, precision=precision, alpha=2.0, beta=0.5)))
-            by_strips = len(shape_a) == 2 and isa in divisions.BY_STRIPS
+            by_strips = len(shape_a) == 2 and not row.rows_alone
             assert len(split) == 2 * (at_once < 1 << 20 and not by_strips)
         for plain, added in results[1:]:
             np.testing.assert_array_equal(plain, results[0][0])

@@ -44,13 +44,14 @@ def test_every_layout_has_the_bits_of_the_panels(isa, dtype, precision):
 @every_isa
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_sums_that_memory_does_not_hold_at_once_are_the_same(isa, dtype, monkeypatch):
-    from minitorch_backends.kernels.gemm import split_k_products
+    from minitorch_backends.kernels.gemm import split_k_products, tuning
 
     a, b = normal(12, 2345, dtype=dtype), normal(2345, 9, seed=1, dtype=dtype)
     expected = by_parts(isa, a, b)
     for parts in (1, 2, 3):
         split_k_products._division.cache_clear()
-        monkeypatch.setattr(split_k_products, "_MOST_BYTES", parts * 12 * 9 * 4)
+        row = tuning.tuning(isa)._replace(cache_bytes=parts * 12 * 9 * 4 // split_k_products._MOST_CACHES)
+        monkeypatch.setitem(tuning.in_force().rows, isa, row)
         np.testing.assert_array_equal(by_parts(isa, a, b), expected)
     split_k_products._division.cache_clear()
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin
+from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin, tuning
 from minitorch_backends.kernels.gemm.linear import gains_by_keeping
 from minitorch_backends.kernels.precision import PRECISIONS, ROUNDINGS
 from minitorch_backends.kernels.registry import ArraySpec, Refused
@@ -207,7 +207,7 @@ def test_who_multiplies_few_rows():
 def test_a_kept_matrix_is_read_packed_for_more_rows():
     if cpu.refusal("avx2") is not None:
         pytest.skip("nothing is read in place here")
-    rows = thin.KEPT_ROWS["avx512" if cpu.refusal("avx512") is None else "avx2"]
+    rows = tuning.tuning("avx512" if cpu.refusal("avx512") is None else "avx2").rows_kept_most
     specs = [ArraySpec((1000, 1000), np.dtype(np.float32))]
     found = [gains_by_keeping(ArraySpec((m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
     assert found == [False, True]
