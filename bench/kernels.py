@@ -18,9 +18,7 @@ import functools
 import json
 import math
 import platform
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +31,7 @@ from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
 from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.lab.race import LEAST_SECONDS, Contestant, race, turn
 
 from .peers import torch_multiplies_bf16
 from .plots.style import MARKS as PRECISION_MARKS
@@ -43,13 +41,6 @@ try:
     import torch
 except ImportError:
     torch = None
-
-LEAST_SECONDS = 1e-2
-"""A turn repeats its call until it has lasted this long."""
-
-WARM_SECONDS = 4e-2
-"""Calls before a turn: after a rest, or after another contestant, some take up to twice as long, until the operands are
-in the shared cache again. At n = 2048 10 ms are a single call, and bf16 made 1,819 GFLOP/s where it makes 2,129."""
 
 
 class Shape(NamedTuple):
@@ -125,14 +116,6 @@ def operands(shape: Shape) -> Operands:
     )
 
 
-class Contestant(NamedTuple):
-    """A way to multiply; `rest` is the time for which its threads spin on when it is done."""
-
-    name: str
-    call: Callable[[], Any]
-    rest: float = 0.0
-
-
 def ours(at: Operands) -> Iterator[Contestant]:
     """Each implementation at each precision that it takes, then bfloat16 tensors, and a right operand packed before."""
     for name, implementation in matmul.implementations.items():
@@ -175,33 +158,6 @@ def torchs(at: Operands) -> Iterator[Contestant]:
     if torch_multiplies_bf16():
         call = functools.partial(torch.matmul, *at.tensors(torch.bfloat16))
         yield Contestant("torch bfloat16 tensors", call, OPENMP_REST)
-
-
-def turn(call: Callable[[], Any], repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    return (time.perf_counter() - start) / repeats
-
-
-def race(contestants: list[Contestant], rounds: int) -> dict[str, float]:
-    """Median seconds of each contestant; who refuses is left out."""
-    running: list[tuple[Contestant, int, int, list[float]]] = []
-    for contestant in contestants:
-        try:
-            contestant.call()  # compiles
-            once = max(turn(contestant.call, 1), 1e-7)
-        except Refused:
-            continue
-        warming, repeats = (max(1, min(2000, int(seconds / once))) for seconds in (WARM_SECONDS, LEAST_SECONDS))
-        running.append((contestant, warming, repeats, []))
-        time.sleep(contestant.rest)
-    for _ in range(rounds):
-        for contestant, warming, repeats, seconds in running:
-            turn(contestant.call, warming)  # the caches and the threads are this contestant's
-            seconds.append(turn(contestant.call, repeats))
-            time.sleep(contestant.rest)
-    return {contestant.name: statistics.median(seconds) for contestant, _, _, seconds in running}
 
 
 def measure(shapes: list[Shape], rounds: int, chosen: str | None) -> list[dict[str, Any]]:

@@ -1,21 +1,30 @@
-"""Which implementation of the product is taken for each precision and size, and what the others take there.
+"""Which way each product takes, and what the other ways take there: the guard of a change to the kernels, as data.
 
-    python -m bench.order                    # some minutes; rewrites this CPU's part of bench/ORDER.md
+    python -m bench.order                           # every level of this CPU, an hour; bench/order/CPU.json, ORDER.md
+    python -m bench.order --quick --levels avx512   # three precisions and short turns, some minutes
+    python -m bench.order --resume                  # goes on where an interrupted run ended
+    python -m bench.order --quick --out new.json --against bench/order/CPU.json
+    python -m bench.order compare OLD.json NEW.json
 
-For each shape and precision every implementation runs that may: those that do not refuse, and beside them, whatever
-they say, the loops over packed panels and BLAS, which take every shape. Turns are interleaved, figures are medians. A
-cell of the table has what is taken, its microseconds, and the next best with its time as a multiple of that: a
-multiple below 1 is a choice that was not the best here.
+For each level, shape and precision every implementation runs that may: those that do not refuse, and beside them,
+whatever they say, the loops over packed panels and BLAS, which take every shape. Turns are interleaved, figures are
+medians. Each level runs in a process of its own, which MINITORCH_CPU_CAPABILITY caps; a cell is written as soon as it
+is measured.
 
-Parts of the file are by capability, so that one machine replaces only what it has measured.
+A comparison divides each cell's time by that of the same cell before, and by how much BLAS, which no change here
+reaches, differs between the two runs. It fails where the geometric mean is above 1.02 or a cell above 1.10.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import re
+import json
+import math
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,17 +32,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels import cpu, machine
 from minitorch_backends.kernels.gemm import blas, compiled, matmul
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
+from minitorch_backends.lab.race import BLAS_REST, Contestant, race
 
 from . import environment
-from .kernels import Contestant, Shape, operands, positive, race
+from .kernels import Shape, operands, positive
 from .tables import number
-from .timing import OPENBLAS_REST
 
-FILE = Path(__file__).parent / "ORDER.md"
+FOLDER = Path(__file__).parent / "order"
+PAGE = Path(__file__).parent / "ORDER.md"
 
 SHAPES = [
     *(Shape("square", n, n, n) for n in (8, 16, 32, 64, 96, 128, 256, 512, 1024)),
@@ -49,23 +59,31 @@ SHAPES = [
 ]
 
 KINDS: dict[str, tuple[Any, str]] = {
-    **{precision: (np.float32, precision) for precision in PRECISIONS},
+    **{name: (np.float32, name) for name, row in PRECISIONS.items() if row.scale is None},
     **{np.dtype(each).name: (each, "ieee") for each in (np.float64, np.float16, ml_dtypes.bfloat16)},
     "complex64, tf32": (np.complex64, "tf32"),
     "int32": (np.int32, "ieee"),
 }
-"""Columns of the table: a precision of float32 products, or another dtype."""
+"""Columns of the page: a precision of float32 products, or another dtype."""
+
+QUICK = ("ieee", "tf32", "bf16")
 
 NEXT_BEST = 0.9
-"""The multiple below which a cell is marked: what two runs differ by on a shared machine."""
+"""The multiple below which a cell of the page is marked: what two runs differ by on a shared machine."""
 
+MOST_MEAN, MOST_CELL = 1.02, 1.10
+"""What a change may cost, in geometric mean and in a cell."""
 
 HEAD = f"""# The order of implementations, measured
 
-`python -m bench.order` makes this file. For each shape (float32 unless the column says otherwise) and precision: the
-implementation that is taken, its microseconds, and the next best with its time as a multiple. A multiple below
-{NEXT_BEST} is bold: there the choice was not the best on that machine. Where only one is named no other takes the call.
+`python -m bench.order` makes this page from the files in `bench/order`. For each shape (float32 unless the column says
+otherwise) and precision: the implementation that is taken, its microseconds, and the next best with its time as a
+multiple. A multiple below {NEXT_BEST} is bold: there the choice was not the best on that machine. Where only one is
+named no other takes the call. "Busy": more ran on the machine than these products.
 """
+
+Cell = dict[str, Any]
+Guard = dict[str, Any]
 
 
 def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contestant]:
@@ -83,18 +101,72 @@ def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contes
     if len(runs) > 1:
         runs.pop("definition", None)
     for name, run in runs.items():
-        yield Contestant(name, functools.partial(run, a, b), OPENBLAS_REST if name == "blas" else 0.0)
+        yield Contestant(name, functools.partial(run, a, b), BLAS_REST if name == "blas" else 0.0)
 
 
-def measured(shape: Shape, kind: str, rounds: int) -> dict[str, float]:
-    """Median seconds by implementation, that which is taken first."""
+def measured(shape: Shape, kind: str, rounds: int, scale: float = 1.0) -> dict[str, float]:
+    """Median seconds by implementation, that which is taken first; `scale` shortens turns."""
     dtype, precision = KINDS[kind]
-    return race(list(contestants(*operands(shape).arrays(dtype), precision)), rounds)
+    return race(contestants(*operands(shape).arrays(dtype), precision), rounds, 4e-2 * scale, 1e-2 * scale)
 
 
-def cell(seconds: dict[str, float]) -> str:
-    (taken, own), *others = seconds.items()
-    text = f"{taken} {number(own * 1e6)}"
+def key(cell: Cell) -> tuple[str, str, str]:
+    return cell["level"], cell["shape"], cell["kind"]
+
+
+def about() -> dict[str, Any]:
+    """The machine and the source, as a file says of them."""
+    found = environment.collect()
+    return {
+        "cpu": found["cpu"], "microarchitecture": machine.microarchitecture(), "caches": str(machine.caches()),
+        "threads": found["threads"]["minitorch_backends"], "blas": found["blas"], "commit": found["commit"],
+        "versions": {name: found["versions"][name] for name in ("numpy", "numba", "llvmlite")},
+    }  # fmt: skip
+
+
+def read(path: Path) -> Guard:
+    """A guard's file. Raises ValueError where it is none."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or not {"machine", "cells"} <= found.keys():
+        raise ValueError(f"{path} holds no measurements of bench.order")
+    return found
+
+
+def write(path: Path, guard: Guard) -> None:
+    """Write a guard's file, a line for each cell, whole or not at all."""
+    cells = ",\n".join(json.dumps(cell) for cell in guard["cells"])
+    partial = path.with_suffix(".partial")
+    partial.write_text(f'{{"machine": {json.dumps(guard["machine"])},\n"cells": [\n{cells}\n]}}\n', encoding="utf-8")
+    os.replace(partial, path)
+
+
+def measure_level(path: Path, kinds: list[str], rounds: int, scale: float) -> None:
+    """Measure what a file does not hold yet of the capability in force, cell by cell."""
+    level, guard = cpu.capability(), read(path)
+    done = {key(cell) for cell in guard["cells"]}
+    wanted = [(shape, kind) for shape in SHAPES for kind in kinds if (level, shape.label, kind) not in done]
+    for index, (shape, kind) in enumerate(wanted):
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\033[K{level} {index + 1}/{len(wanted)} {shape.label} {kind}")
+            sys.stderr.flush()
+        seconds = measured(shape, kind, rounds, scale)
+        times = {name: round(each * 1e6, 4) for name, each in seconds.items()}
+        cell = {"level": level, "shape": shape.label, "kind": kind, "taken": next(iter(times)), "microseconds": times}
+        cell |= {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
+        guard["cells"].append(cell)
+        write(path, guard)
+
+
+def is_busy(guard: Guard, level: str) -> bool:
+    """Whether more ran beside at least a tenth of a level's cells than these products."""
+    loads = [cell["load"] for cell in guard["cells"] if cell["level"] == level and "load" in cell]
+    return sum(load > guard["machine"]["threads"] + 0.5 for load in loads) * 10 > len(loads)
+
+
+def text_of(times: dict[str, float]) -> str:
+    """A cell of the page."""
+    (taken, own), *others = times.items()
+    text = f"{taken} {number(own)}"
     if not others:
         return text
     name, best = min(others, key=lambda each: each[1])
@@ -102,52 +174,131 @@ def cell(seconds: dict[str, float]) -> str:
     return f"{text}, {f'**{multiple}**' if best / own < NEXT_BEST else multiple}"
 
 
-def table(rounds: int) -> list[list[str]]:
-    """The names of the columns, then a row for each shape; tells the terminal how far it is."""
-    rows, total = [["shape", *KINDS]], len(SHAPES) * len(KINDS)
-    for index, shape in enumerate(SHAPES):
-        cells = [shape.label]
-        for place, kind in enumerate(KINDS):
-            if sys.stderr.isatty():
-                sys.stderr.write(f"\r{index * len(KINDS) + place + 1}/{total} {shape.label} {kind:<20}")
-                sys.stderr.flush()
-            cells.append(cell(measured(shape, kind, rounds)))
-        rows.append(cells)
-    return rows
-
-
-def part(rows: list[list[str]]) -> str:
-    """This machine's part of the file."""
-    about = environment.collect()
-    versions = ", ".join(f"{name} {about['versions'][name]}" for name in ("numpy", "numba"))
-    machine = f"{about['cpu']}, {about['threads']['minitorch_backends']} threads, {about['blas']}, {versions}"
-    lines = [f"## {cpu.capability()}", "", f"{machine}, commit {about['commit']}.", ""]
-    head, *body = [f"| {' | '.join(row)} |" for row in rows]
-    lines += [head, f"|{'---|' * len(rows[0])}", *body]
+def part(name: str, guard: Guard, level: str) -> str:
+    """One level of one CPU."""
+    about, cells = guard["machine"], [cell for cell in guard["cells"] if cell["level"] == level]
+    kinds = [kind for kind in KINDS if any(cell["kind"] == kind for cell in cells)]
+    shapes = list(dict.fromkeys(cell["shape"] for cell in cells))
+    texts = {(cell["shape"], cell["kind"]): text_of(cell["microseconds"]) for cell in cells}
+    dates = sorted({cell["date"] for cell in cells if "date" in cell}) or ["date unknown"]
+    lines = [f"## {name}, {level}", ""]
+    versions = ", ".join(f"{each} {version}" for each, version in about["versions"].items())
+    busy = ", busy" if is_busy(guard, level) else ""
+    lines += [f"{about['cpu']}, {about['threads']} threads, {about['blas']}, {versions}, commit {about['commit']},"]
+    lines += [f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}{busy}.", ""]
+    lines += [f"| shape | {' | '.join(kinds)} |", f"|{'---|' * (len(kinds) + 1)}"]
+    lines += [f"| {' | '.join([shape, *(texts.get((shape, kind), '') for kind in kinds)])} |" for shape in shapes]
     return "\n".join(lines) + "\n"
 
 
-def replaced(file: str, new: str) -> str:
-    """The text of the file with a part in the place of that of the same title, or at the end."""
-    _, *parts = re.split(r"^(?=## )", file, flags=re.MULTILINE)
-    kept = {each.partition("\n")[0]: each.rstrip() + "\n" for each in (*parts, new)}
-    return "\n".join([HEAD, *kept.values()])
+def page(guards: dict[str, Guard]) -> str:
+    """All CPUs' files as one page."""
+    parts = [
+        part(name, guard, level)
+        for name, guard in sorted(guards.items())
+        for level in cpu.LEVELS
+        if any(cell["level"] == level for cell in guard["cells"])
+    ]
+    return "\n".join([HEAD, *parts])
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--rounds", type=positive, default=5)
-    arguments.add_argument("--out", type=Path, default=FILE)
-    chosen = arguments.parse_args()
+def _mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else 1.0
+
+
+def compare(old: Guard, new: Guard, worst: int = 10) -> tuple[str, bool]:
+    """The cells that both have, by level, as text; whether a change keeps to the limits."""
+    before, lines, kept = {key(cell): cell for cell in old["cells"]}, [], True
+    for level in cpu.LEVELS:
+        both = [(before[key(cell)], cell) for cell in new["cells"] if cell["level"] == level and key(cell) in before]
+        if not both:
+            continue
+        times = [(a["microseconds"], b["microseconds"]) for a, b in both]
+        drift = _mean([b["blas"] / a["blas"] for a, b in times if a.get("blas") and b.get("blas")])
+        rows = [(y["microseconds"][y["taken"]] / x["microseconds"][x["taken"]] / drift, x, y) for x, y in both]
+        mean = _mean([ratio for ratio, _, _ in rows])
+        rows.sort(key=lambda row: -row[0])
+        kept = kept and mean <= MOST_MEAN and rows[0][0] <= MOST_CELL
+        lines.append(f"{level}: {len(rows)} cells, geometric mean {mean:.3f} (BLAS, divided out: {drift:.3f})")
+        lines += [
+            f"  {ratio:.2f}  {y['shape']} {y['kind']}: {x['taken']} {number(x['microseconds'][x['taken']])}, "
+            f"{y['taken']} {number(y['microseconds'][y['taken']])} us"
+            for ratio, x, y in rows[:worst]
+            if ratio > 1.02
+        ]
+    return "\n".join(lines) or "the two files have no cell in common", kept
+
+
+def _levels(text: str) -> list[str]:
+    own = cpu.LEVELS[: cpu.LEVELS.index(cpu.capability()) + 1]
+    names = list(own) if text == "all" else text.split(",")
+    if unknown := [name for name in names if name not in own]:
+        raise argparse.ArgumentTypeError(f"must be all or some of {', '.join(own)}, got {unknown[0]!r}")
+    return names
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    name = machine.microarchitecture() or machine.identity()
+    add = parser.add_argument
+    add("--rounds", type=positive, help="turns of each implementation (5, or 3 with --quick)")
+    add("--levels", type=_levels, default=_levels("all"), help="capabilities, with commas (all of this CPU)")
+    add("--quick", action="store_true", help=f"of {', '.join(QUICK)} only, in turns of a quarter of the length")
+    add("--resume", action="store_true", help="keep the cells that the file has, and measure the others")
+    add("--out", type=Path, default=FOLDER / f"{name}.json", help="the file (%(default)s)")
+    add("--against", type=Path, metavar="FILE", help="compare with this file afterwards")
+    return parser
+
+
+def _start(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Make the file that cells are added to. What cannot be read or written is said before the minutes of measuring."""
     try:
-        before = chosen.out.read_text(encoding="utf-8") if chosen.out.exists() else ""
-        chosen.out.touch()  # what cannot be written is said before the minutes of measuring
-    except (OSError, UnicodeDecodeError) as problem:
-        arguments.error(f"argument --out: cannot rewrite {str(chosen.out)!r} ({problem}); name a text file")
-    new = part(table(chosen.rounds))
-    chosen.out.write_text(replaced(before, new), encoding="utf-8")
-    sys.stdout.write(f"\n{new}\n{chosen.out}\n")
+        if options.against is not None:
+            read(options.against)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        kept = read(options.out)["cells"] if options.out.exists() else []
+        if not options.resume:
+            kept = [cell for cell in kept if cell["level"] not in options.levels]
+        write(options.out, {"machine": about(), "cells": kept})
+    except (OSError, ValueError) as problem:
+        parser.error(f"argument --out: cannot use {str(options.out)!r} ({problem}); name a file of bench.order")
+
+
+def _measure(options: argparse.Namespace) -> None:
+    kinds, rounds = list(QUICK if options.quick else KINDS), options.rounds or (3 if options.quick else 5)
+    for level in options.levels:
+        if level == cpu.capability():
+            measure_level(options.out, kinds, rounds, 0.25 if options.quick else 1.0)
+            continue
+        command = [sys.executable, "-m", "bench.order", "--resume", "--levels", level, "--rounds", str(rounds)]
+        command += ["--out", str(options.out), *(["--quick"] if options.quick else [])]
+        environment = {**os.environ, cpu.VARIABLE: level}
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    if options.out.parent == FOLDER:
+        PAGE.write_text(page({path.stem: read(path) for path in FOLDER.glob("*.json")}), encoding="utf-8")
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["compare"]:
+        parser = argparse.ArgumentParser(prog="order compare", description=compare.__doc__)
+        parser.add_argument("files", type=Path, nargs=2, metavar="FILE")
+        try:
+            old, new = map(read, parser.parse_args(sys.argv[2:]).files)
+        except (OSError, ValueError) as problem:
+            parser.error(str(problem))
+    else:
+        parser = _arguments()
+        options = parser.parse_args()
+        _start(parser, options)
+        _measure(options)
+        if options.against is None:
+            sys.stdout.write(f"{options.out}\n")
+            return 0
+        old, new = read(options.against), read(options.out)
+    text, kept = compare(old, new)
+    sys.stdout.write(f"{text}\n")
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

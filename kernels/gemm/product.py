@@ -27,7 +27,7 @@ from .plans import Plan, Side
 from .tuning import in_force, tuning
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
-__all__ = ["Packed", "addresses", "product"]
+__all__ = ["Packed", "addresses", "forget", "product"]
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
@@ -193,6 +193,12 @@ def _divided(
         return None
     arguments, needed = strip_arguments(plan, a, b, n, rows, threads)
     return plan, (*arguments, plans.block_leaf(plan, dtype, True, True)), needed
+
+
+def forget() -> None:
+    """Decide anew how products are divided: the table of thresholds has changed (`tuning.py`)."""
+    for memo in (_prepared, _divided, plans.strip, plans.columns):
+        memo.cache_clear()
 
 
 def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divided: tuple) -> np.ndarray:

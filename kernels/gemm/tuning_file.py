@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from .. import cpu, machine
 from ..ownership import danger, refuse_what_others_can_write
 
-__all__ = ["FOLDER_VARIABLE", "Measured", "path", "read", "write"]
+__all__ = ["FOLDER_VARIABLE", "Measured", "path", "read", "writable", "write"]
 
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 """Environment variable that names the folder of the user's configuration, in the place of one in ~/.config."""
@@ -77,12 +77,18 @@ def _checked(found: Any) -> dict[str, dict[str, float]]:
     return found["rows"]
 
 
-def write(content: dict[str, Any]) -> Path:
-    """Write this CPU's file, whole or not at all. Raises OSError where that is not possible, or other users can write
-    to its folder."""
+def writable() -> Path:
+    """The file of this CPU, in a folder that is made where there is none. Raises OSError where that is not possible, or
+    other users can write to the folder."""
     file = path()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_what_others_can_write(file.parent)
+    return file
+
+
+def write(content: dict[str, Any]) -> Path:
+    """Write this CPU's file, whole or not at all. Raises OSError as `writable` does."""
+    file = writable()
     partial = file.with_suffix(f".{os.getpid()}")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -36,7 +36,8 @@ def checked() -> Iterator[None]:
     except (ValueError, TypeError, ImportError, RuntimeError) as problem:  # torch's flags raise RuntimeError
         raise UsageError(str(problem)) from None
     except OSError as problem:
-        raise UsageError(f"cannot use {problem.filename!r}: {problem.strerror}") from None
+        named = problem.filename is not None
+        raise UsageError(f"cannot use {problem.filename!r}: {problem.strerror}" if named else str(problem)) from None
 
 
 def positive(text: str) -> int:

@@ -16,6 +16,7 @@ from bench.lab import PRECISIONS
 from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
+from minitorch_backends.lab import race
 
 ROOT = Path(__file__).parents[2]
 CLASS_COUNTS = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
@@ -360,7 +361,7 @@ def test_durations_have_their_unit(value, text):
 
 
 def test_the_order_of_implementations_is_measured_with_what_is_taken_first(monkeypatch):
-    monkeypatch.setattr(timing.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(race.time, "sleep", lambda seconds: None)
     for kind, names in (("ieee", {"blas"}), ("int32", {"definition"}), ("complex64, tf32", {"complex"})):
         found = order.measured(order.Shape("square", 12, 12, 12), kind, rounds=1)
         dtype, precision = order.KINDS[kind]
@@ -370,12 +371,51 @@ def test_the_order_of_implementations_is_measured_with_what_is_taken_first(monke
         assert all(0 < seconds < 1 for seconds in found.values())
 
 
-def test_the_order_of_implementations_names_the_next_best_and_replaces_one_part():
-    assert order.cell({"avx2": 2e-6}) == "avx2 2.00"
-    assert order.cell({"avx2": 2e-6, "blas": 8e-6, "amx": 3e-6}) == "avx2 2.00, amx 1.50"
-    assert order.cell({"avx2": 2e-6, "blas": 1e-6}) == "avx2 2.00, **blas 0.50**"
-    both = order.replaced(order.replaced("", "## a\n\nold\n"), "## b\n\nother\n")
-    assert order.replaced(both, "## a\n\nnew\n") == f"{order.HEAD}\n## a\n\nnew\n\n## b\n\nother\n"
+def guard(**times):
+    """A file of `bench.order`: by shape the microseconds of each way, that which is taken first."""
+    machine = {"cpu": "a CPU", "threads": 2, "blas": "a BLAS", "versions": {"numpy": "2"}, "commit": "abc"}
+    cells = [
+        {"level": "avx2", "shape": shape, "kind": "ieee", "taken": next(iter(each)), "microseconds": each,
+         "date": "2026-11-27", "load": 1.0}
+        for shape, each in times.items()
+    ]  # fmt: skip
+    return {"machine": machine, "cells": cells}
+
+
+def test_the_page_of_the_order_names_the_next_best():
+    assert order.text_of({"avx2": 2.0}) == "avx2 2.00"
+    assert order.text_of({"avx2": 2.0, "blas": 8.0, "amx": 3.0}) == "avx2 2.00, amx 1.50"
+    assert order.text_of({"avx2": 2.0, "blas": 1.0}) == "avx2 2.00, **blas 0.50**"
+    one = guard(a={"avx2": 2.0}, b={"avx2": 4.0})
+    assert "| a | avx2 2.00 |\n| b | avx2 4.00 |" in order.page({"zen9": one})
+    assert not order.is_busy(one, "avx2")
+    one["cells"][0]["load"] = 9.0
+    assert "\n2026-11-27, busy.\n" in order.page({"zen9": one})
+
+
+def test_a_comparison_of_two_guards_divides_by_what_blas_does():
+    old = guard(a={"avx2": 2.0, "blas": 4.0}, b={"avx2": 4.0, "blas": 4.0}, c={"avx2": 1.0})
+    same, kept = order.compare(old, guard(a={"avx2": 4.0, "blas": 8.0}, b={"avx2_rows": 8.0, "blas": 8.0}))
+    assert kept
+    assert same == "avx2: 2 cells, geometric mean 1.000 (BLAS, divided out: 2.000)"
+    text, kept = order.compare(old, guard(a={"avx2": 2.0, "blas": 4.0}, b={"avx2_rows": 8.0, "blas": 4.0}))
+    assert not kept
+    assert text.splitlines()[1:] == ["  2.00  b ieee: avx2 4.00, avx2_rows 8.00 us"]
+    assert order.compare(old, guard(d={"avx2": 1.0})) == ("the two files have no cell in common", True)
+
+
+def test_an_interrupted_guard_goes_on_where_it_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(order, "SHAPES", order.SHAPES[:2])
+    monkeypatch.setattr(order, "measured", lambda shape, kind, rounds, scale: {"blas": 1e-6})
+    file = tmp_path / "cpu.json"
+    order.write(file, {"machine": order.about(), "cells": []})
+    order.measure_level(file, ["ieee"], 1, 1.0)
+    first = order.read(file)
+    monkeypatch.setattr(order, "measured", lambda shape, kind, rounds, scale: {"blas": 2e-6})
+    order.measure_level(file, ["ieee", "tf32"], 1, 1.0)
+    second = order.read(file)
+    assert second["cells"][:2] == first["cells"]
+    assert [cell["microseconds"] for cell in second["cells"]] == [{"blas": 1.0}] * 2 + [{"blas": 2.0}] * 2
 
 
 @pytest.mark.parametrize(
@@ -383,14 +423,16 @@ def test_the_order_of_implementations_names_the_next_best_and_replaces_one_part(
     [
         (["--rounds", "0"], "argument --rounds: '0' is not a number of rounds; expected an integer of at least 1"),
         (["--rounds", "few"], "argument --rounds: 'few' is not a number of rounds"),
-        (["--out", "{tmp}"], "argument --out: cannot rewrite"),
-        (["--out", "{tmp}/no/such.md"], "argument --out: cannot rewrite"),
+        (["--levels", "sse9"], "argument --levels: must be all or some of portable"),
+        (["--out", "{tmp}"], "argument --out: cannot use"),
+        (["--against", "{tmp}/none.json"], "No such file"),
+        (["compare", "{tmp}/none.json", "{tmp}/none.json"], "No such file"),
     ],
 )
 def test_wrong_arguments_of_the_order_are_refused_before_anything_is_measured(
     arguments, sentence, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(order, "table", lambda rounds: pytest.fail("this measures"))
+    monkeypatch.setattr(order, "_measure", lambda options: pytest.fail("this measures"))
     monkeypatch.setattr(sys, "argv", ["order", *(each.format(tmp=tmp_path) for each in arguments)])
     with pytest.raises(SystemExit, match="2"):
         order.main()

@@ -225,3 +225,49 @@ def test_wrong_input_is_one_sentence(
     assert written.err.startswith(f"minitorch-backends {arguments[0]}: ")
     assert written.err.count("\n") == 1
     assert re.search(sentence, written.err)
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a user's configuration, and a race that unpacked rows win up to 300."""
+    from minitorch_backends.lab import crossovers
+
+    path = tuple(crossovers.Point(m, m, 64, 64) for m in (64, 128, 256, 512))
+    monkeypatch.setenv("MINITORCH_CONFIG_DIR", str(tmp_path))
+    one = crossovers.Crossover("avx512", "rows_most", "avx512_rows", "avx512", True, ("float32", "ieee"), path)
+    monkeypatch.setattr(crossovers, "crossovers", lambda: [one])
+    monkeypatch.setattr(crossovers, "_race", lambda crossover, point, rounds: [1.0, 2.0 if point.value < 300 else 0.5])
+    return tmp_path
+
+
+def test_tune_writes_what_was_measured_and_processes_read_it(tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tune", "--dry-run"]) == 0
+    assert not list(tuned.glob("*.json"))
+    table = capsys.readouterr().out.splitlines()
+    assert table[1].split() == ["avx512.rows_most", "128", "362", "1.19"]
+    assert table[2] == "nothing was written"
+    assert cli.main(["tune", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"] == {"avx512": {"rows_most": 362}}
+    assert found["measured"]["avx512.rows_most"]["points"][0] == [64, "[64, 64] @ [64, 64]", 1.0, 2.0]
+    assert [path.name for path in tuned.iterdir()] == [Path(found["file"]).name]
+    code = (
+        "from minitorch_backends import explain\nfrom minitorch_backends.kernels.gemm.tuning import tuning\n"
+        "import numpy as np\nx = np.ones((3, 3), np.float32)\n"
+        "print(tuning('avx512').rows_most, explain.why('matmul', x, x), sep='\\n')"
+    )
+    printed = python(code, MINITORCH_CONFIG_DIR=str(tuned)).out.splitlines()
+    assert printed[0] == "362"
+    assert f"    thresholds: measured by minitorch-backends tune on {found['date']} ({found['file']})" in printed
+    assert cli.main(["tune", "--reset"]) == 0
+    assert not list(tuned.iterdir())
+
+
+def test_tune_refuses_folders_that_others_can_write_to(tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tuned.chmod(0o777)
+    assert cli.main(["tune"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"minitorch-backends tune: other users can write to {tuned}")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["tune", "--rounds", "0"])
+    assert "argument --rounds: must be a positive integer, got '0'" in capsys.readouterr().err

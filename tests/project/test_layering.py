@@ -35,7 +35,7 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 42_900,
+    "kernels": 43_100,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_400,
@@ -59,13 +59,13 @@ BUDGET = {
     "explain": 650,
     "compat.torch": 2_100,
     "interop": 5_800,
-    "lab": 3_250,
+    "lab": 3_550,
     "__init__": 100,
     "__main__": 50,
-    "cli": 750,
+    "cli": 900,
     "pytest_plugin": 200,
-    "tests": 45_800,
-    "bench": 6_050,
+    "tests": 46_100,
+    "bench": 6_150,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
 CORE_BUDGET = 8_600
