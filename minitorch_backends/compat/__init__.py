@@ -1,5 +1,5 @@
-"""What only torch's completeness asks for, apart from what the engine's users need.
+"""Features that exist only for compatibility with torch.
 
-`verbose` prints kernel calls as oneDNN and MKL do; `xeon` starts several instances of a program, each on cores of its
-own. All of it stays reachable under torch's names.
+`verbose` prints kernel calls as oneDNN and MKL do; `xeon` starts several instances of a program, each on its own cores.
+All of it is available under torch's names.
 """

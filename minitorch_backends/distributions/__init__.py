@@ -1,7 +1,6 @@
 """Probability distributions, under the names of torch.distributions: samples, densities, moments, divergences.
 
-They are made of the operations of this package, so that gradients reach parameters, through samples too where
-`has_rsample` says so.
+They use differentiable operations, so gradients reach the parameters; through samples too, if `has_rsample` is True.
 """
 
 # ruff: noqa: F401, F403

@@ -1,4 +1,4 @@
-"""Distributions of choices, and of how often each is made."""
+"""Distributions of categories, and of their counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Categorical(Distribution):
-    """One of the numbers from 0 on, with probabilities along the last dimension, which need not sum to 1."""
+    """An integer from 0 to n - 1, with probabilities along the last dimension, which need not sum to 1."""
 
     arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
@@ -181,7 +181,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(OfCategorical):
-    """How often each number is drawn in `total_count` draws of a `Categorical`."""
+    """The counts of each number in `total_count` draws of a `Categorical`."""
 
     def __init__(
         self,

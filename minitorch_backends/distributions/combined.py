@@ -1,4 +1,4 @@
-"""Distributions that are made of others: by transforms, by joining batches, by mixing."""
+"""Distributions composed of others: by transforms, by joining batches, by mixing."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Independent(Distribution):
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of what transforms make of samples of another one."""
+    """The distribution of transformed samples of another one."""
 
     arg_constraints: ClassVar[Any] = {}
 

@@ -78,7 +78,7 @@ transform_to.register(constraints.simplex, lambda constraint: t.SoftmaxTransform
 
 
 def _declare_parts(registry: ConstraintRegistry) -> None:
-    """The transforms of sets that are made of others."""
+    """The transforms of composed sets."""
 
     def independent(each: Any) -> t.Transform:
         return t.IndependentTransform(registry(each.base_constraint), each.reinterpreted_batch_ndims)

@@ -1,7 +1,6 @@
-"""Sets of values: what parameters of distributions must lie in, and what samples do.
+"""Sets of values: the domains of parameters, and the supports of distributions.
 
-`constraint.check(value)` says for each event whether it lies there; `event_dim` is how many last dimensions an event
-has.
+`constraint.check(value)` tests each event; `event_dim` is the number of an event's last dimensions.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Constraint:
     _shown: tuple[str, ...] = ()
 
     def check(self, value: Tensor) -> Tensor:
-        """For each event whether it lies in the set."""
+        """Whether each event lies in the set."""
         raise NotImplementedError(f"{type(self).__name__} has no check; define it")
 
     def __repr__(self) -> str:
@@ -105,7 +104,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """Each component of a mixture lies in a set."""
+    """The set of each component of a mixture."""
 
     _shown = ("base_constraint",)
 

@@ -292,7 +292,7 @@ class NegativeBinomial(_OfOdds):
 
 
 class Poisson(ExponentialFamily):
-    """The number of events in a unit of time, of which there are `rate` on average."""
+    """The number of events in a unit of time, `rate` on average."""
 
     arg_constraints, support = {"rate": constraints.nonnegative}, constraints.nonnegative_integer
     rate: Tensor

@@ -26,7 +26,7 @@ class Distribution:
         has_rsample: whether gradients of samples reach the parameters, in `rsample`.
         has_enumerate_support: whether `enumerate_support` lists all values.
 
-    With `validate_args`, the default, parameters and values are checked: ValueError.
+    With `validate_args`, the default, invalid parameters and values raise ValueError.
     """
 
     has_rsample = False
@@ -37,7 +37,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check parameters and values unless they are told."""
+        """Set whether distributions check parameters and values by default."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args(): value must be True or False, got {value!r}")
         Distribution._validate_args = value

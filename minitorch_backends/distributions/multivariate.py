@@ -24,8 +24,7 @@ _LOG_TWO_PI = math.log(2 * math.pi)
 
 
 def mahalanobis(factor: Tensor, x: Tensor) -> Tensor:
-    """The squares of the lengths of vectors (..., n), of which `factor` (..., n, n) is the Cholesky factor of the
-    covariance."""
+    """The squared lengths of vectors (..., n), with `factor` (..., n, n) the Cholesky factor of the covariance."""
     return (linalg.solve_triangular(factor, x.unsqueeze(-1), upper=False) ** 2).sum((-2, -1))
 
 

@@ -136,7 +136,7 @@ class TanhTransform(_OfNumbers):
 
 
 class AbsTransform(Transform):
-    """The absolute value, of which the inverse gives the positive one."""
+    """The absolute value; its inverse returns the positive number."""
 
     domain, codomain = constraints.real, constraints.positive
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def sum_rightmost(value: Any, count: int) -> Any:
-    """The sum over so many last dimensions."""
+    """The sum over the last `dim` dimensions."""
     return value if not count else value.flatten(value.ndim - count).sum(-1)
 
 
@@ -101,11 +101,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def forward_shape(self, shape: Any) -> Any:
-        """The shape of what an x of a shape maps to."""
+        """The output shape for an input shape."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """The shape of what maps to a y of a shape."""
+        """The input shape for an output shape."""
         return shape
 
     def __eq__(self, other: object) -> bool:

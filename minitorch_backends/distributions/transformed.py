@@ -1,4 +1,4 @@
-"""Distributions of what transforms make of numbers of other distributions."""
+"""Distributions of transformed numbers of other distributions."""
 
 from __future__ import annotations
 

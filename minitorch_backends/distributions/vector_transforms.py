@@ -84,7 +84,7 @@ def _strict_rows(matrix: Tensor, diagonal: int = -1) -> Tensor:
 
 
 class SoftmaxTransform(Transform):
-    """The softmax of unnormalized logarithms, of which the inverse gives the logarithms."""
+    """The softmax of unnormalised logarithms; the inverse gives the logarithms."""
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
@@ -101,7 +101,7 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """n numbers as n + 1 that sum to 1: each takes a share of what is left."""
+    """n numbers as n + 1 that sum to 1: each takes a share of the remainder."""
 
     bijective, domain, codomain = True, constraints.real_vector, constraints.simplex
 
@@ -135,7 +135,7 @@ class StickBreakingTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """A matrix as a lower triangular one with positive diagonal: that of the exponential."""
+    """A matrix as a lower triangular one with positive diagonal, by the exponential of the diagonal."""
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
 

@@ -1,7 +1,7 @@
-"""Functions that make functions of others, under the names of torch.func: derivatives, functions of samples mapped over
-batches, and modules as functions of their parameters.
+"""Function transforms, under the names of torch.func: derivatives, maps over batches, and modules as functions of their
+parameters.
 
-They may be applied to each other's results. Arguments may be tensors, or tuples, lists and dicts of them.
+Transforms can be nested. Arguments may be tensors, or tuples, lists and dicts of them.
 """
 
 from ..nn.stateless import functional_call

@@ -1,4 +1,4 @@
-"""Batch normalization under transforms, which refuse writes of a mapped batch to running statistics."""
+"""Batch normalisation under transforms, which reject writes of a mapped batch to running statistics."""
 
 from __future__ import annotations
 

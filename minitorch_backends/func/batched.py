@@ -1,9 +1,9 @@
-"""Tensors that stand for one sample each of a batch, inside a function that `vmap` maps.
+"""Batched tensors: each stands for one sample of a batch, inside a function that `vmap` maps.
 
-A `Batched` has the shape of one sample. Its values are those of another tensor, `value`, whose first dimension is the
-batch; that one is recorded, and may be a `Batched` of an outer `vmap`. The array of a `Batched` tells shape and dtype
-only: whatever asks for numbers raises `ValuesNeeded`, upon which the innermost public function is called once for each
-sample. So a function that is not aware of batches is right, and one that has a rule (`rules`) is quick.
+A `Batched` has the shape of one sample. Its values are in another tensor, `value`, with the batch as first dimension.
+That tensor is recorded, and may be a `Batched` of an outer `vmap`. The array of a `Batched` has a shape and a dtype but
+no numbers: reading them raises `ValuesNeeded`, and the innermost public function is then called once per sample. A
+function without knowledge of batches is therefore correct, and one with a rule (`rules`) is fast.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 class _Numberless:
-    """Stands in the place of the array of a `Batched`: its shape and dtype, and no numbers."""
+    """Takes the place of the array of a `Batched`: a shape and a dtype without numbers."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
@@ -161,8 +161,11 @@ class Batched(Tensor):
 
 
 def _reads_by_position(key: Any) -> bool:
-    """Whether an index behind the batch means what it means of one sample: ints, slices, None and Ellipsis, and at most
-    one tensor of indices, the same for all, next to slices only."""
+    """Whether an index after the batch dimension means the same as for one sample.
+
+    It may contain ints, slices, None and Ellipsis, and at most one tensor of indices, equal for all samples, beside
+    slices only.
+    """
     held = key if isinstance(key, tuple) else (key,)
     others = [each for each in held if not isinstance(each, (int, slice, type(None), type(Ellipsis))) or each is True]
     if not others:
@@ -239,8 +242,9 @@ def _sample(value: Any, level: Level, index: int) -> Any:
 
 
 def looped(level: Level, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
-    """Call a function once for each sample, and stack the tensors that it returns. A sample is a view of the batch,
-    which may be written to."""
+    """Call a function once per sample, and stack the returned tensors. A sample is a view of the batch, and may be
+    written to.
+    """
     levels = active_levels()
     with entered(tuple(each for each in levels if each is not level)):
         found = [function(*_sample(args, level, index), **_sample(named, level, index)) for index in range(level.size)]
@@ -262,7 +266,7 @@ def _stacked(results: list[Any], level: Level) -> Any:
 
 
 def _dispatched(function: Any, args: tuple, named: dict[str, Any], into: Tensor | None = None) -> Any:
-    """What a call gives that has batched operands; NotImplemented where it has none, or runs as it is."""
+    """The result of a call with batched operands; NotImplemented without any, or if it runs unchanged."""
     level = highest_level(args, named)
     if level is None:
         return NotImplemented
@@ -272,7 +276,7 @@ def _dispatched(function: Any, args: tuple, named: dict[str, Any], into: Tensor 
 
 
 def _needed(error: ValuesNeeded, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
-    """Call a function once for each sample, since it has asked for numbers. Raises the error where it has no batch."""
+    """Call a function once per sample, since it needs numbers. Raises the error if nothing is batched."""
     level = highest_level(args, named)
     if level is None and error.level in active_levels():
         level = error.level

@@ -1,9 +1,9 @@
-"""Functions that make functions of derivatives, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian.
+"""Derivative transforms, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian.
 
-Inside `vmap` they differentiate the batch as a whole, each sample by itself: arguments and results are lowered to
+Inside `vmap` they differentiate the whole batch, each sample independently: arguments and results are lowered to
 tensors with the batches as first dimensions, and lifted again.
 
-They may be applied to each other's results. Arguments may be tensors, or tuples, lists and dicts of them.
+Transforms can be nested. Arguments may be tensors, or tuples, lists and dicts of them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "line
 
 
 class _Traced:
-    """A function called on stand-ins of some of its arguments.
+    """A function called on aliases of some of its arguments.
 
     Attributes:
-        primals, edges: the stand-ins, and their places in the graph.
-        outputs: the tensors in what was returned, which `rebuild` puts in their places; `aux`: what came beside them.
-        outer: whether they depend on anything that requires gradients outside of this call.
+        primals, edges: the aliases, and their places in the graph.
+        outputs: the tensors in the result, which `rebuild` puts back; `aux`: the auxiliary result.
+        outer: whether they depend on tensors that require gradients outside this call.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class _Traced:
         return self.outputs[0]
 
     def pulled(self, weights: Sequence[Tensor] | None, create_graph: bool) -> list[Tensor]:
-        """The gradients of the primals, zeros where nothing depends on them; the graph is kept."""
+        """The gradients of the primals, with zeros for independent ones; the graph is kept."""
         outputs = self.lowered(self.outputs)
         if weights is None and self.levels:
             weights = [lifted(ones_like(each), self.levels) for each in outputs]
@@ -107,7 +107,7 @@ class _Traced:
         return [lifted(zeros_like(x) if g is None else g, self.levels) for x, g in pairs]
 
     def values(self) -> Any:
-        """What the function returned, without a graph that ends in this call."""
+        """The function's result, without the part of the graph inside this call."""
         return self.rebuild([each if self.outer else each.detach() for each in self.outputs])
 
 
@@ -237,10 +237,10 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """A function of the arguments of `func` that returns its Jacobian, by one backward pass for each output element;
-    torch's `chunk_size` has no effect.
+    """A function of the arguments of `func` that returns its Jacobian, by one backward pass per output element.
 
-    Each output is replaced by what its derivatives by the arguments are, of shape `output.shape + argument.shape`.
+    Each output is replaced by its derivatives by the arguments, of shape `output.shape + argument.shape`. torch's
+    `chunk_size` has no effect.
     """
 
     @functools.wraps(func)

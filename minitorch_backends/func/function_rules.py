@@ -1,4 +1,4 @@
-"""How functions made of operations compute a batch in one call, where running them as they are would not do."""
+"""Rules for composite functions on a batch, where running their ops one by one would be wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IMAGES = {
        for dims in (1, 2, 3)},
     **{f"conv_transpose{dims}d": dims + 2 for dims in (1, 2, 3)},
 }  # fmt: skip
-"""Functions of images that compute each of a batch apart, and how many dimensions such a batch has."""
+"""Image functions that treat batch elements independently, with the number of dimensions of such a batch."""
 
 
 def _folded(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
@@ -57,7 +57,7 @@ def _folded(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> 
 
 
 def _contracted(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """einsum, with a further letter for the batch. Each sample by itself where the equation has none to spare."""
+    """einsum with an additional letter for the batch; sample by sample if no letter is free."""
     equation, *operands = args
     operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     batch = next((letter for letter in ascii_letters if letter not in str(equation)), None)
@@ -87,7 +87,7 @@ def _attended(level: Level, function: Any, args: tuple, named: dict[str, Any]) -
 
 
 def _on_copies(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """Functions of memory, of which each sample has its own."""
+    """Functions of memory: each sample has its own."""
     return looped(level, lambda first, *rest, **more: function(first.clone(), *rest, **more), args, named)
 
 
@@ -97,9 +97,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "einsum": _contracted,
     "scaled_dot_product_attention": _attended,
 }
-"""Functions made of operations that have rules of their own; others run as they are."""
+"""Composite functions with rules of their own; others run op by op."""
 
 
 def called(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
-    """What a function gives by a rule; NotImplemented where it runs as it is."""
+    """The result of a function by its rule; NotImplemented if it runs op by op."""
     return _FUNCTIONS.get(function.__name__, _folded)(level, function, args, named)

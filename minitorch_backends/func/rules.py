@@ -1,7 +1,7 @@
-"""How operations compute a batch in one call: rules for kinds of operations, from how each treats its dimensions.
+"""Rules for ops on a batch, by kinds of ops and their treatment of dimensions.
 
-A rule takes the level, the op, the arguments by name and the tensor that is written to, and returns the result with the
-batch as first dimension, or NotImplemented, upon which the op is called once for each sample.
+A rule takes the level, the op, the arguments by name and the tensor to write to. It returns the result with the batch
+as first dimension, or NotImplemented; the op is then called once per sample.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _permuted(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
 
 
 def _shifted(*names: str, more: int = 0) -> Rule:
-    """Views by numbers of dimensions, which come one later; `more` dimensions may be named than there are."""
+    """Views by dimension numbers, which are shifted by one; `more` additional dimensions may be named."""
 
     def rule(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
         tensor = bound[op.inputs[0]]
@@ -311,7 +311,7 @@ def _rule_of(op: Op) -> Rule | None:
 
 
 def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
-    """Call an op, or a function made of ops, on batched operands."""
+    """Call an op, or a composite, on batched operands."""
     if not isinstance(function, Op):
         return called(level, function, args, named)
     op = function

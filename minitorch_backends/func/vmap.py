@@ -35,7 +35,7 @@ def _spread(dims: Any, tree: Any, where: str) -> list[Any]:
 
 
 def _in_front(leaf: Any, dim: Any) -> Any:
-    """A leaf with its batch as first dimension; itself where it has none."""
+    """A leaf with its batch as first dimension; unchanged without a batch."""
     if dim is None:
         return leaf
     if not isinstance(leaf, Tensor):
@@ -54,17 +54,21 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that maps `func`, written for one sample, over a batch: operations compute all samples at once, by
-    their own broadcasting; those that cannot are called for each.
+    """A function that maps `func`, written for one sample, over a batch.
 
-    `in_dims` says which dimension of each argument is the batch: an int or None (the same for all samples), or of the
-    structure of the arguments, which may be nested tuples, lists and dicts. `out_dims` says where the batch is in the
-    results. Keyword arguments are batched along dimension 0. `randomness` is "error" (random functions are refused),
-    "same" or "different" (random numbers in all samples). With `chunk_size` so many samples are computed at a time.
+    Operations compute all samples at once by broadcasting; those that cannot are called once per sample.
 
-    A function that reads values (`item()`, branches) is called for each sample as a whole. It may be nested, and
-    applied to, or inside of, `grad`, `jvp` and the others. Raises ValueError for dimensions that do not exist, for
-    batches that differ in size, and for results that are no tensors.
+    Arguments:
+        in_dims: the batch dimension of each argument: an int, None (the same for all samples), or a structure like that
+            of the arguments, which may be nested tuples, lists and dicts. Keyword arguments are batched along dimension
+            0.
+        out_dims: the batch dimension of the results.
+        randomness: "error" (random functions raise), "same" or "different" (random numbers across samples).
+        chunk_size: the number of samples to compute together.
+
+    A function that reads values (`item()`, branches) is called once per sample. `vmap` may be nested, and combined with
+    `grad`, `jvp` and the others. Raises ValueError for dimensions out of range, for batches of different sizes, and for
+    results that are not tensors.
     """
     if randomness not in ("error", "same", "different"):
         raise RuntimeError(f"vmap(): randomness must be 'error', 'same' or 'different', got {randomness!r}")
@@ -125,7 +129,7 @@ def vmap(
 
 
 def _placed(value: Tensor, dim: Any) -> Tensor:
-    """A result with its batch at a dimension; without it, where that is None."""
+    """A result with its batch at a dimension; without it if that is None."""
     if dim is None:
         return value[0]
     return value.movedim(0, wrap_dim(dim, value.ndim))
@@ -137,10 +141,11 @@ def _name(func: Any) -> str:
 
 @argument_errors
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters of several models of one class as one dict of tensors with a first dimension for the models,
-    leaves that require gradients as those do; and their buffers likewise. For `vmap` over `functional_call`.
+    """Stack the parameters of several models of one class, and their buffers: two dicts of tensors with a first
+    dimension for the models. For `vmap` over `functional_call`.
 
-    Raises RuntimeError for no models, for models of several classes, and for some in training and others not.
+    The results are leaves that require gradients as the parameters do. Raises RuntimeError for no models, for models of
+    several classes, and for a mix of training and evaluation modes.
     """
     models = list(models)
     if not models:

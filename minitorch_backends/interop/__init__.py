@@ -1,4 +1,4 @@
-"""Bridges to other libraries, each loaded when it is first asked for, or with the library.
+"""Bridges to other libraries, each loaded on first use, or with the library.
 
 * `interop.array_api`: the namespace of the array API standard over tensors.
 * `interop.autoray`, `einops`, `opt_einsum`, `tensorly` (extra `neighbours`): tensors in these, quimb and cotengra.

@@ -1,7 +1,7 @@
-"""Registration with libraries that look for backends among those they know, when they are imported.
+"""Registration with libraries that look up backends in a table of their own.
 
-These libraries may be imported before or after this package, and neither imports the other. `register` is called
-once: it registers with those that are there already, and puts a finder on `sys.meta_path` that does so for the others.
+These libraries may be imported before or after this package, and neither imports the other. `register` is called once:
+it registers with the imported ones, and installs a finder on `sys.meta_path` for the others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Functions under NumPy's names and with its arguments, for libraries that call those of their backends so.
+"""Functions with NumPy's names and arguments, for libraries that call their backends that way.
 
-Most are the standard's, of `array_api`, or ops; the table here has those that are neither.
+Most are the standard's, from `array_api`, or ops; the table here has the others.
 """
 
 from __future__ import annotations

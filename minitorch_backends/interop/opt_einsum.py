@@ -27,7 +27,7 @@ def _build_expression(_: Any, expression: Any) -> Callable[..., Any]:
 
 
 def _evaluate_constants(arrays: Any, expression: Any) -> Any:
-    """What the expression makes of its constants, each an array or None."""
+    """The expression evaluated on its constants, each an array or None."""
     constants = [None if each is None else ops.as_tensor(each) for each in arrays]
     return expression(*constants, backend=_BACKEND, evaluate_constants=True)
 

@@ -44,7 +44,7 @@ _INDEX = ".index.json"
 
 
 class _Place(NamedTuple):
-    """Where a tensor lies in a file."""
+    """The location of a tensor in a file."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -86,7 +86,7 @@ class _File:
 
 
 class _Slice:
-    """A tensor of a file, of which an index reads the part that it names."""
+    """A tensor of a file; an index reads only the part that it selects."""
 
     def __init__(self, array: np.ndarray, dtype: DType) -> None:
         self._array, self._dtype = array, dtype
@@ -104,12 +104,12 @@ class _Slice:
 
 
 class safe_open:
-    """The tensors of a file, or of the shards of an index, read when they are asked for.
+    """The tensors of a file, or of the shards of an index, read on demand.
 
         with safe_open("model.safetensors") as file:
             rows = file.get_slice("embedding")[:100]
 
-    Raises ValueError for a file that is damaged, and for an index that names files outside of its folder.
+    Raises ValueError for a damaged file, and for an index that names files outside its folder.
     """
 
     def __init__(self, filename: str | os.PathLike[str], framework: str = "mt", device: Any = "cpu") -> None:
@@ -131,7 +131,7 @@ class safe_open:
         return list(self._files)
 
     def metadata(self) -> dict[str, str]:
-        """What the file says beside the tensors; of all shards together."""
+        """The file's metadata; of all shards together."""
         return {key: text for file in dict.fromkeys(self._files.values()) for key, text in file.metadata.items()}
 
     def get_tensor(self, name: str) -> Tensor:
@@ -139,13 +139,13 @@ class safe_open:
         return from_numpy(np.array(self._of(name).mapped(name)))
 
     def get_slice(self, name: str) -> _Slice:
-        """A tensor of which `[...]` reads a part. Raises KeyError for a name that is not in the file."""
+        """A tensor that is read in parts by `[...]`. Raises KeyError for an unknown name."""
         file = self._of(name)
         return _Slice(file.mapped(name), file.places[name].dtype)
 
     def _of(self, name: str) -> _File:
         if name not in self._files:
-            raise KeyError(f"there is no tensor {name!r} in the file, or the file is closed")
+            raise KeyError(f"tensor {name!r} is not in the file, or the file is closed")
         return self._files[name]
 
 
@@ -195,11 +195,12 @@ def save_file(
     *,
     max_shard_size: int | None = None,
 ) -> None:
-    """Write tensors by name. With `max_shard_size`, in bytes, `filename` is an index (`*.safetensors.index.json`), and
-    the tensors go to files beside it of at most that size, or of one tensor.
+    """Write tensors by name.
 
-    Files are replaced only when they are complete. Raises TypeError for values that are no tensors, RuntimeError for
-    tensors that share memory, which would be written twice, and ValueError for dtypes that the format lacks.
+    With `max_shard_size`, in bytes, `filename` is an index (`*.safetensors.index.json`), and the tensors go to files
+    beside it, each of at most that size or with one tensor. Files are replaced only when complete. Raises TypeError for
+    values that are not tensors, RuntimeError for tensors that share memory, and ValueError for dtypes that the format
+    lacks.
     """
     arrays = {name: _array(name, each) for name, each in tensors.items()}
     _refuse_shared(arrays)
@@ -261,7 +262,7 @@ def _shards(arrays: Mapping[str, np.ndarray], most: int) -> list[dict[str, np.nd
 
 
 def _write(files: Mapping[Path, Mapping[str, np.ndarray]], metadata: Mapping[str, str] | None) -> None:
-    """Write all files beside their places, and then put them there: tensors may be mapped from these."""
+    """Write all files under temporary names, then rename them: tensors may be mapped from the old files."""
     with ExitStack() as cleanup:
         partial = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in files}
         for path, arrays in files.items():

@@ -1,5 +1,6 @@
-"""The adaptive softmax: classes in clusters by frequency, of which each but the first is one output of the head
-(E. Grave et al., arXiv 1609.04309)."""
+"""The adaptive softmax: classes in clusters by frequency. Each cluster but the first is one output of the head (E.
+Grave et al., arXiv 1609.04309).
+"""
 
 from __future__ import annotations
 
@@ -28,9 +29,8 @@ class Likelihood(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """The log probabilities of labels among `n_classes`, most frequent first, and their loss.
 
-    `cutoffs` are the labels at which the clusters begin, ascending and below n_classes. Cluster i is computed from
-    in_features / div_value**(i + 1) features. Raises ValueError for other cutoffs, RuntimeError for labels that there
-    are not.
+    `cutoffs` are the first labels of the clusters, ascending and below n_classes. Cluster i uses in_features /
+    div_value**(i + 1) features. Raises ValueError for other cutoffs, RuntimeError for labels out of range.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(first, Linear(features, stop - start, bias=False, device=device, dtype=dtype)))
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Reinitialise all weights."""
         for each in (self.head, *(layer for cluster in self.tail for layer in cluster)):
             each.reset_parameters()
 

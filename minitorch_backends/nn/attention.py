@@ -8,6 +8,6 @@ from ..backends.libraries import SDPBackend
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
 
 WARN_FOR_UNFUSED_KERNELS = False
-"""torch's constant of that name, which torch reads for its subclasses of biases alone. There are none here, and nothing
-reads it: `backends.cuda.can_use_flash_attention(params, debug=True)` and its companions say why a kernel does not run.
+"""torch's constant of this name, which has no effect here. `backends.cuda.can_use_flash_attention(params, debug=True)`
+and its companions explain why a kernel does not run.
 """

@@ -14,13 +14,13 @@ __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequen
 
 
 class _Numbered(Module):
-    """What it holds is named "0", "1", ..., and reached by index, slice and iteration."""
+    """A container with the names "0", "1", ..., with access by index, slice and iteration."""
 
     def _items(self) -> list[Any]:
         return [vars(self)[name] for name in self._names()]
 
     def _place(self, position: Any) -> str:
-        """The name of what is at `position`, which may count from the end. Raises IndexError where there is nothing."""
+        """The name of the entry at `position`, which may count from the end. Raises IndexError if there is none."""
         position = index(position)
         if not -len(self) <= position < len(self):
             raise IndexError(
@@ -32,7 +32,7 @@ class _Numbered(Module):
         return "module"
 
     def _names(self) -> list[str]:
-        """Those of what is held; None may stand at a number."""
+        """The names of the entries; an entry may be None."""
         held = vars(self).items()
         return [name for name, value in held if isinstance(value, Module) or (value is None and name.isdigit())]
 
@@ -122,7 +122,7 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list whose modules are children, so that their parameters are found."""
+    """A list of modules registered as children, so that their parameters are found."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         self.extend(modules or ())
@@ -166,12 +166,12 @@ class ParameterList(_Numbered):
 
 
 class _Named(Module):
-    """A dict from names to what it holds."""
+    """A dict of named entries."""
 
     _kind: ClassVar[type | tuple[type, ...]] = Module
 
     def _checked(self, value: Any) -> Any:
-        """What is held of a value. Raises TypeError for one that may not be."""
+        """Check a value and return its entry. Raises TypeError for an invalid value."""
         if not isinstance(value, Module):
             raise TypeError(f"{type(self).__name__}: expected a Module, got {kind_of(value)}")
         return value
@@ -213,7 +213,7 @@ class _Named(Module):
         return self[name]
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last one away. Raises KeyError where there is none."""
+        """Remove and return the last entry. Raises KeyError if there is none."""
         held = self._held()
         if not held:
             raise KeyError(f"{type(self).__name__} is empty")
@@ -242,7 +242,7 @@ class _Named(Module):
         return reversed(self._held())
 
     def pop(self, name: str) -> Any:
-        """Take one away. Raises KeyError where there is none of the name."""
+        """Remove and return an entry. Raises KeyError for an unknown name."""
         value = self[name]
         delattr(self, name)
         return value
@@ -261,16 +261,16 @@ class _Named(Module):
         return self._held().keys()
 
     def values(self) -> ValuesView[Any]:
-        """What it holds."""
+        """The entries."""
         return self._held().values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Names, and what it holds."""
+        """The names and entries."""
         return self._held().items()
 
 
 class ModuleDict(_Named):
-    """A dict from names to modules that are children, so that their parameters are found."""
+    """A dict of modules registered as children, so that their parameters are found."""
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         self.update(modules or ())
@@ -292,7 +292,7 @@ class ParameterDict(_Named):
 
 
 def _parameter(value: Any) -> Any:
-    """What is held of a value. Raises TypeError for one that may not be."""
+    """Check a value and return its parameter. Raises TypeError for an invalid value."""
     if not isinstance(value, (Tensor, Module)):
         raise TypeError(f"expected parameters, tensors or modules, got {kind_of(value)}")
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value

@@ -63,7 +63,7 @@ class _Convolution(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights and biases anew."""
+        """Reinitialise weights and biases."""
         fan_in = math.prod(self.weight.shape[1:])
         bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
         init.uniform_(self.weight, -bound, bound)

@@ -1,6 +1,6 @@
 """The functions of neural networks, under the names of torch.nn.functional.
 
-Each is declared so beside its definition: `ops.functional` has the decorator.
+The decorator of `ops.functional` declares each of them beside its definition.
 """
 
 from .. import ops  # noqa: F401  (declares them)

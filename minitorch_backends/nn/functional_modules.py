@@ -1,4 +1,4 @@
-"""Functions as modules: what a function takes beside its operands is given once, when the module is made."""
+"""Functions as modules: the options of a function are given once, to the constructor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _Signature:
-    """The signature of a kind whose constructor is that of its function's options, when somebody asks."""
+    """The signature of a module class, derived from its function's options on access."""
 
     def __get__(self, instance: Any, kind: Any) -> inspect.Signature:
         if kind is OfFunction or kind.__init__ is not OfFunction.__init__:
@@ -45,9 +45,11 @@ class _Forward:
 
 
 class OfFunction(Module):
-    """A function as a module. A subclass names the function, how many operands come first in its signature, and which
-    options are `buffers`; its constructor takes the other arguments, by the same names and with the same defaults, but
-    those that it fixes. Without a function it is a class like any other that inherits.
+    """A function as a module.
+
+    A subclass names the function, the number of its leading operands, and the options that are `buffers`. Its
+    constructor takes the other arguments, with the same names and defaults, except those that it fixes. Without a
+    function it is an ordinary class.
     """
 
     _function: ClassVar[Callable[..., Any]]
@@ -113,7 +115,7 @@ def _forward(kind: Any) -> Callable[..., Any]:
     called = inspect.signature(function).parameters
     if "training" in called:
         names.append("training")
-    # "size_average" stands before others, and is the constructor's alone
+    # "size_average" comes first, and belongs to the constructor alone
     positional = "size_average" not in called and list(called)[len(operands) : len(operands) + len(names)] == names
     positional = positional and all(called[name].kind is not inspect.Parameter.KEYWORD_ONLY for name in names)
     read = operator.attrgetter(*names, "__class__") if names else None  # of two or more names it gives a tuple
@@ -266,7 +268,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start all slopes anew."""
+        """Reinitialise all slopes."""
         constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

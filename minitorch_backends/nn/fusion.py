@@ -26,11 +26,11 @@ _NORMS: dict[type, type] = {Conv1d: BatchNorm1d, Conv2d: BatchNorm2d, Conv3d: Ba
 
 
 class FusedConvolution(Module):
-    """A convolution, the batch normalisation that follows it, and a ReLU, either of which may be missing.
+    """A convolution with the batch normalisation and the ReLU that follow it; either may be missing.
 
-    Under no_grad, and with the normalisation in evaluation mode, it is one convolution with folded weights, which are
-    kept until a parameter or a statistic changes, and the ReLU is done while the result is stored. Otherwise the three
-    run one after the other.
+    Under no_grad, and with the normalisation in evaluation mode, it runs as one convolution with folded weights, and
+    the ReLU is fused into the store. The folded weights are cached until a parameter or a statistic changes. Otherwise
+    the three run one after another.
     """
 
     def __init__(self, conv: Any, norm: Any, relu: Any) -> None:
@@ -45,7 +45,7 @@ class FusedConvolution(Module):
         return own if norm is None else [*own, norm.weight, norm.bias, norm.running_mean, norm.running_var]
 
     def _fold(self) -> tuple[Tensor, Tensor | None]:
-        """The weight and the bias of the convolution that does what the first two do; rounded once."""
+        """The weight and bias of the equivalent convolution; rounded once."""
         arrays: list[Any] = [None if each is None else each._array for each in self._sources()]
         if self.norm is None:
             return self.conv.weight, self.conv.bias
@@ -59,7 +59,7 @@ class FusedConvolution(Module):
         return adopt(folded.astype(weight.dtype)), adopt(shifted.astype(weight.dtype))
 
     def _current(self) -> tuple[Tensor, Tensor | None]:
-        """What `_fold` gives, kept while all that it is made of is the same."""
+        """The result of `_fold`, cached while its inputs are unchanged."""
         sources = self._sources()
         arrays = [None if each is None else each._array for each in sources]  # held, or another could take its place
         counts = [0 if each is None else writes(each) for each in sources]
@@ -88,11 +88,11 @@ class FusedConvolution(Module):
 
 @argument_errors
 def fuse(module: Module) -> Module:
-    """A copy of a model that shares its parameters, in which each Conv1d to Conv3d of a `Sequential`, with the batch
-    normalisation and the ReLU that follow it, is one `FusedConvolution`.
+    """A copy of a model that shares its parameters, with convolutions fused.
 
-    It gives the results of the model, to within rounding, and is quicker under no_grad in evaluation mode. The model
-    itself is not changed. Hooks of the modules that are joined do not run on the way that joins them.
+    Each Conv1d to Conv3d of a `Sequential`, with the batch normalisation and the ReLU that follow it, becomes one
+    `FusedConvolution`. The results agree with the model's up to rounding, and are faster under no_grad in evaluation
+    mode. The model itself is not changed. Hooks of fused modules do not run on the fused path.
     """
     fused: Any = copy.copy(module)
     for name, child in list(vars(module).items()):

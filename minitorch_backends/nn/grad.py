@@ -1,7 +1,7 @@
-"""Gradients of convolutions and of attention as functions of their own, for those who keep a graph themselves.
+"""Gradients of convolutions and of attention as separate functions, for callers that keep a graph themselves.
 
-Convolutions have torch's names (`torch.nn.grad`). Attention has a forward that also returns what its backward needs, so
-that nothing is computed twice.
+Convolutions have torch's names (`torch.nn.grad`). Attention has a forward that also returns the statistics for its
+backward, so that nothing is computed twice.
 """
 
 from __future__ import annotations

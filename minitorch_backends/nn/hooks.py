@@ -1,5 +1,5 @@
-"""Hooks of modules: functions of the user's that see, and may replace, what goes into a module and what comes out, and
-the gradients of both."""
+"""Module hooks: user functions that receive, and may replace, the inputs and outputs of a module and their
+gradients."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class _Gate(Function):
 
 
 def _through_gate(values: tuple[Any, ...], passed: Callable[[Gradients], Gradients]) -> tuple[Any, ...] | None:
-    """The values, with those that require gradients behind a gate; `passed` sees one gradient for each value, None for
-    the others. None where no value requires any."""
+    """Pass the values that require gradients through a gate; `passed` receives one gradient per value, None for the
+    others. Returns None if no value requires a gradient.
+    """
     places = [index for index, each in enumerate(values) if isinstance(each, Tensor) and each.requires_grad]
     if not places:
         return None
@@ -105,9 +106,9 @@ class ModuleHooks:
     """The hooks of one module, by kind.
 
     Attributes:
-        before, after: pairs of a function of a call, and whether it sees keyword arguments.
-        backward_pre, backward: functions of the gradients of what came out, and of both.
-        scopes: what holds while a call, and all of the above but gradients, runs.
+        before, after: pairs of a function of a call, and whether it takes keyword arguments.
+        backward_pre, backward: functions of the gradients of the outputs, and of inputs and outputs.
+        scopes: scopes in which calls and their forward hooks run.
     """
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ def _of_matrix(name: str, tensor: Tensor) -> None:
 @argument_errors
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """Ones on the diagonal of a matrix, and zeros beside it. Raises ValueError for other dimensions than two."""
+    """Fill a matrix with the identity. Raises ValueError unless it has two dimensions."""
     _of_matrix("eye_", tensor)
     zeros_(tensor).diagonal().fill_(1)
     return tensor
@@ -121,7 +121,7 @@ def trunc_normal_(
     mean, std, a, b = map(float, (mean, std, a, b))
     if not (std > 0 and a <= b):
         raise ValueError(f"trunc_normal_(): std must be positive and a at most b, got std={std}, a={a}, b={b}")
-    side = -1 if a > mean else 1  # probabilities below the mean may be small, and are held exactly
+    side = -1 if a > mean else 1  # probabilities below the mean may be tiny; no cancellation
     ends = sorted(side * (end - mean) / std for end in (a, b))
     low, high = (math.erfc(-end / math.sqrt(2)) / 2 for end in ends)
     chances = tensor.to(float64, copy=True).uniform_(low, high, generator=generator).clamp_(min=_LEAST)
@@ -163,9 +163,9 @@ _GAINS = {
 
 @argument_errors
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much weights before a nonlinearity should be larger.
+    """The recommended gain of weights before a nonlinearity.
 
-    `param` is the slope of "leaky_relu", by default 0.01. Raises ValueError for a nonlinearity that it does not know.
+    `param` is the slope of "leaky_relu", by default 0.01. Raises ValueError for an unknown nonlinearity.
     """
     if nonlinearity == "leaky_relu":
         if not (param is None or (isinstance(param, (int, float)) and not isinstance(param, bool))):
@@ -229,7 +229,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 @argument_errors
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal values in a matrix, of which the share `sparsity` in each column, rounded up, is zero (Martens, 2010)."""
+    """Fill a matrix with normal values; the share `sparsity` of each column, rounded up, is zero (Martens, 2010)."""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_(): tensor must have 2 dimensions, got shape {list(tensor.shape)}")
     normal_(tensor, 0.0, std, generator)

@@ -47,7 +47,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights and biases anew."""
+        """Reinitialise weights and biases."""
         _draw(self.weight, self.bias, self.in_features)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -60,10 +60,10 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """The sums of input1[..., i] * weight[o, i, j] * input2[..., j] over i and j, and a bias, for inputs
-    (..., in1_features) and (..., in2_features).
+    """The sums of input1[..., i] * weight[o, i, j] * input2[..., j] over i and j, plus a bias.
 
-    Weights and biases start uniform within 1 / sqrt(in1_features), as in torch.
+    Inputs are (..., in1_features) and (..., in2_features). Weights and biases start uniform within 1 /
+    sqrt(in1_features), as in torch.
     """
 
     weight: Parameter
@@ -86,7 +86,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights and biases anew."""
+        """Reinitialise weights and biases."""
         _draw(self.weight, self.bias, self.in1_features)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class Embedding(Module):
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError(f"padding_idx={padding_idx} must be within num_embeddings={num_embeddings}")
-            padding_idx = padding_idx % num_embeddings  # anew: an index that is a tensor is the caller's
+            padding_idx = padding_idx % num_embeddings  # a copy: the caller owns an index tensor
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
@@ -156,7 +156,7 @@ class Embedding(Module):
         )  # fmt: skip
 
     def reset_parameters(self) -> None:
-        """Draw the rows anew."""
+        """Reinitialise the rows."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             init.zeros_(self.weight.detach()[self.padding_idx])
@@ -171,7 +171,7 @@ class Embedding(Module):
 
 
 def _matrix(name: str, embeddings: Tensor) -> tuple[int, int]:
-    """The sizes of given rows. Raises AssertionError for what is no matrix."""
+    """The sizes of given rows. Raises AssertionError for inputs that are not matrices."""
     if embeddings.ndim != 2:
         raise AssertionError(f"{name}.from_pretrained(): embeddings must be 2-dimensional, got {embeddings.ndim}-D")
     return embeddings.shape[0], embeddings.shape[1]
@@ -268,7 +268,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """The dimension `dim` as several, of the sizes `unflattened_size`, of which one may be -1."""
+    """Split the dimension `dim` into the sizes `unflattened_size`; one may be -1."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)

@@ -72,7 +72,7 @@ def _is_newer(name: str, state_dict: Mapping[str, Any]) -> bool:
 
 
 def _assign(module: Any, values: dict[str, Tensor]) -> None:
-    """Replace parameters and buffers by tensors of other dtypes perhaps, which stay what they are."""
+    """Replace parameters and buffers by the given tensors, which keep their dtypes."""
     for path, value in values.items():
         owner, _, name = path.rpartition(".")
         holder = module.get_submodule(owner)

@@ -80,7 +80,7 @@ class CosineEmbeddingLoss(OfFunction, function=F.cosine_embedding_loss, operands
 
 
 class MultiMarginLoss(OfFunction, function=F.multi_margin_loss, operands=2, buffers=("weight",), shown=False):
-    """Hinge losses of the other classes' scores beside that of the label."""
+    """Hinge losses of the other classes' scores against the label's."""
 
 
 class MultiLabelMarginLoss(OfFunction, function=F.multilabel_margin_loss, operands=2, shown=False):

@@ -1,8 +1,8 @@
-"""Module: parameters, buffers and other modules, held as attributes.
+"""Module: parameters, buffers and submodules, held as attributes.
 
-What a module holds is read from its attributes each time: parameters are those that are a `Parameter`, children those
-that are a `Module`, in the order of assignment. Nothing is registered twice, attribute access costs what it costs in
-Python, and a subclass need not call `super().__init__()`. Only buffers, which are plain tensors, are known by name.
+Parameters are the attributes of type `Parameter`, children those of type `Module`, in order of assignment. They are
+read from the attributes each time, so there is no second registry, attribute access has its normal cost, and a subclass
+need not call `super().__init__()`. Only buffers, which are plain tensors, are registered by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Module:
 
     training: bool = True
     _version: int = 1
-    """The version of what the module's own part of a state dict holds, as torch counts it."""
+    """The version of the module's own part of a state dict, as in torch."""
     _hooks: ModuleHooks | None = None
     _persistence: Mapping[str, bool] = {}
     """For each buffer, whether it is part of the state dict."""
@@ -63,7 +63,7 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before each forward; what it returns, if not None, replaces the arguments.
+        """Call `hook(module, args)` before each forward. A result other than None replaces the arguments.
 
         With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both. `prepend` puts it before the others.
         """
@@ -72,20 +72,24 @@ class Module:
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after each forward; what it returns, if not None, takes the output's place.
+        """Call `hook(module, args, output)` after each forward. A result other than None replaces the output.
 
         With `with_kwargs` it is `hook(module, args, kwargs, output)`. `prepend` puts it before the others.
         """
         return self._add_hook("after", (hook, with_kwargs), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` when the gradients of what the module returned have arrived, a tuple; what
-        it returns, if not None, takes their place."""
+        """Call `hook(module, grad_output)` when the gradients of the module's outputs have arrived, as a tuple. A
+        result other than None replaces them.
+        """
         return self._add_hook("backward_pre", hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the module's positional arguments are
-        there, tuples with None for what has none; what it returns, if not None, takes the place of `grad_input`."""
+        complete.
+
+        Both are tuples, with None for missing gradients. A result other than None replaces `grad_input`.
+        """
         return self._add_hook("backward", hook, prepend)
 
     # Attributes
@@ -161,7 +165,7 @@ class Module:
         if hasattr(self, name) and not isinstance(getattr(self, name), (Parameter, Module, type(None))):
             raise KeyError(f"attribute {name!r} already exists in {type(self).__name__}; choose another name")
 
-    # What it holds
+    # Parameters, buffers and submodules
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules that are attributes of this one, with their names."""
@@ -206,7 +210,7 @@ class Module:
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
-        """The module with the dotted name `target`; raises AttributeError where there is none."""
+        """The module with the dotted name `target`. Raises AttributeError if it does not exist."""
         module: Any = self
         for name in filter(None, target.split(".")):
             module = vars(module).get(name)
@@ -215,11 +219,11 @@ class Module:
         return module
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter with the dotted name `target`; raises AttributeError where there is none."""
+        """The parameter with the dotted name `target`. Raises AttributeError if it does not exist."""
         return self._named_attribute(target, Module._own_parameters, "parameter")
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer with the dotted name `target`; raises AttributeError where there is none."""
+        """The buffer with the dotted name `target`. Raises AttributeError if it does not exist."""
         return self._named_attribute(target, Module._own_buffers, "buffer")
 
     def _named_attribute(self, target: str, own: Callable[[Module], dict[str, Any]], kind: str) -> Any:
@@ -388,7 +392,7 @@ class Module:
     # Text
 
     def extra_repr(self) -> str:
-        """What the repr says between the parentheses; subclasses define it."""
+        """The text between the parentheses of the repr; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:

@@ -158,7 +158,7 @@ class _OfChannels(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Start anew: statistics, weight and bias."""
+        """Reset statistics, weight and bias."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -180,7 +180,7 @@ class _OfChannels(Module):
 
 
 class _BatchNorm(_OfChannels):
-    """`functional.batch_norm`; `momentum=None` averages all batches alike."""
+    """`functional.batch_norm`; `momentum=None` averages all batches equally."""
 
     def forward(self, input: Tensor) -> Tensor:
         self._refuse(input)
@@ -213,7 +213,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class _InstanceNorm(_OfChannels):
-    """`functional.instance_norm`; weights, and running statistics, which are used in evaluation, only if asked for."""
+    """`functional.instance_norm`. Weights and running statistics (used in evaluation) are optional."""
 
     def __init__(
         self,

@@ -29,9 +29,9 @@ class PackedSequence(NamedTuple):
 
     Attributes:
         data: the steps, (sum of lengths, ...).
-        batch_sizes: how many sequences have a first, second ... step.
-        sorted_indices: which sequences come first, or None where they were given longest first.
-        unsorted_indices: the inverse of it.
+        batch_sizes: the number of sequences with a first, second ... step.
+        sorted_indices: the order of the sequences by length, or None if they were given longest first.
+        unsorted_indices: its inverse.
     """
 
     data: Tensor
@@ -77,8 +77,7 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Pack a padded tensor (length, batch, ...), or (batch, length, ...) with `batch_first`.
 
-    Raises RuntimeError for lengths that do not fit, and for for those that increase unless `enforce_sorted` is
-    False.
+    Raises RuntimeError for invalid lengths, and for increasing ones unless `enforce_sorted` is False.
     """
     sizes = as_tensor(lengths, dtype=int64)
     order = None
@@ -166,9 +165,9 @@ def _stretches(packed: PackedSequence) -> list[tuple[slice, int, int]]:
 
 
 def over_stretches(packed: PackedSequence, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function from packed steps, a suffix and states, to what `run` computes of each stretch, one after the other.
+    """The function from packed steps, a suffix and states to the results of `run` over each stretch, one after another.
 
-    The states of sequences that have ended, or that have not begun in a recurrence that goes backward, are left alone.
+    States of sequences that have ended, or not begun in a backward recurrence, are unchanged.
     """
     parts = _stretches(packed)
 

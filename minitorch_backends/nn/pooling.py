@@ -220,7 +220,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 
 
 class _MaxUnpool(Module):
-    """Values put back where pooling found them; see `functional.max_unpool2d`."""
+    """Put values back at the places where pooling found them; see `functional.max_unpool2d`."""
 
     function: Callable[..., Tensor]
 

@@ -44,7 +44,7 @@ class _Recurrent(Module):
 
     @property
     def _state_size(self) -> int:
-        """That of the hidden state, and of what a layer returns."""
+        """The size of the hidden state and of a layer's output."""
         return self.proj_size or self.hidden_size
 
     def _one(self, input: Tensor, suffix: str, before: States) -> tuple[Tensor, States]:
@@ -58,7 +58,7 @@ class _Recurrent(Module):
         raise NotImplementedError
 
     def reset_parameters(self) -> None:
-        """Draw all weights and biases anew."""
+        """Reinitialise all weights and biases."""
         bound = 1 / math.sqrt(self.hidden_size)
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
@@ -180,7 +180,7 @@ class _Layers(_Recurrent):
         return 1 + self.bidirectional
 
     def _suffixes(self) -> Iterator[tuple[int, str]]:
-        """Every layer with that of the names of its parameters, for each direction."""
+        """Every layer and direction, with the suffix of its parameters' names."""
         for layer in range(self.num_layers):
             for direction in ("", "_reverse")[: self._directions]:
                 yield layer, f"_l{layer}{direction}"
@@ -250,7 +250,7 @@ class _Layers(_Recurrent):
         return (output.flip(0) if reverse else output), last
 
     def _run(self, sequence: Tensor, start: States, one_way: Any = None) -> tuple[Tensor, States]:
-        """All layers: what the last ones return, and the states after the last step of each."""
+        """Run all layers: the outputs of the last ones, and the final states of each."""
         after: list[States] = []
         outputs: list[Tensor] = []
         for place, (_, suffix) in enumerate(self._suffixes()):
@@ -273,12 +273,12 @@ class _Layers(_Recurrent):
 
 
 class RNN(_Elman, _Layers):
-    """Elman's recurrence: h = f(weight_ih @ x + bias_ih + weight_hh @ h_before + bias_hh), f being tanh or relu.
+    """Elman's recurrence: h = f(weight_ih @ x + bias_ih + weight_hh @ h_before + bias_hh), with f tanh or relu.
 
-    Called with a sequence (length, batch, input_size), or with the batch first if `batch_first`, or without it, and
-    states (num_layers x directions, batch, hidden_size), zeros by default; the result is (output (length, batch,
-    directions x hidden_size), states after the last step). With `bidirectional` a second recurrence goes backward
-    through the sequence; `dropout` is between the layers, in training.
+    Call it with a sequence (length, batch, input_size), batch first if `batch_first`, or without batch. The states
+    (num_layers x directions, batch, hidden_size) are zeros by default. Returns (output (length, batch, directions x
+    hidden_size), states after the last step). With `bidirectional` a second recurrence runs backward through the
+    sequence. `dropout` applies between the layers, in training.
     """
 
     def __init__(
@@ -315,10 +315,10 @@ class LSTM(_LongShortTerm, _Layers):
 
 
 class GRU(_Gated, _Layers):
-    """Gated recurrent units (K. Cho et al., 2014), with gates r, z, n as in torch: n = tanh(x_n + r * h_n), where h_n
-    is weight_hn @ h_before + bias_hn, and h = (1 - z) * n + z * h_before.
+    """Gated recurrent units (K. Cho et al., 2014), with gates r, z, n as in torch.
 
-    Called as `RNN` is.
+    n = tanh(x_n + r * h_n), where h_n is weight_hn @ h_before + bias_hn, and h = (1 - z) * n + z * h_before. Called
+    like `RNN`.
     """
 
 
@@ -352,7 +352,7 @@ class _Cell(_Recurrent):
                     f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, got "
                     f"{list(state.shape if batched else state.shape[1:])}"
                 )
-        # Copies, which may be written to without harm to what is saved for the backward pass.
+        # Copies that may be modified without affecting the tensors saved for the backward pass.
         after = tuple(each.clone() for each in self._one(rows.unsqueeze(0), "", states)[1])
         return self._result(after if batched else tuple(each.squeeze(0) for each in after))
 

@@ -24,15 +24,15 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`module(*args, **kwargs)` with the given tensors, by dotted name, in the place of its parameters and buffers.
+    """Call `module(*args, **kwargs)` with the given tensors, by dotted name, in place of its parameters and buffers.
 
-    The module has its own back when it returns; derivatives with respect to the given tensors are those of the call. A
-    buffer that the call writes to is the given one. `args` that are no tuple are the only argument. With `tie_weights`
-    a tensor stands for all names of the one that it replaces. Names that the module does not have are ignored, unless
-    `strict`, which also asks for all that it has: RuntimeError.
+    The module's own tensors are restored on return. Derivatives with respect to the given tensors are those of the
+    call. A buffer that the call writes to is the given one. `args` that are not a tuple are the only argument. With
+    `tie_weights` a tensor replaces all names of a tied parameter. Unknown names are ignored, unless `strict`, which
+    also requires all names (RuntimeError).
 
-    Raises ValueError for a name, or tied names, with several tensors, TypeError for what is no module or tensor,
-    AttributeError for a name in a module that there is not. Not for modules that several threads call at once.
+    Raises ValueError for a name, or tied names, with several tensors. Raises TypeError for values that are not modules
+    or tensors, AttributeError for a name in an unknown submodule. Not for modules that several threads call at once.
     """
     if not isinstance(module, Module):
         raise TypeError(f"functional_call expects a Module, whose parts have names, got {type(module).__name__}")
@@ -94,7 +94,7 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 
 
 def _slots(module: Module) -> Iterator[tuple[str, Slot]]:
-    """All parameters and buffers by name, also those that have several."""
+    """All parameters and buffers by name, including those with several names."""
     for path, owner in module.named_modules():
         for name in owner._own_tensors():
             yield joined(path, name), (owner, name)

@@ -39,8 +39,9 @@ def _activation_of(given: str | Activation) -> Activation:
 
 
 class _Layer(Module):
-    """What both kinds share: attention, two linear layers with an activation between them, and a normalisation before
-    each part (`norm_first`) or after its result was added to what came in."""
+    """Common base: attention, two linear layers with an activation between them, and a normalisation before each part
+    (`norm_first`) or after its residual sum.
+    """
 
     _parts = 2
 
@@ -80,7 +81,7 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _through(self, x: Tensor, *parts: Callable[[Tensor], Tensor]) -> Tensor:
-        """The parts one after the other, each beside what comes in."""
+        """Apply the parts one after another, each with a residual connection."""
         for number, part in enumerate(parts, 1):
             norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
             x = x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
@@ -88,10 +89,10 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention of a sequence to itself, and two linear layers.
+    """Self-attention of a sequence, and two linear layers.
 
-    Called with a sequence (L, N, d_model), or with N first if `batch_first`, or without it; `src_mask` and
-    `src_key_padding_mask` are the masks of `MultiheadAttention`, `activation` is "relu", "gelu" or a function.
+    Call it with a sequence (L, N, d_model), with N first if `batch_first`, or without N. `src_mask` and
+    `src_key_padding_mask` are the masks of `MultiheadAttention`; `activation` is "relu", "gelu" or a function.
     """
 
     def forward(
@@ -215,8 +216,9 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """An encoder of `src`, to which a decoder of `tgt` attends. Weights of more than one dimension start
-    Xavier-uniform, as in torch."""
+    """An encoder of `src`, and a decoder of `tgt` that attends to it. Weights with several dimensions start
+    Xavier-uniform, as in torch.
+    """
 
     def __init__(
         self,

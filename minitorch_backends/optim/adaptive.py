@@ -89,8 +89,8 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """p -= lr * sqrt(u + eps) / sqrt(v + eps) * g, v and u being means of squares of the gradient g and of what is
-    subtracted, over lr (M. Zeiler, "ADADELTA: an adaptive learning rate method", 2012).
+    """p -= lr * sqrt(u + eps) / sqrt(v + eps) * g, with v and u running means of squares of the gradient g and of the
+    updates over lr (M. Zeiler, "ADADELTA: an adaptive learning rate method", 2012).
 
     `rho` is the weight of the past in both. `weight_decay` adds weight_decay * p to the gradient. `maximize` ascends.
     """
@@ -150,8 +150,8 @@ class Adamax(Optimizer):
 
 
 class RAdam(Optimizer):
-    """`Adam` that divides by the root of the mean of squares as far as that is certain, and in the first steps not at
-    all (L. Liu et al., "On the variance of the adaptive learning rate and beyond", 2019).
+    """`Adam` with a rectified second moment: it divides by the root mean square only as far as that is certain, and not
+    at all in the first steps (L. Liu et al., "On the variance of the adaptive learning rate and beyond", 2019).
 
     With `decoupled_weight_decay` weights decay by the factor 1 - lr * weight_decay in each step.
     """
@@ -251,11 +251,11 @@ class NAdam(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Moves of a size of their own for each number, which grows by etas[1] while the gradient keeps its sign and
-    shrinks by etas[0] when that changes (M. Riedmiller and H. Braun, "A direct adaptive method for faster
-    backpropagation learning: the RPROP algorithm", 1993).
+    """Resilient backpropagation: an individual step size per element (M. Riedmiller and H. Braun, "A direct adaptive
+    method for faster backpropagation learning: the RPROP algorithm", 1993).
 
-    The sizes begin with `lr` and stay within `step_sizes`. `maximize` ascends.
+    A step size grows by etas[1] while the gradient keeps its sign, and shrinks by etas[0] when the sign changes. Step
+    sizes start at `lr` and stay within `step_sizes`. `maximize` ascends.
     """
 
     def __init__(

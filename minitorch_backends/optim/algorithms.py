@@ -13,10 +13,10 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent: p -= lr * d, where d is the gradient, plus weight_decay * p.
+    """Stochastic gradient descent: p -= lr * d, where d is the gradient plus weight_decay * p.
 
-    With `momentum`, a buffer b = momentum * b + (1 - dampening) * d takes the place of d (b = d in the first step), or,
-    with `nesterov`, d + momentum * b does. `maximize` ascends.
+    With `momentum`, a buffer b = momentum * b + (1 - dampening) * d replaces d (b = d in the first step). With
+    `nesterov`, d + momentum * b replaces it. `maximize` ascends.
     """
 
     def __init__(

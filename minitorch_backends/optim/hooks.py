@@ -83,13 +83,11 @@ class Hooked:
         return self._registered("state_dict_pre", hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Have `hook(optimizer, state_dict)` called after `state_dict`; what it returns, unless None, takes the place
-        of the dict."""
+        """Call `hook(optimizer, state_dict)` after `state_dict`. A result other than None replaces the dict."""
         return self._registered("state_dict_post", hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Have `hook(optimizer, state_dict)` called before `load_state_dict`; what it returns, unless None, is
-        loaded."""
+        """Call `hook(optimizer, state_dict)` before `load_state_dict`. A result other than None is loaded instead."""
         return self._registered("load_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:

@@ -19,21 +19,23 @@ from .optimizer import Optimizer, options_of
 __all__ = ["LBFGS"]
 
 _LEAST_CURVATURE = 1e-10
-"""Products of a step and the change of the gradient up to which they are not remembered: the Hessian stays positive."""
+"""Pairs whose product of step and gradient change is at most this are not stored: the Hessian stays positive."""
 
 
 _REMEMBERED = {"func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"}
-"""What the state holds, under torch's names: the last direction and how far it went, the last changes of the gradient
-and of the place, the inverses of their products, the scale of the Hessian, and the last gradient and loss."""
+"""The state under torch's names: the last direction and step length; the stored changes of gradient and position; the
+inverses of their products; the scale of the Hessian; and the last gradient and loss.
+"""
 
 
 class LBFGS(Optimizer):
-    """Steps along -H g, H being an inverse Hessian that the last `history_size` steps and changes of the gradient g
-    make up (J. Nocedal, "Updating quasi-Newton matrices with limited storage", 1980).
+    """L-BFGS: steps along -H g, with an inverse Hessian H built from the last `history_size` steps and changes of the
+    gradient g (J. Nocedal, "Updating quasi-Newton matrices with limited storage", 1980).
 
-    `step(closure)` makes up to `max_iter` iterations with up to `max_eval` calls of the closure (5/4 of `max_iter`),
-    until no element of g is above `tolerance_grad`, or steps or the loss change by less than `tolerance_change`. Each
-    goes `lr` times the direction, or as far as `line_search_fn` "strong_wolfe" finds. All parameters are one group.
+    `step(closure)` makes up to `max_iter` iterations with up to `max_eval` calls of the closure (5/4 of `max_iter`). It
+    ends when no element of g is above `tolerance_grad`, or steps or the loss change by less than `tolerance_change`. A
+    step is `lr` times the direction, or as long as `line_search_fn` "strong_wolfe" finds. All parameters form one
+    group.
     """
 
     def __init__(
@@ -97,11 +99,11 @@ class LBFGS(Optimizer):
 
 
 class _Run:
-    """A closure and parameters as a function of one vector.
+    """A closure and its parameters as a function of one vector.
 
     Attributes:
-        value, gradient: what was found last, at the place where the parameters are.
-        calls: of the closure.
+        value, gradient: the latest ones, at the current parameters.
+        calls: the number of closure calls.
     """
 
     def __init__(self, closure: Callable[[], Any], parameters: list[Tensor]) -> None:
@@ -135,7 +137,7 @@ class _Run:
             begin += count
 
     def _flat(self, tensors: Iterable[Any]) -> np.ndarray:
-        """All numbers in one vector, complex ones as pairs; zeros for what is None."""
+        """Flatten to one vector, complex numbers as pairs; zeros for None."""
         parts = []
         for tensor, parameter in zip(tensors, self.parameters, strict=True):
             array = np.zeros_like(parameter._array) if tensor is None else tensor._array
@@ -161,7 +163,7 @@ def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
         before = run.gradient
         if left or group["line_search_fn"]:
             length = _moved(run, direction, slope, length, group)
-        else:  # what is there the next step will ask
+        else:  # the next step may reuse it
             run.move(run.place() + length * direction)
         state["prev_flat_grad"], state["prev_loss"] = adopt(before), value
         state["d"], state["t"] = adopt(direction), length
@@ -174,7 +176,7 @@ def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def _moved(run: _Run, direction: np.ndarray, slope: float, length: float, group: dict[str, Any]) -> float:
-    """How far the parameters were moved along the direction."""
+    """The distance that the parameters were moved along the direction."""
     origin = run.place()
 
     def at(step: float) -> Point:
@@ -193,7 +195,7 @@ def _moved(run: _Run, direction: np.ndarray, slope: float, length: float, group:
 
 
 def _direction(gradient: np.ndarray, group: dict[str, Any], state: dict[str, Any]) -> np.ndarray:
-    """-H g, by the two loops over what is remembered, to which the last step is added first."""
+    """-H g by the two-loop recursion over the stored pairs, after appending the last step."""
     steps, changes = state.setdefault("old_stps", []), state.setdefault("old_dirs", [])
     curvatures = state.setdefault("ro", [])
     state.setdefault("H_diag", 1)

@@ -1,4 +1,4 @@
-"""A line search: how far to go along a direction in which a function falls."""
+"""A line search along a descent direction."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 __all__ = ["Point", "strong_wolfe"]
 
 _SUFFICIENT, _CURVATURE = 1e-4, 0.9
-"""The share of the first slope by which the function must fall, and that to which slopes must flatten."""
+"""The share of the initial slope by which the function must decrease, and the share to which slopes must flatten."""
 
 _NEAREST, _FARTHEST, _MARGIN = 0.01, 10.0, 0.1
-"""How far beyond the last trial the next one is at least, as a share of the way from the one before; how many times as
-far it is at most; and how far from the ends of a bracket, as a share of it, at least."""
+"""Safeguards: the minimum extrapolation as a share of the last interval, the maximum as a multiple, and the minimum
+distance from the ends of a bracket as a share of it.
+"""
 
 
 class Point(NamedTuple):
-    """A place on the line: how many times the direction it is away, and the function's value, gradient and slope along
-    the direction there."""
+    """A point on the line: its step length, and the function's value, gradient and directional slope there."""
 
     step: float
     value: float
@@ -31,11 +31,11 @@ class Point(NamedTuple):
 def strong_wolfe(
     at: Callable[[float], Point], start: Point, step: float, least: float, most: int = 25
 ) -> tuple[Point, int]:
-    """A point at which the strong Wolfe conditions hold, and how many were tried; where none is found in `most` trials,
-    or in brackets of at least `least`, the lowest one that was found.
+    """A point that satisfies the strong Wolfe conditions, and the number of trials.
 
-    From the first trial `step` on a bracket is sought, and then made smaller by cubic interpolation (J. Nocedal and
-    S. Wright, "Numerical optimization", 2006, algorithms 3.5 and 3.6). Values that are not finite are too high.
+    If none is found in `most` trials, or brackets shrink below `least`, the lowest point is returned. Starting from the
+    trial `step`, a bracket is found and then reduced by cubic interpolation (J. Nocedal and S. Wright, "Numerical
+    optimization", 2006, algorithms 3.5 and 3.6). Values that are not finite count as too high.
     """
 
     def too_high(point: Point, than: Point) -> bool:

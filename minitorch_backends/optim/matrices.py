@@ -31,12 +31,12 @@ class _OfMatrices(Optimizer):
 
 
 class Adafactor(_OfMatrices):
-    """Means of squares of gradients of which only row and column means are kept, over the last two dimensions
-    (N. Shazeer and M. Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018).
+    """Adaptive rates from means of squared gradients, stored as row and column means over the last two dimensions (N.
+    Shazeer and M. Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018).
 
     The rate of step t is at most 1 / sqrt(t), times the root mean square of the parameter (at least eps[1]). The weight
-    of the past grows with t**beta2_decay. Moves with a root mean square above `d` are brought down to it. eps[0] is by
-    default the dtype's. Weights decay by the factor 1 - lr * weight_decay in each step. `maximize` ascends.
+    of the past grows with t**beta2_decay. Updates with a root mean square above `d` are scaled down to it. eps[0]
+    defaults to the dtype's. Weights decay by the factor 1 - lr * weight_decay in each step. `maximize` ascends.
     """
 
     def __init__(

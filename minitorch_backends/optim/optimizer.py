@@ -52,22 +52,22 @@ def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @name_bad_arguments_of_methods
 class Optimizer(Hooked):
-    """The base of all optimisers: groups of parameters with their options, and a state for each parameter.
+    """The base of all optimizers: groups of parameters with options, and a state per parameter.
 
     Attributes:
         param_groups: one dict per group, with its "params" and options, which may be changed between steps.
-        state: parameter -> dict of what the optimiser remembers.
-        defaults: the options of groups that do not give their own.
+        state: parameter -> dict of the optimizer's state.
+        defaults: the options of groups that do not set their own.
         stepped: whether a step was made.
 
-    Many parameters are updated by one launch of loops, which torch's options `foreach` and `fused` ask for. A group in
-    which one of them is False and the other not True has all updated one after the other, to the same bits.
+    Many parameters are updated by one launch of loops, as with torch's options `foreach` and `fused`. In a group with
+    one of them False and the other not True, parameters are updated one after another, with the same bits.
 
-    A subclass defines `_buffers` and `_formula`; or `step`, and keeps in `state[parameter]`, a dict, what it likes.
+    A subclass defines `_buffers` and `_formula`; or `step`, with its state in the dict `state[parameter]`.
     """
 
     _numbers: ClassVar[dict[str, type]] = {"step": int}
-    """What the state has beside tensors, which torch keeps in tensors as well."""
+    """The numbers in the state, which torch stores as tensors."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -92,9 +92,10 @@ class Optimizer(Hooked):
             self.add_param_group(group)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, `{"params": [...], "lr": 0.1}`, with options of their own.
+        """Add a group of parameters, `{"params": [...], "lr": 0.1}`, with its own options.
 
-        Raises TypeError or ValueError for what is no leaf tensor, parameters given twice, and options out of range.
+        Raises TypeError or ValueError for values that are not leaf tensors, duplicate parameters, and options out of
+        range.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"a param_group must be a dict with 'params', got {type(param_group).__name__}")
@@ -134,7 +135,7 @@ class Optimizer(Hooked):
         return loss
 
     def _update(self) -> None:
-        """Plan all moves, which refuses what is unfit before anything changes, and make them."""
+        """Plan all updates, with all checks before the first change, and apply them."""
         planned = [each for group in self.param_groups for each in self._planned(group)]
         for _, move, _, _ in planned:
             updates.refuse_unfit(*move.arrays)
@@ -188,13 +189,17 @@ class Optimizer(Hooked):
                 )
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
-        """The names of the tensors in a parameter's state, in the order in which the formula takes them: like the
-        parameter, and zero before the first step; None for one that it does without."""
+        """The names of the state tensors of a parameter, in the formula's order; None for an unused one.
+
+        They have the parameter's shape and dtype, and are zero before the first step.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no update; define _buffers and _formula, or step")
 
     def _formula(self, group: dict[str, Any], step: int, first: bool, *numbers: Any) -> Formula:
-        """What makes a step of parameters that have made so many; `first` says that the buffers have just been made.
-        The other `numbers` of the state follow, None where there are none yet."""
+        """The update formula for parameters with the same number of steps; `first` states that the buffers are new.
+
+        The other `numbers` of the state follow, None if they do not exist yet.
+        """
         raise NotImplementedError
 
     def _state_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -202,7 +207,7 @@ class Optimizer(Hooked):
         return shape
 
     def _planned(self, group: dict[str, Any]) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
-        """For each parameter with a gradient what a step does with it, its state, and what will change in that."""
+        """For each parameter with a gradient: its update, its state, and the changes of the state."""
         names = self._buffers(group)
         present = [name for name in names if name is not None]
         wanted, nothing, formulas = set(present), dict[str, Any](), dict[tuple, Formula]()
@@ -252,7 +257,7 @@ class Optimizer(Hooked):
             )
         numbers = [number for group in groups for number in group["params"]]
         parameters = dict(zip(numbers, (parameter for _, parameter in self._parameters()), strict=True))
-        own = type(self).step is not Optimizer.step  # of the user's, which keeps what it likes
+        own = type(self).step is not Optimizer.step  # a user's subclass, with any state
         state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for number, values in state_dict["state"].items():
             parameter = parameters.get(number)
@@ -300,6 +305,6 @@ def _option(value: Any) -> Any:
 
 
 def _together(group: dict[str, Any]) -> bool:
-    """Whether a group lets parameters be updated by one launch: it does unless it says False and not True."""
+    """Whether a group is updated by one launch: unless one option is False and the other not True."""
     wanted = {group.get("foreach"), group.get("fused")}
     return True in wanted or False not in wanted

@@ -66,11 +66,11 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of those that `update_parameters` is given; the first time they
-    are copied.
+    """A copy of a model whose parameters are averages of those passed to `update_parameters`; the first call copies
+    them.
 
-    `avg_fn(average, value, count)`, or `multi_avg_fn` of lists, says how; by default all count alike. Buffers are
-    copied, or with `use_buffers` averaged.
+    `avg_fn(average, value, count)`, or `multi_avg_fn` on lists, computes the averages; the default is the plain mean.
+    Buffers are copied, or averaged with `use_buffers`.
     """
 
     n_averaged: Tensor
@@ -112,8 +112,10 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch normalisations anew, as plain means over the batches of `loader`,
-    which are inputs, or tuples that begin with one."""
+    """Recompute the running statistics of all batch normalisations, as plain means over the batches of `loader`.
+
+    A batch is an input, or a tuple that starts with one.
+    """
     norms = [each for each in model.modules() if isinstance(each, (BatchNorm1d, BatchNorm2d, BatchNorm3d))]
     if not norms:
         return
@@ -133,8 +135,9 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Rates that go from those in force to `swa_lr`, one or one for each group, in `anneal_epochs` steps, along a half
-    cosine or a line, and stay there."""
+    """Move the rates from the current ones to `swa_lr` (one, or one per group) in `anneal_epochs` steps, along a half
+    cosine or a line, and keep them there.
+    """
 
     _follows = True
 

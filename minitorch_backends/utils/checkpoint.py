@@ -1,7 +1,7 @@
-"""Trading time for memory: what a function saves for backward is computed again when backward needs it.
+"""Checkpointing: recompute the tensors that a function saves for backward instead of keeping them.
 
-The way of T. Chen, B. Xu, C. Zhang, C. Guestrin (2016), "Training deep nets with sublinear memory cost", under the
-names of torch.utils.checkpoint.
+Method: T. Chen, B. Xu, C. Zhang, C. Guestrin (2016), "Training deep nets with sublinear memory cost", under the names
+of torch.utils.checkpoint.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Contexts = Callable[[], tuple[Any, Any]]
 
 
 class CheckpointError(RuntimeError):
-    """Computing a function again did not save what it had saved the first time."""
+    """Recomputing a function did not save the same tensors as the first run."""
 
 
 _early_stop: ContextVar[tuple[bool, Any] | None] = ContextVar("checkpoint_early_stop", default=None)
-"""What the innermost `set_checkpoint_early_stop` says, and what holds outside of it."""
+"""The setting of the innermost `set_checkpoint_early_stop`, and the default."""
 
 
 class set_checkpoint_early_stop(Scope):
-    """Has checkpoints that are made in the block stop early in their second run, or not, whatever they say themselves.
+    """Make checkpoints created in the block stop early in their second run, or not, overriding their own setting.
 
-    Raises TypeError for anything but True and False.
+    Raises TypeError for values other than True and False.
     """
 
     __slots__ = ("enable",)
 
     def __init__(self, enable: bool) -> None:
         if enable is not True and enable is not False:
-            raise TypeError(f"set_checkpoint_early_stop takes exactly True or False, got {enable!r}")
+            raise TypeError(f"set_checkpoint_early_stop(): enable must be True or False, got {enable!r}")
         self.enable = enable
 
     def __enter__(self) -> None:
@@ -69,20 +69,18 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """`function(*args, **kwargs)`, whose saved tensors are not kept but computed again in backward.
+    """Call `function(*args, **kwargs)` without keeping its saved tensors; backward computes them again.
 
     Arguments:
-        use_reentrant: False saves by hooks, works with `autograd.grad`, keywords and nested structures, and
-            recomputes up
-            to the last tensor that is needed; True runs a backward pass inside the backward pass, for tensor arguments
-            only. Left out, a warning asks for it, and it is True, as in torch.
-        preserve_rng_state: random numbers are the same in the second run, and the generator's state is put back after
-        it.
+        use_reentrant: False saves by hooks, works with `autograd.grad`, keywords and nested structures, and recomputes
+            up to the last needed tensor. True runs a backward pass inside the backward pass, for tensor arguments only.
+            If omitted, it is True with a warning, as in torch.
+        preserve_rng_state: use the same random numbers in the second run, and restore the generator's state after it.
         context_fn: makes two contexts, for the first run and for the second.
         determinism_check: "default" compares shapes and dtypes of the tensors saved in both runs; "none" does not.
         early_stop: end the second run with the last tensor that the first one saved.
 
-    With use_reentrant=False backward raises RuntimeError where a tensor argument was written to since.
+    With use_reentrant=False backward raises RuntimeError if a tensor argument was written to since.
     """
     if use_reentrant is None:
         warnings.warn(
@@ -92,7 +90,7 @@ def checkpoint(
         use_reentrant = True
     if use_reentrant:
         if kwargs or context_fn is not _no_contexts:
-            raise ValueError(f"with use_reentrant=True there are no keywords and no context_fn; got {sorted(kwargs)}")
+            raise ValueError(f"checkpoint(): use_reentrant=True excludes keywords and context_fn, got {sorted(kwargs)}")
         return _Reentrant.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check!r}")
@@ -115,9 +113,7 @@ class _Enough(Exception):
 
 
 class _Holder:
-    """Stands for a saved tensor of a call, and holds it once it has been computed again, as long as its node needs
-    it.
-    """
+    """Stands for a saved tensor of a call, and holds it after recomputation as long as its node needs it."""
 
     __slots__ = ("__weakref__", "described", "frame", "tensor")
 
@@ -158,8 +154,7 @@ class _Frame:
         return holder.tensor
 
     def _fill(self) -> None:
-        """Run the function again, and give every holder its tensor. Raises RuntimeError for inputs that are no longer
-        what they were."""
+        """Run the function again, and fill every holder. Raises RuntimeError if inputs have changed since."""
         for place, (each, version) in enumerate(self.inputs):
             if each._version != version:
                 raise RuntimeError(
@@ -232,7 +227,7 @@ class _Reentrant(Function):
         ]
         if not pairs:
             raise RuntimeError(
-                "none of the outputs of a checkpointed function has requires_grad=True; checkpoint is no use"
+                "none of the outputs of a checkpointed function has requires_grad=True; checkpoint has no effect"
             )
         backward([out for out, _ in pairs], [g for _, g in pairs])
         return (None, None, *(each.grad if isinstance(each, Tensor) else None for each in args))

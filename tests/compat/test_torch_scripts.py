@@ -53,7 +53,7 @@ def test_every_path_of_the_table_is_a_module():
         ("softmaxx", "minitorch_backends has no softmaxx; the nearest name is softmax"),
         ("quantize_per_tensor", "quantized tensors are not supported"),
         ("nn.Liner", "no nn.Liner; the nearest name is nn.Linear"),
-        ("cuda.nccl", "no device but the CPU"),
+        ("cuda.nccl", "the CPU is the only device"),
     ],
 )
 def test_missing_names_say_why(name, sentence):

@@ -62,7 +62,7 @@ def test_layouts_and_parts(path):
         assert part.get_shape() == [4, 6]
         assert mt.equal(part[1:3, ::2], x[1:3, ::2])
         assert mt.equal(file.get_tensor("x"), x)
-        with pytest.raises(KeyError, match="there is no tensor 'y'"):
+        with pytest.raises(KeyError, match="tensor 'y' is not in the file"):
             file.get_tensor("y")
     with pytest.raises(KeyError):
         file.get_tensor("x")

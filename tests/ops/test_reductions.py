@@ -364,7 +364,7 @@ def test_names_of_numpy_are_understood(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: x.sum(1, 0), "'keepdim' must be bool, not int 0; several dimensions are given as a tuple"),
+        (lambda x: x.sum(1, 0), "'keepdim' must be bool, not int 0; pass several dimensions as a tuple"),
         (lambda x: x.amax(1, 0), "'keepdim' must be bool"),
         (lambda x: x.sum(0, keepdim=np.float64(1)), "'keepdim' must be bool"),
         (lambda x: x.topk(1, 0, 1.0), "'largest' must be bool"),

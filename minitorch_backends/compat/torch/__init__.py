@@ -1,13 +1,13 @@
-"""Run torch's scripts on this library: as `import minitorch_backends as torch`, or unchanged after `install()`.
+"""Run torch scripts on this library: as `import minitorch_backends as torch`, or unchanged after `install()`.
 
     from minitorch_backends.compat import torch
     torch.install()                                           # `import torch` is this library from here on
 
-    python -m minitorch_backends.compat.torch script.py args  # the same, for a script that is not changed
+    python -m minitorch_backends.compat.torch script.py args  # the same, for an unchanged script
 
-The modules here are namespaces of torch that this engine has no part in: devices that are not there, compilers, several
-processes. What can be without effect is so; everything else raises one sentence with the reason and the nearest way.
-`paths` says where each module of torch is found, `missing` why a name is not there.
+The modules here are torch namespaces outside this engine's scope: absent devices, compilers, several processes. Calls
+are accepted without effect where possible; otherwise they raise one sentence with the reason and the nearest
+alternative. `paths` locates each module of torch, `missing` explains absent names.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ VERSION = "2.13.0+minitorch"
 
 
 def install() -> ModuleType:
-    """Put this library under torch's name in `sys.modules`, with `__version__` "2.13.0+minitorch", and return it.
+    """Register this library as torch in `sys.modules`, with `__version__` "2.13.0+minitorch", and return it.
 
-    Raises RuntimeError when torch itself is imported already: what holds its tensors would break. Calling again changes
-    nothing. `import torch` after it, and of any module below torch, gives this library or an error that says why not.
+    Raises RuntimeError if torch itself is already imported, since objects that hold its tensors would break. A second
+    call has no effect. Afterwards `import torch`, and of any module below torch, gives this library or an error with
+    the reason.
     """
     found = sys.modules.get(ALIAS)
     if isinstance(found, Facade):

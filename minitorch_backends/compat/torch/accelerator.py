@@ -28,25 +28,25 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Without effect: memory goes back to the system by itself."""
+    """No effect: memory returns to the system by itself."""
 
 
 def _refuse(name: str) -> NoReturn:
-    raise RuntimeError(f"accelerator.{name}(): there is no accelerator; ask accelerator.is_available() first")
+    raise RuntimeError(f"accelerator.{name}(): no accelerator is available; check accelerator.is_available() first")
 
 
 def current_device_index() -> int:
-    """Raises RuntimeError: there is no accelerator."""
+    """Raises RuntimeError: no accelerator is available."""
     _refuse("current_device_index")
 
 
 def set_device_index(device: Any, /) -> None:
-    """Raises RuntimeError: there is no accelerator."""
+    """Raises RuntimeError: no accelerator is available."""
     _refuse("set_device_index")
 
 
 def synchronize(device: Any = None, /) -> None:
-    """Raises RuntimeError: there is no accelerator."""
+    """Raises RuntimeError: no accelerator is available."""
     _refuse("synchronize")
 
 

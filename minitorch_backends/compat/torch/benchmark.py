@@ -77,7 +77,7 @@ class Timer:
         return self._measured(number, 1)
 
     def _number(self, seconds: float) -> int:
-        """How often the statement runs in `seconds`."""
+        """The number of runs of the statement in `seconds`."""
         number = 1
         while (taken := sum(self._measured(number, 1).raw_times)) < seconds:
             number = max(2 * number, min(10 * number, int(1.1 * number * seconds / max(taken, 1e-9))))

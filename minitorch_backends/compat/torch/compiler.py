@@ -16,7 +16,7 @@ def compile(
     mode: str | None = None, options: Any = None, name: str | None = None, disable: bool = False,
     recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None,
 ) -> Any:  # fmt: skip
-    """Return `model`, a function or a module, as it is: kernels are compiled at their first use without being asked.
+    """Return `model`, a function or a module, unchanged: kernels are compiled at first use.
 
     Without `model` return the decorator. Modules get no wrapper, so that state dicts keep their names.
     """

@@ -1,6 +1,6 @@
-"""`torch.cuda`, as torch without CUDA has it: there is no device, and what needs one raises AssertionError.
+"""`torch.cuda`, as torch without CUDA has it: no device is available, and functions that need one raise AssertionError.
 
-Seeds, caches and statistics of memory are without effect, as they are there.
+As in torch without CUDA, seeds, caches and memory statistics have no effect.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _none(name: str) -> Callable[..., int]:
 def _refused(name: str) -> Callable[..., NoReturn]:
     def function(*args: Any, **named: Any) -> NoReturn:
         """Raises AssertionError, as torch without CUDA does."""
-        raise AssertionError(f"cuda.{name}(): there is no CUDA device; ask cuda.is_available() first")
+        raise AssertionError(f"cuda.{name}(): no CUDA device is available; check cuda.is_available() first")
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -83,7 +83,7 @@ class Event:
 
 
 class device:
-    """A block in which a CUDA device is current: without effect for None and negative indices, as in torch."""
+    """Make a CUDA device current: no effect for None and negative indices, as in torch."""
 
     def __init__(self, device: Any) -> None:
         index = getattr(device, "index", device)
@@ -98,13 +98,13 @@ class device:
 
 
 class stream(device):
-    """A block in which a stream is current: without effect for None."""
+    """Make a stream current: no effect for None."""
 
 
 def _tensor_class(name: str) -> type:
     def refused(self: Any, *args: Any, **named: Any) -> NoReturn:
         """Raises TypeError, as torch without CUDA does."""
-        raise TypeError(f"cuda.{name}(): there is no CUDA device; use torch.{name}")
+        raise TypeError(f"cuda.{name}(): no CUDA device is available; use torch.{name}")
 
     return type(name, (), {"__init__": refused, "__doc__": "A class without instances."})
 

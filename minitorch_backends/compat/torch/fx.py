@@ -13,7 +13,7 @@ Argument = Target = Any
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Return `fn_or_name`: no tracer asks for it."""
+    """Return `fn_or_name`: no tracer exists here."""
     return fn_or_name
 
 

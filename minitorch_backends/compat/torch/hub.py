@@ -74,7 +74,7 @@ load_url = load_state_dict_from_url
 
 
 class tqdm:
-    """An iterable, or a count of what is done, without the progress bar that the package of this name shows."""
+    """An iterable, or a counter, without the progress bar of the package of this name."""
 
     def __init__(self, iterable: Any = (), **options: Any) -> None:
         self._iterable = iterable

@@ -1,4 +1,4 @@
-"""`torch._C`: what libraries ask of torch's machinery when they are imported. Nothing here has an effect."""
+"""`torch._C`: the parts of torch's machinery that libraries use on import. Nothing here has an effect."""
 
 from __future__ import annotations
 

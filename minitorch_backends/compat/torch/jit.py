@@ -1,4 +1,4 @@
-"""`torch.jit`: functions and modules run as they are written. What makes or reads compiled programs is refused."""
+"""`torch.jit`: functions and modules run as written. Functions that make or read compiled programs raise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Error(RuntimeError):
 
 
 class ScriptFunction:
-    """The class of compiled functions, of which there are none."""
+    """The class of compiled functions; no object has it."""
 
 
 def script(obj: Any, *args: Any, **options: Any) -> Any:
@@ -84,8 +84,8 @@ def optimized_execution(should_optimize: bool) -> Any:
 
 def _refused(name: str, remedy: str) -> Callable[..., NoReturn]:
     def function(*args: Any, **named: Any) -> NoReturn:
-        """Raises RuntimeError: there are no compiled programs."""
-        raise RuntimeError(f"jit.{name}(): programs are not compiled, so that there is none to {name}; {remedy}")
+        """Raises RuntimeError: compiled programs do not exist here."""
+        raise RuntimeError(f"jit.{name}(): programs are not compiled, so nothing can be passed to {name}; {remedy}")
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -1,4 +1,4 @@
-"""`torch.library`: operators in Python are the functions that they are made of; registrations have no effect."""
+"""`torch.library`: operators are their Python functions; registrations have no effect."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def define(qualname: Any, schema: Any = None, **options: Any) -> Any:
 
 
 def get_ctx() -> Any:
-    """Raises RuntimeError: there are no fake tensors."""
-    raise RuntimeError("library.get_ctx(): there are no fake tensors; call it inside register_fake in torch")
+    """Raises RuntimeError: fake tensors do not exist here."""
+    raise RuntimeError("library.get_ctx(): fake tensors do not exist here; call it inside register_fake in torch")
 
 
 class CustomOp:
@@ -71,7 +71,7 @@ def custom_op(name: str, fn: Any = None, /, **options: Any) -> Any:
 
 
 class Library:
-    """A namespace of operators; what is registered there has no effect."""
+    """A namespace of operators; registrations have no effect."""
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind = ns, kind

@@ -18,7 +18,7 @@ REASONS: dict[str, str] = {
     "fx.*": "programs are not traced; explain.explain(function, *args) says what runs",
     "jit.*": "programs are not compiled; call the function itself",
     "onnx.*": "modules are not exported from here; save the state_dict and export it in torch",
-    "cuda.* xpu.* mps.* mtia.* hpu.*": "there is no device but the CPU; backends has the flags that act on it",
+    "cuda.* xpu.* mps.* mtia.* hpu.*": "the CPU is the only device; its flags are in backends",
     "_C* _dynamo* _inductor* _functorch* _subclasses* _prims* _decomp* _ops*": (
         "it is a part of torch's own machinery; use the public functions"
     ),
@@ -32,7 +32,7 @@ REASONS: dict[str, str] = {
 
 
 def sentence(root: str, path: str, known: Iterable[str] = ()) -> str:
-    """The message of an error about `root.path`; `known` are the names that there are beside it."""
+    """The error message for `root.path`; `known` are the existing names beside it."""
     for patterns, reason in REASONS.items():
         if any(fnmatchcase(path, pattern) for pattern in patterns.split()):
             return f"{root} has no {path}: {reason}"

@@ -22,7 +22,7 @@ NonDynamicallyQuantizableLinear, _DropoutNd = nn.Linear, nn.Dropout
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes, of which there is one."""
+    """Batch normalisation over the batches of all processes, which is a single one here."""
 
     ndims = (2, 3, 4, 5)
 

@@ -1,4 +1,4 @@
-"""`torch.mps`: there is no Metal device."""
+"""`torch.mps`: no Metal device is available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of `torch` itself that `minitorch_backends` has when they are asked for."""
+"""Names of `torch` that `minitorch_backends` provides on access."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Without effect: Python's filters say which warnings are repeated."""
+    """No effect: Python's filters decide which warnings are repeated."""
 
 
 def typename(obj: Any, /) -> str:

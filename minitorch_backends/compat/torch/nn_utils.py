@@ -1,4 +1,4 @@
-"""Names of `torch.nn.utils` that say how memory is prepared, or are old."""
+"""Names of `torch.nn.utils` for memory preparation, and deprecated ones."""
 
 from __future__ import annotations
 

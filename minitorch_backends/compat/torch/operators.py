@@ -15,7 +15,7 @@ def load_library(path: Any) -> NoReturn:
 
 
 class _Namespace:
-    """Operators of one library, each of which raises when it is called."""
+    """Operators of one library; each raises when called."""
 
     def __init__(self, name: str) -> None:
         self._name = name

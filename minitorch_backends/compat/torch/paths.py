@@ -1,7 +1,7 @@
-"""Where each module of torch is found here: one table, a finder for `import`, and `__getattr__` for namespaces.
+"""The location of each torch module here: one table, a finder for `import`, and `__getattr__` for namespaces.
 
-A path below `minitorch_backends` or `torch` that is no file of this package is looked up in `HOMES`. Its home is a
-module, which may be that of several paths. Nothing is imported before it is asked for.
+A path below `minitorch_backends` or `torch` without a file in this package is looked up in `HOMES`. Its home is a
+module, possibly shared by several paths. Nothing is imported before its first use.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HOMES: dict[str, str] = {
 """The module behind a path."""
 
 UNDER_TORCH = {"ops": f"{_HERE}.operators"}
-"""Names that stand for something else in this package, and that `torch` has once it is installed."""
+"""Names that have another meaning in this package, and that `torch` has after `install`."""
 
 PATHS: dict[str, str] = {
     "_dynamo": "config eval_frame utils",
@@ -77,7 +77,7 @@ PATHS: dict[str, str] = {
 
 
 EXTRAS = {"": "names", "autograd": "variable", "nn": "modules", "nn.init": "init", "nn.utils": "nn_utils"}
-"""The module here that has further names of a namespace, imported when one of them is asked for."""
+"""The module with the further names of a namespace, imported on access to one of them."""
 
 
 def _is_listed(path: str) -> bool:
@@ -94,7 +94,7 @@ def children(path: str) -> set[str]:
 
 
 class Finder:
-    """Finds modules below `root`: the package, of modules that are no files of it, or torch, once it is installed.
+    """Finds modules below `root`: the package (for modules without a file), or torch after `install`.
 
     It has no base class, since `importlib.abc` takes 5 ms to import.
     """
@@ -116,8 +116,10 @@ class Finder:
         """Leave it to Python to make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module that is meant in the place of the new one. Raises ModuleNotFoundError where there is none; it
-        has no `name`, so that `from torch import name` raises it as it is."""
+        """Replace the new module by its home. Raises ModuleNotFoundError if there is none.
+
+        The error has no `name`, so that `from torch import name` raises it unchanged.
+        """
         root, _, below = module.__name__.partition(".")
         if root == PACKAGE and _is_listed(below):
             above = importlib.import_module(module.__name__.rpartition(".")[0])
@@ -132,7 +134,7 @@ class Finder:
 
 
 def name_of_package() -> str:
-    """The name by which the package is used: torch once `install` was called."""
+    """The name by which the package is used: torch after `install`."""
     return ALIAS if isinstance(sys.modules.get(ALIAS), Facade) else PACKAGE
 
 
@@ -160,9 +162,9 @@ def _get_attribute(path: str, module: ModuleType, name: str) -> Any:
 
 
 def serve(path: str, module: ModuleType | None = None) -> None:
-    """Make a module the namespace at a path of torch, once: `_get_attribute` looks up names that it lacks.
+    """Make a module the namespace at a path of torch, once; `_get_attribute` looks up missing names.
 
-    It becomes a package for `import`, which asks `Finder` for the modules below it.
+    It becomes a package for `import`, which uses `Finder` for the modules below it.
     """
     module = module or sys.modules[f"{PACKAGE}.{path}".rstrip(".")]
     if "__getattr__" not in vars(module):

@@ -1,4 +1,4 @@
-"""`torch.profiler`: the time of blocks under `record_function`, and how often each kernel ran."""
+"""`torch.profiler`: the time of blocks under `record_function`, and the number of runs of each kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Averages(list):
     """One row of (name, calls, seconds) for each block and kernel; of kernels only calls are counted."""
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
-        """The rows as text, those that took longest first."""
+        """The rows as text, longest time first."""
         rows = sorted(self, key=lambda row: (-row[2], -row[1]))[: row_limit if row_limit > 0 else None]
         width = max([4, *(len(name) for name, _, _ in rows)])
         lines = [f"{name:{width}}  {calls:8}  {1e3 * seconds:12.3f}" for name, calls, seconds in rows]
@@ -43,7 +43,7 @@ class Averages(list):
 
 
 class profile:
-    """A block, or from `start()` to `stop()`, in which blocks are timed and calls of kernels counted.
+    """Time blocks and count kernel calls, while a block runs or from `start()` to `stop()`.
 
     `schedule` and `on_trace_ready` are called as in torch; other options have no effect.
     """
@@ -76,7 +76,7 @@ class profile:
             self._ready(self)
 
     def step(self) -> None:
-        """Go on to the next step of the schedule."""
+        """Advance the schedule by one step."""
         action = self._schedule(self.step_num) if self._schedule is not None else ProfilerAction.RECORD
         if action is ProfilerAction.RECORD_AND_SAVE and self._ready is not None:
             self._ready(self)
@@ -94,7 +94,7 @@ class profile:
         return Averages((name, int(calls), seconds) for name, (calls, seconds) in self._counts.items())
 
     def export_chrome_trace(self, path: str) -> None:
-        """Raises RuntimeError: only averages are kept."""
+        """Raises RuntimeError: only averages are stored."""
         raise RuntimeError("export_chrome_trace(): single events are not kept; print key_averages().table()")
 
 

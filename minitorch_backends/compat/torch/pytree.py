@@ -53,7 +53,7 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """The tree of what `func` returns for each leaf, and those at the same places of other trees."""
+    """The tree of the results of `func` for each leaf and the corresponding leaves of other trees."""
     leaves, spec = tree_flatten(tree, is_leaf)
     return tree_unflatten(map(func, leaves, *(tree_leaves(each, is_leaf) for each in rests)), spec)
 

@@ -1,4 +1,4 @@
-"""`torch.ao.quantization`: the marks in models that are there to be quantized, which pass their inputs on."""
+"""`torch.ao.quantization`: the markers in quantizable models, which pass their inputs on."""
 
 from __future__ import annotations
 

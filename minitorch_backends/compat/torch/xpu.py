@@ -1,4 +1,4 @@
-"""`torch.xpu`: there is no GPU of Intel's."""
+"""`torch.xpu`: no Intel GPU is available."""
 
 from .mps import device_count, empty_cache, is_available, manual_seed, seed
 

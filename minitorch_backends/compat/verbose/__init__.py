@@ -1,10 +1,10 @@
-"""Traces of kernel calls as oneDNN and MKL print them: one line for each call, while a block runs.
+"""Traces of kernel calls in the formats of oneDNN and MKL: one line per call, while a block runs.
 
 `backends.mkldnn.verbose(level)` prints lines in the columns of oneDNN's verbose mode, version 1 (its documentation,
-"Verbose Mode", and `src/common/verbose.cpp`), `backends.mkl.verbose(enable)` lines in the style of MKL's ("Using Intel
-oneMKL Verbose Mode" in its developer guide). Lines go to `sys.stdout`, or to a logger when one is given. Regions belong
-to the thread or task, nest, and are off again afterwards; an inner region replaces the outer one, so that one at level
-0 is silent.
+"Verbose Mode", and `src/common/verbose.cpp`). `backends.mkl.verbose(enable)` prints lines in the style of MKL's ("Using
+Intel oneMKL Verbose Mode" in its developer guide). Lines go to `sys.stdout`, or to a logger if one is given. Regions
+belong to the thread or task, and may be nested. An inner region replaces the outer one, so that one at level 0 is
+silent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Region:
 
 
 class _Verbose(Scope):
-    """A region in which calls are traced. The arguments are checked when it is entered, as torch's are."""
+    """A region with traced calls. As in torch, the arguments are checked on entry."""
 
     __slots__ = ("level", "logger")
 
@@ -141,9 +141,9 @@ _ONEDNN_WORDS: dict[str, frozenset[str]] = {
 
 
 def read_environment() -> None:
-    """Start the traces that MKL_VERBOSE, and ONEDNN_VERBOSE or DNNL_VERBOSE, ask for, in every thread.
+    """Start the traces that MKL_VERBOSE, and ONEDNN_VERBOSE or DNNL_VERBOSE, request, in every thread.
 
-    Raises ValueError, naming the variable, for a text that is not understood.
+    Raises ValueError, naming the variable, for an invalid text.
     """
     text = os.environ.get("MKL_VERBOSE", "").strip()
     if text not in ("", "0", "1", "2"):
@@ -156,7 +156,7 @@ def read_environment() -> None:
 
 
 def _asked(variable: str) -> frozenset[str]:
-    """The kinds of lines that a variable of oneDNN's asks for."""
+    """The kinds of lines that a variable of oneDNN's requests."""
     text = os.environ.get(variable, "").strip()
     words = text.split(",") if text else []
     if any(word not in _ONEDNN_WORDS for word in words):

@@ -1,7 +1,7 @@
-"""What LAPACK (or BLAS, for triangular systems) would be asked for to do what a kernel of linear algebra does.
+"""The LAPACK call (or BLAS, for triangular systems) equivalent to a linear algebra kernel.
 
-The arguments are those of a column-major library that is given transposed copies, as row-major callers of LAPACK do.
-Memory that the kernels do not have, LAPACK's workspace, is (nil) with a length of 0.
+The arguments are those for a column-major library with transposed copies, as row-major callers of LAPACK pass them.
+LAPACK's workspace, which the kernels do not have, appears as (nil) with a length of 0.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _lapack(call: Call) -> str | None:
 
 
 def _gemm(call: Call) -> str | None:
-    """The product as a column-major library is asked for it: the transposed result, from the factors in turn."""
+    """The product as a call of a column-major library: the transposed result, from the swapped factors."""
     a, b = call.arrays[:2]
     letter = _LETTERS.get(a.dtype)
     if letter is None or not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):

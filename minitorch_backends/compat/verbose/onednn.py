@@ -50,7 +50,7 @@ _PROP_KINDS = {
 
 
 def onednn_lines(call: Call, first: bool, what: frozenset[str]) -> Iterable[str]:
-    """The lines of one call: "exec", "create" for what it compiled ("info": in words), "dispatch" for refusals."""
+    """The lines of one call: "exec", "create" for compilation ("info": in words), "dispatch" for refusals."""
     if not what:
         return
     if first:
@@ -134,7 +134,7 @@ def _convolution(call: Call) -> _Described:
 
 
 def _roles(call: Call) -> tuple[Any, Any, Any]:
-    """The input of the convolution, its weight and its output, of which one is the result of the call."""
+    """The input of the convolution, its weight and its output; one of the three is the result of the call."""
     first, second = call.arrays[:2]
     if call.kernel == "conv":
         return first, second, call.result

@@ -1,12 +1,12 @@
-"""Run one or more instances of a program, each on cores of its own, with as many threads as it has cores.
+"""Run one or more instances of a program, each on its own cores, with one thread per core.
 
     python -m minitorch_backends.backends.xeon.run_cpu --ninstances 2 --ncores-per-instance 4 script.py arguments
 
-The options are those of torch.backends.xeon.run_cpu. Each instance is bound to its cores (and to the memory of their
-NUMA node, where `numactl` is installed and there is more than one node). OMP_NUM_THREADS, OPENBLAS_NUM_THREADS,
-MKL_NUM_THREADS and NUMBA_NUM_THREADS are set to its number of cores, unless they are set already. Lines that instances
-print have a prefix, `[run0]: `; with `--log-path` they are also written to one file for each instance. When an instance
-fails, the others are ended, and its exit code is the launcher's; one that a signal ended gives 128 and its number.
+The options are those of torch.backends.xeon.run_cpu. Each instance is bound to its cores, and to the memory of their
+NUMA node if `numactl` is installed and there are several nodes. OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS
+and NUMBA_NUM_THREADS are set to its number of cores, unless they are already set. Lines of the instances get a prefix,
+`[run0]: `; with `--log-path` they are also written to one file per instance. When an instance fails, the others are
+ended, and its exit code becomes the launcher's: 128 plus the number for a signal.
 """
 
 from __future__ import annotations

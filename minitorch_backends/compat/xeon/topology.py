@@ -1,4 +1,4 @@
-"""Which CPUs this process may use, which of them share a core, and on which NUMA nodes they are."""
+"""The CPUs available to this process, their cores, and their NUMA nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Topology(NamedTuple):
     """The CPUs that may be used."""
 
     nodes: dict[int, tuple[int, ...]]
-    """For each NUMA node that has any, its logical CPUs. A machine that says nothing has one node, 0."""
+    """For each NUMA node with available CPUs, its logical CPUs. A machine without NUMA information has one node, 0."""
     physical: tuple[int, ...]
     """The first logical CPU of each core, in the order of nodes and numbers."""
 

@@ -41,7 +41,7 @@ from .renaming import renamed as _renamed
 from .statistics import *
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-"""Of the standard, all of which the last one contains."""
+"""Supported versions of the standard; the last one contains the others."""
 
 __array_api_version__ = VERSIONS[-1]
 

@@ -58,22 +58,22 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of these sizes (one may stand alone) whose elements are undefined."""
+    """An uninitialised array of these sizes (an int for one)."""
     return ops.empty(shape, dtype=dtype, device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of these sizes (one may stand alone) of ones."""
+    """An array of ones with these sizes (an int for one)."""
     return ops.ones(shape, dtype=dtype, device=device)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of these sizes (one may stand alone) of zeros."""
+    """An array of zeros with these sizes (an int for one)."""
     return ops.zeros(shape, dtype=dtype, device=device)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of these sizes (one may stand alone) whose elements are `fill_value`."""
+    """An array of these sizes (an int for one) filled with `fill_value`."""
     return ops.full((shape,) if isinstance(shape, int) else shape, fill_value, dtype=dtype, device=device)
 
 
@@ -95,7 +95,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """The elements converted to `dtype`; the array itself if nothing changes and not `copy`."""
+    """The elements cast to `dtype`; the array itself if nothing changes and `copy` is False."""
     return x.to(dtype=dtype, device=device, copy=copy)
 
 
@@ -144,7 +144,7 @@ def isdtype(dtype: DType, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The common type of arrays and dtypes, whatever the dimensions; Python numbers widen the category only."""
+    """The common dtype of arrays and dtypes, whatever the dimensions; Python numbers only widen the category."""
     dtypes, numbers = [], []
     for value in arrays_and_dtypes:
         if isinstance(value, (bool, int, float, complex)):

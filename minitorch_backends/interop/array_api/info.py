@@ -1,4 +1,4 @@
-"""What the namespace can do, for those who ask it."""
+"""Inspection of the namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Info:
     """What `__array_namespace_info__` returns."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What is optional in the standard."""
+        """The optional features of the standard."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> device:

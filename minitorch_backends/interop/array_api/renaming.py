@@ -35,7 +35,7 @@ def renamed(function: Callable[..., Any], parameters: str, name: str) -> Callabl
 
 
 def promoting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`function` of two arrays as the standard's function `name`, which promotes whatever their dimensions are."""
+    """`function` of two arrays as the standard's function `name`, which promotes independently of dimensions."""
 
     @functools.wraps(function)
     def call(x1: Any, x2: Any, /) -> Any:
@@ -51,7 +51,7 @@ def promoting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _number_beside(value: Any, x: Tensor) -> Tensor:
-    """A Python number as an array of the type to which promotion converts it and `x`."""
+    """A Python number as an array of the dtype to which it promotes with `x`."""
     return full((), value, dtype=result_dtype((x.dtype,), (), (scalar_dtype(value),)))
 
 

@@ -21,7 +21,7 @@ Axes = int | tuple[int, ...] | None
 
 
 def _summed(x: Tensor, dtype: Any) -> DType | None:
-    """The type of sums: for small integers 64 bits with or without a sign, else that of the elements."""
+    """The dtype of sums: 64-bit for small integers, signed or unsigned; otherwise that of the elements."""
     if dtype is not None or x.dtype.category > INTEGER:
         return dtype
     return int64 if x.dtype.is_signed or x.dtype is bool_ else uint64

@@ -1,7 +1,7 @@
-"""Makes modules of graphs, and checks them: every value is defined once and before it is used, so there are no cycles.
+"""Makes modules from graphs, and checks them: every value is defined once and before its use, so there are no cycles.
 
 Modules have the names of their nodes, parameters and buffers those of their initializers. Dots in a name are levels of
-modules, as everywhere. A name that is taken or empty gets a number.
+modules, as elsewhere. A duplicate or empty name gets a number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .table import find
 __all__ = ["Builder"]
 
 _MOST_LEVELS = 32
-"""More dots than this in a name are no levels."""
+"""A name with more dots than this is not split into levels."""
 
 
 class Builder:
@@ -164,7 +164,7 @@ class Builder:
     # Names
 
     def _place(self, root: Module, name: str) -> tuple[Module, str]:
-        """The module and the attribute that a part of this name is to have."""
+        """The module and the attribute for a part of this name."""
         *path, last = name.split(".")
         if not all((*path, last)) or len(path) > _MOST_LEVELS:
             return self._free(root, name.replace(".", "_"))
@@ -193,8 +193,8 @@ def _undefined(label: str, names: Collection[str], defined: Collection[str], vis
     for name in outer:
         if name not in visible:
             raise ValueError(
-                f"load(): {label!r} reads {name!r}, which is no input, weight or output of an earlier node; nodes must "
-                "be in the order of their calls, without cycles"
+                f"load(): {label!r} reads {name!r}, which must be an input, a weight or an output of an earlier "
+                "node; nodes must be in the order of their calls, without cycles"
             )
     return outer
 
@@ -207,7 +207,7 @@ def _define(label: str, names: Collection[str], defined: set[str]) -> None:
 
 
 def _with_last(steps: list[Step], results: Collection[str]) -> list[Step]:
-    """The steps, each with the values that may be dropped after it."""
+    """The steps, each with the values that can be dropped after it."""
     needed, found = {"", *results}, []
     for step in reversed(steps):
         last = tuple(dict.fromkeys(name for name in (*step.inputs, *step.outputs) if name not in needed))

@@ -46,8 +46,10 @@ class If(_ControlFlow):
 
 
 class Loop(_ControlFlow):
-    """A graph that is run so many times, while a condition holds: (count, condition, *states) gives the states after
-    the last run and the further outputs of all runs, stacked."""
+    """A graph that runs up to a number of times, while a condition holds.
+
+    (count, condition, *states) gives the final states and the stacked further outputs of all runs.
+    """
 
     body: Graph
 

@@ -108,7 +108,7 @@ def is_infinite(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1
 
 
 def to_type(x: Tensor, dtype: DType, saturate: int, round_mode: str = "up") -> Tensor:
-    """x in another type. With `saturate`, 8-bit floats take what is beyond their range as their largest number."""
+    """x in another dtype. With `saturate`, 8-bit floats clamp values out of range to their largest number."""
     if dtype is float8_e8m0fnu:
         return _power_of_two(x, round_mode).to(dtype)
     if dtype.letter == "n":

@@ -1,7 +1,7 @@
-"""Reading ONNX files: every declared size is compared with the bytes that are there before memory is taken.
+"""Reading ONNX files: every declared size is compared with the available bytes before memory is allocated.
 
-Files of others may declare tensors of any size, name data files anywhere on the disk, and define functions that call
-each other in a circle. Nothing of that is followed: each is a ValueError that names the part of the file.
+An untrusted file may declare tensors of any size, name data files anywhere on the disk, and define functions that call
+each other in a circle. Each raises a ValueError that names the part of the file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ OPSETS = range(9, 29)
 """The versions of the standard operators that are read."""
 
 _MOST_NODES = 1_000_000
-"""More nodes than this, once functions are put in the place of their calls, are no model."""
+"""The largest number of nodes of a model, after inlining functions."""
 
 Folder = Path | None
-"""Where external data of a model lie; None for a model that is no file."""
+"""The folder of a model's external data; None for a model without a file."""
 
 
 def read_model(f: Any) -> tuple[onnx.ModelProto, Folder]:
@@ -149,7 +149,7 @@ def _check_size(what: str, shape: tuple[int, ...], needed: int, found: int, unit
 
 
 def _external(proto: onnx.TensorProto, what: str, folder: Folder, needed: int) -> bytearray:
-    """The bytes of a tensor that lie in a file beside the model's."""
+    """The bytes of a tensor in an external file."""
     entries = {each.key: each.value for each in proto.external_data}
     path = _path_in(folder, entries.get("location", ""), what)
     try:

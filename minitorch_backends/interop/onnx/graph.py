@@ -39,10 +39,10 @@ class Step(NamedTuple):
 
     Attributes:
         name: the name of the node.
-        kind: that of its operator.
+        kind: its operator.
         module: the node.
-        inputs: the names of the values that it takes, "" for those that are left out.
-        outputs: the names of those that it gives.
+        inputs: the names of its input values, "" for omitted ones.
+        outputs: the names of its output values.
         last: the names of the values that no later step needs.
     """
 

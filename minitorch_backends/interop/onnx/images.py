@@ -85,7 +85,7 @@ _KERNELS = {
     "linear": (_linear, 1),
     "cubic": (_cubic, 2),
 }
-"""The weight of a neighbour by its distance, and how far these reach."""
+"""The weight of a neighbour by its distance, and the radius of the kernel."""
 
 
 def _neighbours(of: Axis, rule: Rule) -> tuple[Neighbours, np.ndarray]:
@@ -127,7 +127,7 @@ def _of_integers(x: Tensor, axis: int, at: Neighbours) -> Tensor:
 def _target(
     lengths: Sequence[int], scales: list[float] | None, sizes: list[int] | None, policy: str
 ) -> list[tuple[int, float]]:
-    """The size of each result, and its ratio to that of the input."""
+    """The size of each result, and its ratio to the input's."""
     if not sizes and not all(0 < scale < math.inf for scale in scales or ()):
         raise ValueError(f"scales must be positive and finite, got {scales}")
     if not sizes:

@@ -12,7 +12,7 @@ from ...tensor.tensor import Tensor
 from .table import choice, operator
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
-"""Names of ours for the ways in which values that meet are put together."""
+"""This package's names for the ways of combining values at one place."""
 
 
 @operator("Gather")
@@ -29,7 +29,7 @@ def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 
 def _counted(indices: Tensor, length: int) -> Tensor:
-    """Indices counted from the front. Those that are out of range stay so."""
+    """Indices counted from the front. Those out of range are unchanged."""
     indices = indices.to(int64)
     return ops.where(indices < 0, indices + length, indices)
 
@@ -70,7 +70,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 
 @operator("OneHot")
 def one_hot(indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
-    """values[1] at the places and values[0] elsewhere, along a new axis; places out of range have none."""
+    """values[1] at the places and values[0] elsewhere, along a new axis; places out of range set nothing."""
     count = int(depth.item())
     dim = wrap_dim(axis, indices.ndim + 1)
     counted = ops.where(indices < 0, indices + count, indices).unsqueeze(dim)
@@ -88,7 +88,7 @@ def non_zero(x: Tensor) -> Tensor:
 
 @operator("Compress")
 def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
-    """The slices of an axis at which the condition holds; of the flattened x without an axis."""
+    """The slices of an axis where the condition is true; of the flattened x without an axis."""
     places = ops.nonzero(condition).reshape(-1)
     return ops.index_select(x.reshape(-1) if axis is None else x, axis or 0, places)
 

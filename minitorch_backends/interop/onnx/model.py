@@ -1,4 +1,4 @@
-"""A module made of a graph: one module for each node, and the weights, all under their ONNX names."""
+"""A module made from a graph: one submodule per node, and the weights, all under their ONNX names."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Value(NamedTuple):
 
 
 class Model(Graph):
-    """What `load` makes of an ONNX file.
+    """The module that `load` makes from an ONNX file.
 
-    It is called with inputs in the graph's order or by their ONNX names, as tensors, arrays or numbers, and returns one
+    Call it with inputs in the graph's order or by their ONNX names, as tensors, arrays or numbers. It returns one
     tensor, or a tuple of several outputs. Raises TypeError for inputs that are missing, unknown or of another dtype,
     and ValueError for other shapes.
 

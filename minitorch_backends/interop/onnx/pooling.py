@@ -1,4 +1,4 @@
-"""Pooling. What torch's functions take goes to them; other padding, and dilated sums, are computed here."""
+"""Pooling, by torch's functions where they suffice; other padding, and dilated sums, are computed here."""
 
 from __future__ import annotations
 

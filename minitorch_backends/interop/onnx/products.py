@@ -24,7 +24,7 @@ def gemm(
     a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
     transB: int = 0,
 ) -> Tensor:  # fmt: skip
-    """alpha * a @ b + beta * c, each matrix transposed first if so told."""
+    """alpha * a @ b + beta * c, with optional transposition of each matrix."""
     a, b = a.T if transA else a, b.T if transB else b
     if c is not None:
         return ops.addmm(c, a, b, alpha=alpha, beta=beta)
@@ -54,7 +54,7 @@ class Steps(NamedTuple):
 
 
 class Pads(NamedTuple):
-    """What is put before and after each spatial axis."""
+    """The padding before and after each spatial axis."""
 
     before: Sequence[int]
     after: Sequence[int]

@@ -1,7 +1,7 @@
 """LSTM, GRU and RNN, with ONNX's order of gates (iofc, zrh) and options.
 
-What torch's layers compute goes to them, all steps in one call. Other activations, peepholes, limits, lengths and the
-GRU whose reset comes before the product go step by step. All products run at the precision of recurrences.
+Variants that torch's layers support run in one call for all steps. Other activations, peepholes, limits, lengths and
+the GRU with the reset before the product run step by step. All products run at the precision of recurrences.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
 
 
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
-"""How many there are by the names of the attribute."""
+"""The number of directions by the attribute's value."""
 
 
 class Direction(NamedTuple):
@@ -55,13 +55,13 @@ class Direction(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What holds for both directions.
+    """Options of both directions.
 
     Attributes:
-        clip: the limit of what activations take; None for none.
-        coupled: whether an LSTM's gates forget what they do not let in.
-        reset_after: whether a GRU's reset comes behind the product.
-        lengths: that of each sequence; None where all are whole.
+        clip: the bound on the inputs of activations; None for none.
+        coupled: whether an LSTM's forget gate is 1 minus its input gate.
+        reset_after: whether a GRU's reset comes after the product.
+        lengths: the length of each sequence; None if all are complete.
     """
 
     clip: float | None
@@ -70,7 +70,7 @@ class Options(NamedTuple):
     lengths: Sequence[int] | None
 
 
-# Cells: one step. `given` is what the input gives for all gates, `of` the direction.
+# Cells: one step. `given` is the input's part for all gates, `of` the direction.
 
 
 def _clipped(x: Tensor, options: Options) -> Tensor:
@@ -121,10 +121,10 @@ class Cell(NamedTuple):
     """A kind of recurrence.
 
     Attributes:
-        states: how many each step hands on.
-        activations: the names of the default ones.
+        states: the number of states that each step passes on.
+        activations: the names of the defaults.
         step: one step.
-        gates: torch's order of the gates, as places in ONNX's.
+        gates: torch's order of the gates, as positions in ONNX's.
     """
 
     states: int
@@ -175,7 +175,7 @@ def _by_steps(x: Tensor, of: Direction, before: States, options: Options, cell: 
 
 
 def _reversed(x: Tensor, lengths: Sequence[int] | None) -> Tensor:
-    """The steps in the opposite order, of each sequence those that it has."""
+    """The steps in reverse order, within the length of each sequence."""
     if lengths is None:
         return ops.flip(x, (0,))
     columns = zip(x.unbind(1), lengths, strict=True)
@@ -224,7 +224,7 @@ def _activations(
     cell: Cell, directions: int, names: Sequence[str] | None, alphas: Sequence[float] | None,
     betas: Sequence[float] | None,
 ) -> list[tuple[str, Callable[[Tensor], Tensor]]]:  # fmt: skip
-    """The name and the function of each activation; alphas and betas go in turn to those that take them."""
+    """The name and the function of each activation; alphas and betas are assigned in order to those that take them."""
     given = [list(alphas or ()), list(betas or ())]
     found = []
     for name in (each.lower() for each in names or list(cell.activations) * directions):

@@ -1,4 +1,4 @@
-"""Operators that move values, and those that tell and change shapes."""
+"""Operators that move values, and those that return or change shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def size(x: Tensor) -> Tensor:
 
 @operator("Reshape")
 def reshape(x: Tensor, shape: list[int], *, allowzero: int = 0) -> Tensor:
-    """Another shape; 0 stands for the size that is there, unless `allowzero`."""
+    """Another shape; 0 keeps a size, unless `allowzero`."""
     return ops.reshape(x, [x.shape[place] if each == 0 and not allowzero else each for place, each in enumerate(shape)])
 
 
@@ -81,7 +81,7 @@ def concatenate(*inputs: Tensor, axis: int) -> Tensor:
 def split(
     x: Tensor, split: list[int] | None = None, *, axis: int = 0, num_outputs: int | None = None, outputs: int = 1
 ) -> tuple[Tensor, ...]:
-    """Parts of the sizes `split`, or of equal sizes, the last of which may be smaller."""
+    """Parts of the sizes `split`, or of equal sizes with a possibly smaller last one."""
     length, count = x.shape[axis], num_outputs or outputs
     each = -(-length // count)
     sizes = split or [max(min(each, length - place * each), 0) for place in range(count)]
@@ -111,7 +111,7 @@ def _range(length: int, start: int, end: int, step: int) -> range:
 
 
 _MIRRORS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-"""Names of ours for the modes of Pad, beside "constant"."""
+"""This package's names for the modes of Pad other than "constant"."""
 
 
 @operator("Pad")
@@ -132,7 +132,7 @@ def pad(
 
 
 def _mirrored(x: Tensor, axis: int, pair: tuple[int, int], mode: str) -> Tensor:
-    """Padded along one axis, as the last of three dimensions, which is what the mirrors take."""
+    """Padded along one axis, as the last of three dimensions, which the mirroring modes require."""
     moved = ops.movedim(x, axis, -1)
     flat = ops.reshape(moved, (1, math.prod(moved.shape[:-1]), moved.shape[-1]))
     return ops.movedim(ops.reshape(F.pad(flat, pair, mode), (*moved.shape[:-1], -1)), -1, axis)

@@ -44,7 +44,7 @@ def _replaced(model: onnx.ModelProto, operators: Iterable[str]) -> onnx.ModelPro
 
 
 def _unknown(graph: onnx.GraphProto, opset: int) -> Counter[str]:
-    """How many nodes have each of the operators without an implementation."""
+    """The number of nodes with each unsupported operator."""
     return Counter(
         node.op_type if is_standard(node.domain) else f"{node.domain}.{node.op_type}"
         for node in _nodes(graph)

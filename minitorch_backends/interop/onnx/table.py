@@ -1,9 +1,9 @@
-"""The table of operators: what computes each, and from which version of the operator set on.
+"""The table of operators: the function of each, and the first opset version that it applies to.
 
-A function's positional parameters are the operator's inputs, its keyword-only ones the attributes. Inputs that are
-annotated as tensors arrive as tensors (None where they were left out); others, such as `axes: list[int]`, as Python
-numbers and lists. An input that was an attribute in older versions is found by its name. A function with a parameter
-`outputs` is told how many of its outputs are used, one with `packed` is given what its node keeps of a packed weight.
+A function's positional parameters are the operator's inputs, its keyword-only ones the attributes. Inputs annotated as
+tensors arrive as tensors (None if omitted); others, such as `axes: list[int]`, as Python numbers and lists. An input
+that was an attribute in older versions is found by its name. A function with a parameter `outputs` receives the number
+of used outputs; one with `packed` receives the packed weight that its node stores.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _TABLE: dict[str, list[Operator]] = {}
 
 
 class Operator:
-    """One operator from one version on.
+    """One operator from one version.
 
     Attributes:
         function: computes it.
-        takes: for each input "tensor", "statistics", "list" or "number"; the last one holds for all further ones too.
-        asks: for what else the function has a parameter: "outputs", "packed".
+        takes: for each input "tensor", "statistics", "list" or "number"; the last one applies to all further inputs.
+        asks: the additional parameters of the function: "outputs", "packed".
     """
 
     def __init__(self, name: str, since: int, function: Callable[..., Any], inputs: int | None) -> None:
@@ -70,14 +70,14 @@ def operator(*names: str, since: int = 1, inputs: int | None = None) -> Callable
 
 
 def choice(table: Mapping[str, _Value], name: str, attribute: str) -> _Value:
-    """What a table has for the value of an attribute. Raises ValueError, with those that it has, for another one."""
+    """The table's entry for the value of an attribute. Raises ValueError, with the known values, for another one."""
     if name not in table:
         raise ValueError(f"{attribute} must be one of {', '.join(table)}, got {name!r}")
     return table[name]
 
 
 def find(name: str, opset: int) -> Operator | None:
-    """The operator of this name in a version of the operator set; None if there is no implementation."""
+    """The operator of this name in an opset version; None if it is not supported."""
     return next((each for each in _TABLE.get(name, ()) if each.since <= opset), None)
 
 

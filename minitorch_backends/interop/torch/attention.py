@@ -30,8 +30,9 @@ def _attention(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, torch.Tensor]:
-    """The output and the log-sum-exps. Their two terms follow in the same memory, because the backward of our kernels
-    needs them apart, and torch keeps one tensor for it."""
+    """The output and the log-sum-exps. Their two terms follow in the same memory: our backward kernels need them
+    separately, and torch keeps one tensor for it.
+    """
     grouped = query.shape[-3] != key.shape[-3]
     found = nn_grad.scaled_dot_product_attention_forward(query, key, value, attn_mask, is_causal, scale, grouped)
     largest, total = found.statistics._array
@@ -70,7 +71,7 @@ def _terms(logsumexp: torch.Tensor) -> torch.Tensor:
 
 
 _MATH = 0
-"""torch's number of attention that is made of other operators."""
+"""torch's number of the attention composed of other operators."""
 
 
 def take_attention(

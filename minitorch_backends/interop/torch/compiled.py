@@ -1,7 +1,7 @@
-"""Code that inductor compiled is refused: its products would neither run here nor be seen.
+"""Rejects code compiled by inductor: its products would neither run here nor be recorded.
 
-What `torch.compile` made runs uncompiled under torch's dispatch modes. Packages of AOTInductor and graphs that were
-compiled apart from it do not.
+Functions from `torch.compile` run uncompiled under torch's dispatch modes. AOTInductor packages and separately compiled
+graphs do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLASSES = (
 """What runs compiled code when it is called, by the module that defines it."""
 
 _threads = Counter[int]()
-"""How many blocks refuse compiled code, by thread."""
+"""The number of blocks that reject compiled code, by thread."""
 
 _patched: dict[type, Callable[..., Any]] = {}
 """The calls of classes that are replaced meanwhile."""

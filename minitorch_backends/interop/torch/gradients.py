@@ -20,11 +20,11 @@ __all__ = ["Kept", "computed_as_kept", "kept_now"]
 
 
 class Kept(NamedTuple):
-    """What a call of the forward pass keeps for its gradients.
+    """The flags that a forward call records for its gradients.
 
     Attributes:
         flags: all of them, under `backward_precision = "recorded"`.
-        input: the precision of the gradients of what comes in, or "none".
+        input: the precision of the gradients of inputs, or "none".
         weight: that of the gradients of parameters.
     """
 
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 def kept_now() -> Kept | None:
-    """What a call keeps under the flags in force; None if nothing."""
+    """The record for a call under the current flags; None if nothing is recorded."""
     read = current().read
     flags = snapshot() if read("backward_precision") == "recorded" else None
     found = Kept(flags, read("input_gradient_precision"), read("weight_gradient_precision"))
@@ -56,7 +56,7 @@ _VIEWS = frozenset(
 def computed_as_kept(
     compute: Callable[[tuple, dict], Any], node: Any, kept: Kept | None, args: tuple, kwargs: dict
 ) -> Any:
-    """Call `compute` for an operator that computes a gradient of a node, under what the forward pass has kept."""
+    """Call `compute`, an operator for a node's gradient, under the flags that the forward pass recorded."""
     if kept is None:
         return compute(args, kwargs)
     with ExitStack() as scopes:

@@ -14,7 +14,7 @@ class Left:
 
     Attributes:
         op: the operator, "aten.linalg_eig.default".
-        count: how many calls.
+        count: the number of calls.
         why: the reason.
     """
 
@@ -38,5 +38,5 @@ _NO_PRODUCT = re.compile(r"linalg_(vector_norm|cross|check_errors)|convert|^addm
 
 
 def is_product(name: str) -> bool:
-    """Whether an operator of this name multiplies matrices, as far as its name tells: torch has no list of these."""
+    """Whether an operator multiplies matrices, judged by its name, since torch has no such list."""
     return _PRODUCT.search(name) is not None and _NO_PRODUCT.search(name) is None

@@ -1,4 +1,4 @@
-"""The modes of torch in which products run on our kernels."""
+"""The torch modes that run products on our kernels."""
 
 from __future__ import annotations
 
@@ -57,10 +57,7 @@ class _Dispatch(TorchDispatchMode):
             if found is not NotImplemented:
                 return found
         elif entry.product:
-            why = (
-                why_not(tensors_in((*args, *kwargs.values())), narrow=True)
-                or "there is no implementation of this operator here"
-            )
+            why = why_not(tensors_in((*args, *kwargs.values())), narrow=True) or "this operator is not implemented here"
         found = func(*args, **kwargs)
         if why is not None:
             self.left[str(func), why] += 1
@@ -71,7 +68,7 @@ class _Dispatch(TorchDispatchMode):
         node: Any = torch._C._current_autograd_node()
         if node is None:
             kept = kept_now()
-            notes = kept is not None or self.kept.values  # a later call without flags ends what an earlier one kept
+            notes = kept is not None or self.kept.values  # a later call without flags clears an earlier record
             if notes and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
                 self.kept.note(next_node_number() - 1, kept)
             with no_grad():
@@ -128,13 +125,14 @@ def _computed(entry: Entry, args: tuple, kwargs: dict) -> Any:
 
 
 def _is_checkpointed() -> bool:
-    """Whether saved tensors go through hooks, as in checkpoints. These compute calls again in a backward pass, in which
-    torch has function modes off, and expect the same nodes: so calls are taken apart in both."""
+    """Whether saved tensors pass through hooks, as in checkpoints. They repeat calls in a backward pass, where torch
+    disables function modes, and expect the same nodes. Calls are therefore decomposed in both.
+    """
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
 class _WholeCalls(TorchFunctionMode):
-    """Above torch's autograd: takes the calls that torch would take apart."""
+    """A function mode above torch's autograd: takes the calls that torch would decompose."""
 
     def __init__(self, ran: Counter[str]) -> None:
         super().__init__()
@@ -158,7 +156,7 @@ class Emulation:
 
     @property
     def ran(self) -> dict[str, int]:
-        """How many calls of each operator ran on our kernels."""
+        """The number of calls of each operator that ran on our kernels."""
         return dict(self._dispatch.ran)
 
     @property
@@ -169,16 +167,15 @@ class Emulation:
 
 @contextmanager
 def emulate(**flags: Any) -> Iterator[Emulation]:
-    """Run the products of torch's tensors on our kernels while the block runs, under `flags` as `backends.flags` takes
-    them, or those in force.
+    """Run the products of torch tensors on our kernels while the block runs, under `flags` (as for `backends.flags`) or
+    the current ones.
 
-    Taken are matrix products, convolutions, attention, recurrent layers, einsum and linear algebra of CPU tensors of
-    float32, complex64, bfloat16 and float16, forward and backward, and matrix products of 8-bit floats. The block acts
-    on its own thread alone. `explain` sees the calls, with the names of torch's modules. What `torch.compile` made runs
-    uncompiled inside; packages of AOTInductor are refused with a RuntimeError.
+    This covers matrix products, convolutions, attention, recurrent layers, einsum and linear algebra of CPU tensors in
+    float32, complex64, bfloat16 and float16, forward and backward, and matrix products of 8-bit floats. The block
+    affects its own thread only. `explain` records the calls, with the names of torch's modules. Functions from
+    `torch.compile` run uncompiled inside; AOTInductor packages raise RuntimeError.
 
-    At the end of the block one `LeftProductWarning` names the products on which flags act, and which torch computed
-    itself.
+    At the end of the block one `LeftProductWarning` names the products that flags would affect but torch computed.
     """
     emulation = Emulation()
     with ExitStack() as scopes:

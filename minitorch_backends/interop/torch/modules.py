@@ -1,7 +1,7 @@
 """Names of torch's modules while kernel calls are recorded, in forward and backward passes.
 
-Torch numbers the nodes of its graph in the order in which they are made. So a list of the numbers at which something
-changed, the module that computes or the flags in force, tells what held when a node was made.
+torch numbers the nodes of its graph in order of creation. A list of the numbers at which the current module or flags
+changed therefore determines both for every node.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Timeline:
 
 @contextmanager
 def follow_torch_modules(names: Timeline) -> Iterator[None]:
-    """Have torch's modules that this thread calls be modules to `explain` and to policies, as ours are, and note in
-    `names` which one makes the nodes of torch's graph.
+    """Make torch's modules that this thread calls visible to `explain` and to policies, and store the module of each
+    node of torch's graph in `names`.
 
-    Hooks of all modules are the whole process's: they are there only while somebody follows modules, and do nothing in
+    Hooks for all modules are process-wide. They are installed only while some block follows modules, and do nothing in
     other threads.
     """
     thread = threading.get_ident()

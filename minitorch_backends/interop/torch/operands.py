@@ -25,7 +25,7 @@ _NARROW = frozenset(
 """Types of 8 and 4 bits, whose products the unit of a profile sums."""
 
 _PLAIN_TYPES = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
-"""Types whose memory is all that there is to a tensor; subclasses may mean something else by it."""
+"""Types whose memory is the whole tensor; subclasses may interpret it differently."""
 
 NO_FLAG = "no flag acts on products of "
 

@@ -76,7 +76,7 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple:
-        tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]  # torch checks here that nobody wrote to them
+        tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]  # torch checks their versions here
         if all(each is None for each in grads):
             return (None,) * (1 + len(tensors))
         if not torch.is_grad_enabled():
@@ -104,7 +104,7 @@ class _Recorded(torch.autograd.Function):
 def _differentiable(
     function: Function, tensors: Sequence[torch.Tensor], needed: Sequence[bool], grads: Sequence[torch.Tensor | None]
 ) -> list[torch.Tensor | None]:
-    """The gradients as a function that is recorded in its turn, because they are to be differentiated again."""
+    """The gradients as a recorded function, since they are to be differentiated again."""
     arrived = [g is not None for g in grads]
 
     def gradients(*given: Tensor) -> tuple[Tensor, ...]:

@@ -44,8 +44,11 @@ def _sequence(kind: str, input: torch.Tensor, weights: Sequence[torch.Tensor], b
 def _packed_sequence(
     kind: str, sizes: Sequence[int], reverse: bool, data: torch.Tensor, weights: Sequence[torch.Tensor], before: States
 ) -> tuple[torch.Tensor, States]:
-    """As `_sequence`, of sequences of several lengths, the longest first: so many of them have a first step, a second
-    and so on. Steps of as many sequences are one call."""
+    """Like `_sequence`, for sequences of several lengths, longest first: the numbers of sequences with a first, second
+    ... step.
+
+    Consecutive steps with the same number of sequences are one call.
+    """
     runs: list[list[int]] = []
     for size in sizes:
         if runs and runs[-1][0] == size:
@@ -102,7 +105,7 @@ def _take_layers(func: Any, *args: Any) -> Any:
     each = 4 if biased else 2
     weights = [flat[place : place + each] for place in range(0, len(flat), each)]
     if len(weights) != count * (1 + bidirectional) or any(state.ndim != 3 for state in start):
-        return NotImplemented  # states are projected, or the call is torch's to refuse
+        return NotImplemented  # projected states, or torch rejects the call
     first = bool(batch_first and batch_first[0])
 
     def run(reverse: bool, seen: torch.Tensor, of: Sequence[torch.Tensor], before: States) -> tuple[Any, States]:
@@ -141,7 +144,7 @@ def _lstm_layer(
     reverse: bool,
     *_: Any,
 ) -> tuple[Tensor, ...]:
-    """One layer of an LSTM in one direction, as torch takes it apart where calls are not taken whole."""
+    """One layer of an LSTM in one direction, as in torch's decomposition."""
     biases = (b_ih, b_hh) if b_ih.numel() else (None, None)
     seen = input.flip(0) if reverse else input
     output, (hidden, cell) = lstm_sequence(seen, LayerWeights(w_ih, w_hh, *biases), (hx, cx))

@@ -23,15 +23,18 @@ class _Handler(NamedTuple):
 
 
 _HANDLERS: dict[str, _Handler] = {}
-"""By the name of the operator, with that of the overload where its default is another."""
+"""The handlers by operator name, with the overload's name if it is not the default."""
 
 
 def runs(
     *names: str, converted: bool = True, mixed: bool = False, narrow: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare what computes the operators of these names: a function that takes tensors of ours in the places of
-    torch's, unless not `converted`, and returns tensors of ours in a tuple where torch has several. Operands of
-    several types are torch's to refuse, unless `mixed`, and those of 8-bit floats are torch's, unless `narrow`."""
+    """Declare the function for the operators of these names.
+
+    The function takes our tensors in place of torch's, unless not `converted`, and returns our tensors, in a tuple if
+    torch returns several. Operands of several dtypes are left to torch, unless `mixed`; 8-bit floats too, unless
+    `narrow`.
+    """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -42,17 +45,17 @@ def runs(
 
 
 class Entry(NamedTuple):
-    """What there is to know of an operator.
+    """The properties of an operator.
 
     Attributes:
-        function: computes it; None where torch does.
-        converted: whether the function takes tensors of ours.
-        mixed: whether these may have several types.
+        function: computes it; None if torch does.
+        converted: whether the function takes our tensors.
+        mixed: whether these may have several dtypes.
         narrow: whether they may be 8-bit floats.
         outputs: the names of the `out=` arguments.
-        in_place: whether the first argument takes the result.
-        composite: whether torch makes it of other operators, which can be taken one by one.
-        product: whether it multiplies matrices, as far as its name tells.
+        in_place: whether the first argument receives the result.
+        composite: whether torch decomposes it into operators that can be taken one by one.
+        product: whether it multiplies matrices, judged by its name.
     """
 
     function: Callable[..., Any] | None

@@ -1,4 +1,4 @@
-"""Calls that torch would take apart above its dispatcher, and that our kernels take whole."""
+"""Calls that torch would decompose above its dispatcher, and that our kernels take whole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _einsum(func: Any, *args: Any) -> Any:
 
 
 def _with(values: Any, ours: Any) -> list[Any]:
-    """Arguments with the next of our tensors in the place of each of torch's."""
+    """The arguments with our tensors, in order, in place of torch's."""
     return [
         next(ours) if isinstance(each, torch.Tensor) else _with(each, ours) if isinstance(each, (list, tuple)) else each
         for each in values

@@ -1,5 +1,6 @@
-"""Helpers for training and inference: gradients kept within bounds, layers joined, parameters computed from others, and
-layers under their own flags."""
+"""Helpers for training and inference: gradient clipping, fusion of layers, parametrizations, and layers under their own
+flags.
+"""
 
 from ..fusion import fuse
 from . import parametrizations, parametrize, prune

@@ -1,4 +1,4 @@
-"""Gradients kept within bounds."""
+"""Gradient clipping."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def clip_grad_norm_(
     `error_if_nonfinite`.
     """
     gradients = _gradients(parameters)
-    total, result = _total_norm(gradients, float(norm_type), error_if_nonfinite)  # which may be "inf"
+    total, result = _total_norm(gradients, float(norm_type), error_if_nonfinite)  # may be "inf"
     _scale(gradients, max_norm, total)
     return result
 

@@ -29,7 +29,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     sizes = [each.numel() for each in held]
     if vec.ndim != 1 or vec.numel() != sum(sizes):
         raise RuntimeError(
-            f"vector_to_parameters: expected a vector of {sum(sizes)} numbers, one for each of the parameters', and "
+            f"vector_to_parameters(): vec must be a vector of {sum(sizes)} numbers, the total of the parameters, "
             f"got shape {list(vec.shape)}"
         )
     for each, part in zip(held, vec.split(sizes), strict=True):

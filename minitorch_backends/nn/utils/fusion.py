@@ -15,10 +15,10 @@ __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "
 def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of a convolution, (C_out, C_in, ...), times and plus what a batch normalisation does.
+    """The weight and bias of a convolution, (C_out, C_in, ...), with a batch normalisation folded in.
 
-    Arguments are the convolution's weight and bias, and the mean, variance, eps, weight and bias of the normalisation;
-    biases and the weight of the latter may be None. `transpose` says that channels of the result come second.
+    Arguments are the convolution's weight and bias, and the mean, variance, eps, weight and bias of the normalisation.
+    Biases and the weight of the latter may be None. With `transpose` the output channels come second.
     """
     for argument, value in (("conv_w", conv_w), ("bn_rm", bn_rm), ("bn_rv", bn_rv)):
         refuse_other_than_tensor("fuse_conv_bn_weights", argument, value)
@@ -43,9 +43,9 @@ def fuse_linear_bn_weights(
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of a convolution, or of a linear layer, that does what it and the normalisation behind it do.
+    """A copy of a convolution, or of a linear layer, with the normalisation behind it folded in.
 
-    Raises AssertionError, as torch does, while one of them is in training.
+    Raises AssertionError, as torch does, while one of them is in training mode.
     """
     for argument, module in (("conv", conv), ("bn", bn)):
         if not isinstance(module, Module):

@@ -1,7 +1,7 @@
-"""Parameters and buffers that are computed from others by modules, each time they are read.
+"""Parameters and buffers computed from others by modules, at each access.
 
-A module whose tensor `weight` is parametrized has another class, made for it, with a property `weight`; what the tensor
-is computed from is held by `module.parametrizations.weight`.
+A module with a parametrized tensor `weight` gets a new class with a property `weight`. The original tensors are held by
+`module.parametrizations.weight`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def _hold(module: Module, name: str, tensor: Tensor) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """What a tensor is computed from, and by which modules, one after the other.
+    """The original of a tensor, and the modules that compute the tensor from it, one after another.
 
     Attributes:
-        original, or original0, original1, ...: what the first module takes. `right_inverse` of the modules, where they
-            have one, makes it from the tensor.
+        original, or original0, original1, ...: the input of the first module, computed from the tensor by the modules'
+            `right_inverse` if they have one.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -99,7 +99,7 @@ class ParametrizationList(ModuleList):
 
     @no_grad()
     def right_inverse(self, value: Tensor) -> None:
-        """Write what gives `value`, by the modules' own `right_inverse`, to what the tensor is computed from."""
+        """Set the originals so that the tensor becomes `value`, by the modules' `right_inverse`."""
         for module in reversed(list(self)):
             if not hasattr(module, "right_inverse"):
                 raise RuntimeError(f"{type(module).__name__} has no right_inverse; define it to assign to the tensor")
@@ -146,10 +146,11 @@ def _property(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Have a parameter or buffer computed by a module, from what its `right_inverse` gives for the present one, or from
-    that one itself; returns `module`. One more is applied after those that are there.
+    """Compute a parameter or buffer by a module at each access; returns `module`.
 
-    Raises ValueError where that changes shape or dtype, unless `unsafe`, and for a name that is no parameter or buffer.
+    The original is the `right_inverse` of the present tensor, or the tensor itself. A further parametrization is
+    applied after the existing ones. Raises ValueError if it changes shape or dtype, unless `unsafe`, and for a name
+    that is not a parameter or buffer.
     """
     if is_parametrized(module, tensor_name):
         held = module.parametrizations[tensor_name]  # type: ignore[attr-defined]
@@ -215,8 +216,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give a module the parametrizations of another one, all or those of one tensor, and copies of what its tensors are
-    computed from; returns `to_module`."""
+    """Copy the parametrizations of another module, all or those of one tensor, with their originals; returns
+    `to_module`.
+    """
     names = [tensor_name] if tensor_name is not None else list(from_module.parametrizations)  # type: ignore[attr-defined]
     for name in names:
         held = from_module.parametrizations[name]  # type: ignore[attr-defined]

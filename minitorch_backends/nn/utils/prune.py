@@ -1,4 +1,4 @@
-"""Pruning: parameters of which some numbers, or whole slices, are masked out before each forward.
+"""Pruning: masking of parameters, by element or by slice, before each forward.
 
 A pruned parameter `weight` is `weight_orig`, with the buffer `weight_mask`; `weight` is their product.
 """
@@ -38,7 +38,9 @@ class BasePruningMethod:
     _tensor_name: str = ""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of a tensor by its importance `t`: 0 for what goes. `default_mask` is that so far."""
+        """The mask of a tensor by its importance `t`, with 0 for pruned elements. `default_mask` is the previous
+        mask.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no compute_mask; define it")
 
     def __call__(self, module: Module, inputs: Any) -> None:
@@ -138,7 +140,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _count(amount: float, size: int) -> int:
-    """How many of `size` are pruned: `amount` of them, or that share. Raises ValueError for other amounts."""
+    """The number of pruned elements among `size`: `amount`, a count or a share. Raises ValueError for other amounts."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"amount must be a number, got {amount!r}")
     if amount < 0 or (isinstance(amount, float) and amount > 1) or amount > max(size, 1):
@@ -218,7 +220,7 @@ class LnStructured(_OfSlices):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a mask has zeros for."""
+    """Prunes the elements where a mask is zero."""
 
     PRUNING_TYPE = "global"
 
@@ -269,7 +271,7 @@ def ln_structured(
 
 @argument_errors
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune what a mask has zeros for."""
+    """Prune the elements where a mask is zero."""
     CustomFromMask.apply(module, name, mask)
     return module
 

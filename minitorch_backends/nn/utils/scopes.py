@@ -17,18 +17,18 @@ __all__ = ["matching_names", "run_under"]
 
 @argument_errors
 def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
-    """Have parts of a model run under flags, or another scope, of their own from now on.
+    """Run parts of a model under their own flags, or another scope, from now on.
 
-    Each forward of `module`, or of the modules in it whose dotted names match one of `names` (as file names match
-    "encoder.*.attention"), runs in `scope`: `backends.flags(...)`, a snapshot, `no_grad()`. A `lab.Policy` has scopes
-    for modules by their names itself. What is returned takes that back, by `close()` or at the end of a `with` block. A
-    scope inside another goes before it. `module` may also be torch's, for calls inside `interop.torch.emulate`.
+    Each forward of `module` runs in `scope`; or of its submodules whose dotted names match one of `names` (file-name
+    globs such as "encoder.*.attention"). A scope is `backends.flags(...)`, a snapshot or `no_grad()`; a `lab.Policy`
+    contains the names itself. The returned handle undoes it by `close()` or at the end of a `with` block. An inner
+    scope overrides an outer one. `module` may also be a torch module, for calls inside `interop.torch.emulate`.
 
-    Gradients run under the flags in force in `backward()`; `backends.backward_precision = "recorded"` gives them the
-    precision of the forward pass. A module whose parameters its owner computes with, without calling it (`out_proj` of
-    `MultiheadAttention`), runs under what holds for the owner.
+    Gradients run under the current flags of `backward()`; `backends.backward_precision = "recorded"` gives them the
+    precision of the forward pass. If a module's owner uses its parameters without calling it (`out_proj` of
+    `MultiheadAttention`), the owner's scope applies.
 
-    Raises TypeError for what is no scope, ValueError for a name that no module has.
+    Raises TypeError for values that are not scopes, ValueError for a name that matches no module.
     """
     if not isinstance(scope, Scope):
         raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), got {scope!r}")

@@ -18,7 +18,7 @@ __all__ = ["norm_except_dim", "remove_spectral_norm", "remove_weight_norm", "spe
 
 @argument_errors
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norms of order `pow` of the slices along `dim`, with that dimension kept; of all numbers for a dim of -1."""
+    """The norms of order `pow` of the slices along `dim`, with that dimension kept; of all elements if dim is -1."""
     if dim == -1:
         return v.norm(pow)
     return v.norm(pow, [axis for axis in range(v.ndim) if axis != dim % v.ndim], True)
@@ -52,7 +52,7 @@ def _hooks_of(module: Module) -> dict[tuple[type, str], _BeforeForward]:
 
 
 def _removed(module: Module, kind: type, name: str) -> Any:
-    """Forget a hook. Raises ValueError where there is none."""
+    """Remove a hook. Raises ValueError if there is none."""
     hook = _hooks_of(module).pop((kind, name), None)
     if hook is None:
         raise ValueError(f"{name!r} of {type(module).__name__} is not computed by {kind.__name__}; nothing to remove")
@@ -138,10 +138,10 @@ def default_dim(module: Module) -> int:
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide a parameter by its largest singular value, as a matrix with `dim` as rows, which each forward in training
-    estimates anew by `n_power_iterations`; returns `module`.
+    """Divide a parameter by its largest singular value, as a matrix with `dim` as rows; returns `module`.
 
-    `parametrizations.spectral_norm` does the same by a parametrization.
+    Each forward in training refines the estimate by `n_power_iterations`. `parametrizations.spectral_norm` does the
+    same by a parametrization.
     """
     if n_power_iterations <= 0:
         raise ValueError(f"spectral_norm(): n_power_iterations must be positive, got {n_power_iterations}")

@@ -1,8 +1,8 @@
-"""Schedules of learning rates, with torch's names, options and formulas.
+"""Learning rate schedules, with torch's names, options and formulas.
 
-Each acts on the groups of an optimiser: its `step()`, after the optimiser's, sets their "lr" for the next epoch, or
-batch. All of them but those that set rates of their own (`LambdaLR`, `OneCycleLR`, `CyclicLR`,
-`CosineAnnealingWarmRestarts`) change the rate that they find by a factor, so that several may act on one optimiser.
+Call `step()` after the optimizer's: it sets the "lr" of the optimizer's groups for the next epoch, or batch. Most
+schedules multiply the current rate by a factor, so that several can act on one optimizer. `LambdaLR`, `OneCycleLR`,
+`CyclicLR` and `CosineAnnealingWarmRestarts` set rates of their own.
 """
 
 from .base import LRScheduler as LRScheduler

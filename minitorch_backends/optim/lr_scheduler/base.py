@@ -21,19 +21,19 @@ _STEPS = "_step_count"
 
 @name_bad_arguments_of_methods
 class LRScheduler:
-    """The base of all schedules, which a subclass makes by defining `get_lr`.
+    """The base of all schedules; a subclass defines `get_lr`.
 
     Attributes:
-        optimizer: whose groups it acts on. Each keeps its first rate as "initial_lr".
-        base_lrs: those rates.
-        last_epoch: how often `step` was called. To go on after that many, give it and an optimiser with its state.
+        optimizer: its groups are scheduled; each stores its first rate as "initial_lr".
+        base_lrs: those first rates.
+        last_epoch: the number of calls of `step`. To resume, pass it with an optimizer that has its state.
     """
 
     _beginning = False
     """Whether the constructor makes the first step."""
 
     _follows = False
-    """Whether rates are made from those in force, which the optimiser of a schedule that is gone on with has."""
+    """Whether `get_lr` starts from the optimizer's current rates. When resuming, the optimizer already holds them."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -56,7 +56,7 @@ class LRScheduler:
         del self._beginning
 
     def get_lr(self) -> list[float]:
-        """The rates of the groups for `last_epoch`, from those in force."""
+        """The rates of the groups for `last_epoch`, from the current ones."""
         raise NotImplementedError(f"{type(self).__name__} has no rates; define get_lr")
 
     def get_last_lr(self) -> list[float]:
@@ -83,11 +83,11 @@ class LRScheduler:
             self._set(self.get_lr() if epoch is None else self._at_epoch())
 
     def _at_epoch(self) -> list[float]:
-        """The rates for `last_epoch`, whatever is in force."""
+        """The rates for `last_epoch`, independent of the current ones."""
         return self.get_lr()
 
     def _rates(self) -> list[float]:
-        """Those in force."""
+        """The current rates."""
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def _set(self, rates: Sequence[float]) -> None:
@@ -96,16 +96,17 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all attributes but the optimizer. A function is None, a callable object what it holds.
+        """All attributes except the optimizer. A function is stored as None, a callable object by its attributes.
 
-        `_step_count` is there for torch, where some schedules compute from it.
+        `_step_count` exists for torch, some of whose schedules use it.
         """
         held = {name: _state_of(value) for name, value in vars(self).items() if name != "optimizer"}
         return held | {_STEPS: self.last_epoch + 1}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what a scheduler of the same type remembered. The optimiser's rates are in its own state, and
-        functions stay those that the constructor was given."""
+        """Restore the state of a scheduler of the same type. Rates are part of the optimizer's state, and functions
+        stay those of the constructor.
+        """
         for name, value in state_dict.items():
             own = vars(self).get(name)
             if _is_callable(own):
@@ -130,7 +131,7 @@ def _state_of(value: Any) -> Any:
 
 
 def groups_of(optimizer: Optimizer) -> list[dict[str, Any]]:
-    """The groups of an optimiser. Raises TypeError for what is none."""
+    """The groups of an optimizer. Raises TypeError for other values."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"argument 'optimizer' must be an Optimizer, got {kind_of(optimizer)}")
     return optimizer.param_groups
@@ -155,7 +156,7 @@ def for_each_group(optimizer: Optimizer, name: str, value: _Value | Sequence[_Va
 
 
 def number(name: str, value: Any, expected: str, fits: bool) -> None:
-    """Raise ValueError, with what is expected of an option, where its value does not fit."""
+    """Check the value of an option. Raises ValueError with the expectation if it does not satisfy it."""
     if not fits:
         raise ValueError(f"invalid {name}: {value!r}; expected {expected}")
 

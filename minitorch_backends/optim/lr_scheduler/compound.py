@@ -1,4 +1,4 @@
-"""Schedules made of others."""
+"""Schedules composed of other schedules."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class _CompoundLR(LRScheduler):
     _schedulers: list[LRScheduler]
 
     def state_dict(self) -> dict[str, Any]:
-        """What it and its parts remember: all attributes but the optimiser."""
+        """The state of the schedule and its parts: all attributes except the optimizer."""
         return super().state_dict() | {"_schedulers": [each.state_dict() for each in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what a scheduler of the same parts remembered. Raises ValueError for another number of parts."""
+        """Restore the state of a schedule with the same parts. Raises ValueError for another number of parts."""
         states = state_dict["_schedulers"]
         if len(states) != len(self._schedulers):
             raise ValueError(
@@ -98,5 +98,5 @@ class SequentialLR(_CompoundLR):
         self._last_lr = self._rates()
 
     def _turn(self) -> int:
-        """The index of the schedule in force at this epoch."""
+        """The index of the active schedule at this epoch."""
         return bisect.bisect_right(self._milestones, self.last_epoch)

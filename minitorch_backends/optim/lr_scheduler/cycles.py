@@ -30,7 +30,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def step(self, epoch: float | None = None) -> None:
-        """Set the rates for the next epoch, or for this one, which may be a part of one: epoch + batch / batches."""
+        """Set the rates for the next epoch, or for `epoch`, which may be fractional: epoch + batch / batches."""
         if epoch is not None and epoch < 0:
             raise ValueError(f"expected an epoch of at least 0, got {epoch}")
         super().step(epoch)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class _MomentumLR(LRScheduler):
-    """A schedule of rates and, where `cycle_momentum` says so, of momentum."""
+    """A schedule of rates and, with `cycle_momentum`, of momentum."""
 
     cycle_momentum: bool
 
@@ -80,10 +80,14 @@ _ANNEALED: dict[str, Callable[[float, float, float], float]] = {"cos": _cosine, 
 
 
 class OneCycleLR(_MomentumLR):
-    """From `max_lr / div_factor` up to `max_lr` in a share `pct_start` of all steps, then down to that first rate over
-    `final_div_factor`, along cosines or lines; `three_phase` comes down as it went up first. Momentum goes the other
-    way (L. Smith and N. Topin, "Super-convergence: very fast training of neural networks using large learning rates",
-    2017). There are `total_steps` steps, or `epochs` times `steps_per_epoch`."""
+    """Increase the rate from `max_lr / div_factor` to `max_lr` over the share `pct_start` of all steps, then decrease
+    it.
+
+    The final rate is the first one over `final_div_factor`. The pieces are cosines or lines. With `three_phase` the
+    rate first returns to its start, symmetrically. Momentum moves in the opposite direction (L. Smith and N. Topin,
+    "Super-convergence: very fast training of neural networks using large learning rates", 2017). There are
+    `total_steps` steps, or `epochs` times `steps_per_epoch`.
+    """
 
     def __init__(
         self,
@@ -167,15 +171,16 @@ _SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {
     "triangular2": (lambda gamma, x: 2.0 ** (1 - x), "cycle"),
     "exp_range": (lambda gamma, x: gamma**x, "iterations"),
 }
-"""The factor of a cycle's height, and what it depends on."""
+"""The factor of a cycle's height, and its argument."""
 
 
 class CyclicLR(_MomentumLR):
-    """From `base_lr` up to `max_lr` in `step_size_up` steps and down in `step_size_down`, along lines, again and again;
-    momentum goes the other way (L. Smith, "Cyclical learning rates for training neural networks", 2015).
+    """Cycle the rate linearly: from `base_lr` to `max_lr` in `step_size_up` steps, and back in `step_size_down`.
 
-    `mode` says how the height of cycles falls: not at all ("triangular"), by a half each ("triangular2"), or by `gamma`
-    with each step ("exp_range"); or `scale_fn` says it, of the cycle's number or of the step ("iterations").
+    Momentum moves in the opposite direction (L. Smith, "Cyclical learning rates for training neural networks", 2015).
+    `mode` determines how the height of cycles decreases: not at all ("triangular"), by a half each ("triangular2"), or
+    by `gamma` per step ("exp_range"). Alternatively `scale_fn` gives it, from the cycle number or the step
+    ("iterations").
     """
 
     def __init__(

@@ -16,8 +16,9 @@ __all__ = [
 
 
 class _FactorLR(LRScheduler):
-    """The rate is `eta_min` plus a factor times what the first rate is above that. Each step multiplies by the ratio of
-    two factors, so that other schedules may act beside it."""
+    """The rate is `eta_min` plus a factor times the excess of the first rate over it. Each step multiplies by the ratio
+    of two factors, so that other schedules can act too.
+    """
 
     _follows = True
     eta_min: float = 0.0
@@ -76,7 +77,7 @@ class ConstantLR(_FactorLR):
 
 
 class LinearLR(_FactorLR):
-    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Multiply by a factor that moves linearly from `start_factor` to `end_factor` in `total_iters` epochs."""
 
     def __init__(
         self,

@@ -12,11 +12,12 @@ __all__ = ["ReduceLROnPlateau"]
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` where a metric, which `step` is given, has not improved for more than `patience` epochs.
+    """Multiply the rates by `factor` when the metric passed to `step` has not improved for more than `patience` epochs.
 
-    A metric is better where it is less (`mode` "min") or more ("max") than the best one so far by `threshold`, times
-    that ("rel") or as it is ("abs"). After a reduction bad epochs do not count for `cooldown` epochs. Rates do not fall
-    below `min_lr`, nor by less than `eps`.
+    A metric improves if it is below (`mode` "min") or above ("max") the best one so far by `threshold`, relative
+    ("rel") or
+    absolute ("abs"). After a reduction, bad epochs do not count for `cooldown` epochs. Rates stay at or above `min_lr`;
+    reductions smaller than `eps` are skipped.
     """
 
     def __init__(

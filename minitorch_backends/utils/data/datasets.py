@@ -1,4 +1,4 @@
-"""Datasets: by index, by iteration, and made of others."""
+"""Datasets: by index, by iteration, and combined ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Item_co = TypeVar("Item_co", covariant=True)
 class Dataset(Generic[Item_co]):
     """Items by index: define `__getitem__(index)`, and `__len__` for the samplers.
 
-    With `__getitems__(indices)` as well a loader asks for the items of a batch at once.
+    If it has `__getitems__(indices)` too, a loader fetches the items of a batch in one call.
     """
 
     def __getitem__(self, index: Any) -> Item_co:
@@ -34,8 +34,9 @@ class Dataset(Generic[Item_co]):
 
 
 class IterableDataset(Dataset[Item_co]):
-    """Items in the order of `__iter__`, which subclasses define. Workers iterate over copies: `get_worker_info()` tells
-    them apart."""
+    """Items in the order of `__iter__`, which subclasses define. Workers iterate over copies; `get_worker_info()`
+    identifies the worker.
+    """
 
     def __iter__(self) -> Iterator[Item_co]:
         raise NotImplementedError(f"{type(self).__name__} has no items; define __iter__(self)")
@@ -64,9 +65,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """The items of several datasets at one index: a tuple of them, or a dict of those that are given by name.
+    """The items of several datasets at one index: a tuple, or a dict of datasets given by name.
 
-    Raises ValueError where lengths differ, for none, and for both kinds of arguments.
+    Raises ValueError for different lengths, for no datasets, and for both kinds of arguments.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -19,7 +19,7 @@ __all__ = ["DataLoader"]
 Batch_co = TypeVar("Batch_co", covariant=True)
 
 _PREFETCHED = 2
-"""Batches that each worker is ahead, unless `prefetch_factor` says otherwise."""
+"""The default `prefetch_factor`: batches prepared per worker."""
 
 
 class _Forever:
@@ -35,24 +35,24 @@ class DataLoader(Generic[Batch_co]):
     Args:
         dataset: by index, or an `IterableDataset`.
         batch_size: items of a batch; None for single items.
-        shuffle: whether the order is random, drawn anew for each iteration.
-        sampler: indices in another order; `batch_sampler`: lists of them, in place of batch_size, shuffle, sampler and
-            drop_last.
-        num_workers: processes that make batches; 0 for none. Workers get the flags, modes and dtype in force when they
-            are started, and seeds of their own.
+        shuffle: whether the order is random, drawn for each iteration.
+        sampler: indices in another order.
+        batch_sampler: lists of indices, in place of batch_size, shuffle, sampler and drop_last.
+        num_workers: processes that make batches; 0 for none. Workers inherit the current flags, modes and dtype when
+            they start, and get seeds of their own.
         collate_fn: makes a batch of a list of items; `default_collate` by default.
-        pin_memory: without effect.
-        drop_last: whether a last batch of fewer items is left out.
-        timeout: seconds to wait for a batch of a worker; 0 for no limit.
+        pin_memory: no effect.
+        drop_last: whether a smaller last batch is dropped.
+        timeout: seconds to wait for a worker's batch; 0 for no limit.
         worker_init_fn: called in each worker with its number.
         multiprocessing_context: how processes are started: a name, or a context of `multiprocessing`.
         generator: draws the order and the workers' seeds.
-        prefetch_factor: batches that each worker is ahead.
+        prefetch_factor: batches prepared per worker.
         persistent_workers: whether workers stay for the next iteration.
         in_order: whether batches come in the order of the sampler, or as workers finish them.
 
-    An exception of a worker is raised here, with its traceback; RuntimeError when a worker is killed or takes longer
-    than `timeout`. Raises ValueError for arguments that contradict each other.
+    A worker's exception is raised here, with its traceback. Raises RuntimeError if a worker is killed or exceeds
+    `timeout`, ValueError for arguments that contradict each other.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DataLoader(Generic[Batch_co]):
                 )
             batch_size = None
         elif batch_size is None and drop_last:
-            raise ValueError("DataLoader(): drop_last must be left out for batch_size=None; there are no batches")
+            raise ValueError("DataLoader(): drop_last must be False with batch_size=None, which makes no batches")
         if sampler is None:
             if self.is_iterable:
                 sampler = _Forever()
@@ -137,7 +137,7 @@ def _refuse_workers(num_workers: Any, timeout: Any, prefetch_factor: Any, persis
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError(f"DataLoader(): prefetch_factor must be a non-negative integer, got {prefetch_factor!r}")
     if num_workers == 0 and persistent_workers:
-        raise ValueError("DataLoader(): persistent_workers must be False for num_workers=0; there are no workers")
+        raise ValueError("DataLoader(): persistent_workers must be False with num_workers=0")
 
 
 def _here(loader: DataLoader[Any], indices: Iterator[Any]) -> Iterator[Any]:
@@ -184,7 +184,7 @@ class _Workers:
                 self.close()
 
     def _batches(self, indices: Iterator[Any], first: int, iteration: int) -> Iterator[Any]:
-        waiting: dict[int, int] = {}  # the worker of each batch that is to come
+        waiting: dict[int, int] = {}  # the worker of each pending batch
         done: dict[int, Any] = {}
         ended: set[int] = set()
         turn = itertools.cycle(range(self._count))

@@ -1,4 +1,4 @@
-"""The order in which a loader asks for items."""
+"""Samplers: the order in which a loader fetches items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 Index_co = TypeVar("Index_co", covariant=True)
 
 _MOST_DRAWN = 32
-"""Indices that `RandomSampler` draws with replacement at a time, as torch does."""
+"""The number of indices that `RandomSampler` draws with replacement in one call, as in torch."""
 
 
 def draw_seed(generator: Generator | None = None) -> int:
@@ -52,10 +52,10 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """`num_samples` indices at random, as many as there are items by default; without `replacement` each once in a
-    round. Without a generator, each iteration begins one with a seed that the default generator draws.
+    """`num_samples` random indices, by default as many as there are items; without `replacement` each once per round.
 
-    Raises TypeError and ValueError for arguments that mean nothing.
+    Without a generator, each iteration uses a new one, seeded by the default generator. Raises TypeError and ValueError
+    for invalid arguments.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SubsetRandomSampler(Sampler[int]):
 class WeightedRandomSampler(Sampler[int]):
     """`num_samples` indices drawn by weights, which need not add up to 1.
 
-    Raises ValueError for a number of samples that is no positive integer, and for weights that are no sequence.
+    Raises ValueError for a number of samples that is not a positive integer, and for weights that are not a sequence.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class WeightedRandomSampler(Sampler[int]):
 class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` indices of another sampler; the last may be shorter unless `drop_last`.
 
-    Raises ValueError for arguments that mean nothing.
+    Raises ValueError for invalid arguments.
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
@@ -152,11 +152,11 @@ class BatchSampler(Sampler[list[int]]):
 
 
 class DistributedSampler(Sampler[int]):
-    """The share of one process, `rank` of `num_replicas`, in the items of a dataset: every `num_replicas`-th of them.
+    """The share of one process, `rank` of `num_replicas`, in the items of a dataset: every `num_replicas`-th item.
 
-    Shares have one size: items at the beginning are repeated, or with `drop_last` some at the end left out. With
-    `shuffle` the order is drawn from `seed` and the epoch of `set_epoch`, alike in all processes. Raises ValueError for
-    a rank that there is not.
+    All shares have one size: items at the beginning are repeated, or with `drop_last` some at the end dropped. With
+    `shuffle` the order depends on `seed` and on the epoch of `set_epoch`, equally in all processes. Raises ValueError
+    for an invalid rank.
     """
 
     def __init__(

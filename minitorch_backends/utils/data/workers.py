@@ -1,12 +1,12 @@
 """Worker processes of a loader.
 
-The parent sends each worker tasks, numbered in the order of the batches, over a pipe of its own, and waits for all
-pipes at once. No lock is shared, so that a worker that is killed blocks nobody: its pipe ends. In a worker a thread
-takes tasks off the pipe, so that neither side ever waits for the other to read. A worker ignores Ctrl-C, which its
-parent handles, and ends when its parent does.
+The parent sends each worker tasks, numbered in batch order, over a separate pipe, and waits for all pipes at once. No
+lock is shared, so a killed worker blocks no other process: its pipe ends. In a worker a thread reads tasks from the
+pipe, so that neither side waits for the other to read. A worker ignores Ctrl-C, which its parent handles, and ends with
+its parent.
 
-A worker gets the flags, grad mode and default dtype that were in force, one thread, the folder of compiled code, and a
-seed of its own: for the default generator, for `random` and for NumPy's.
+A worker inherits the current flags, grad mode and default dtype, and the folder of compiled code. It has one thread,
+and a seed of its own for the default generator, `random` and NumPy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _End:
 
 
 END = _End()
-"""What a worker sends for a task when its iterable dataset has ended."""
+"""A worker's reply for a task after the end of its iterable dataset."""
 
 _RESET = None
 """The place of a task that has workers begin again."""
@@ -52,7 +52,7 @@ _POLITE_SECONDS = 5.0
 
 
 class WorkerInfo(NamedTuple):
-    """What a worker knows of itself: its number, how many there are, its seed, and its copy of the dataset."""
+    """A worker's description of itself: its number, the number of workers, its seed, and its copy of the dataset."""
 
     id: int
     num_workers: int
@@ -64,7 +64,7 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """What the current worker process knows of itself; None in the parent."""
+    """The description of the current worker process; None in the parent."""
     return _info
 
 
@@ -86,7 +86,7 @@ class Setting(NamedTuple):
 
     @classmethod
     def of(cls, loader: Any, seed: int) -> Setting:
-        """The setting of a loader, with the flags and modes in force."""
+        """The setting of a loader, with the current flags and modes."""
         return cls(
             loader.dataset, loader.is_iterable, loader.is_batched, loader.drop_last, loader.collate_fn,
             loader.worker_init_fn, backends.snapshot(), is_grad_enabled(), get_default_dtype(), str(cache_folder()),
@@ -118,9 +118,9 @@ class _Message(str):
 
 
 def fetcher(dataset: Any, iterable: bool, batched: bool, drop_last: bool, collate: Callable[[Any], Any]) -> Any:
-    """The function from the indices of a batch, or the one index of an item, to what a loader yields.
+    """The function from the indices of a batch, or the index of one item, to the loader's result.
 
-    Of an iterable dataset it takes the next items, as many as there are indices, and raises StopIteration at its end.
+    For an iterable dataset it takes the next items, as many as there are indices, and raises StopIteration at the end.
     """
     if not iterable:
         if not batched:
@@ -198,7 +198,7 @@ def _receive(connection: Any, tasks: Any) -> None:
 
 
 def _attempt(function: Callable[[], Any]) -> Any:
-    """What a function returns, END for StopIteration, or the failure."""
+    """The result of a function, END for StopIteration, or the failure."""
     try:
         return function()
     except StopIteration:
@@ -212,8 +212,9 @@ def _attempt(function: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Hold a Ctrl-C back until the block ends: Python drops exceptions of what runs at a fork, and with them the
-    interrupt. Only the main thread is interrupted, and may do so."""
+    """Delay Ctrl-C until the block ends: Python drops exceptions raised during a fork, including the interrupt. It
+    applies to the main thread only, which alone is interrupted.
+    """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or usual is None:
         yield
@@ -289,7 +290,7 @@ class Pool:
         )
 
     def close(self, seconds: float = _POLITE_SECONDS) -> None:
-        """End all workers: those that wait at once, others after their batch, or when `seconds` are over."""
+        """End all workers: idle ones at once, others after their batch or after `seconds`."""
         for connection in self._connections:
             with contextlib.suppress(OSError):  # of one that is dead
                 connection.send(None)
