@@ -1,4 +1,4 @@
-"""`autocast`: a block in which ops receive their inputs in the dtype that torch's lists name.
+"""`autocast`: a block that casts the inputs of ops to the dtype of torch's lists.
 
 While a block is active in any thread, calls take the definition of an op (`Op.apply`) or of a composite, which calls
 `_call` once. It casts the inputs of listed ops, and switches autocast off inside them. Casts are ops, so gradients
@@ -151,7 +151,7 @@ class autocast(Scope):
         self._dtype = _DEFAULTS[device_type] if dtype is None else to_dtype(dtype)
         self._cache = True if cache_enabled is None else cache_enabled
         if enabled and device_type != "cpu":
-            warnings.warn(f"autocast(): there is no {device_type} device, so it has no effect", stacklevel=2)
+            warnings.warn(f"autocast(): {device_type} devices are not available, so it has no effect", stacklevel=2)
             self._enabled = False
         elif enabled and self._dtype not in (bfloat16, float16):
             warnings.warn(

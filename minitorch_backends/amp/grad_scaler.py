@@ -29,7 +29,7 @@ class GradScaler:
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         if enabled and device != "cpu":
-            warnings.warn(f"GradScaler(): there is no {device} device, so it has no effect", stacklevel=2)
+            warnings.warn(f"GradScaler(): {device} devices are not available, so it has no effect", stacklevel=2)
             enabled = False
         if growth_factor <= 1.0:
             raise AssertionError(f"GradScaler(): growth_factor must be more than 1, got {growth_factor}")

@@ -257,7 +257,7 @@ class Function(metaclass=_FunctionMeta):
 
 
 def _in_order(forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any], skipped: int) -> tuple[Any, ...]:
-    """The arguments in the order in which `forward` declares them."""
+    """The arguments in the order of `forward`'s declaration."""
     bound = inspect.signature(forward).bind(*(None,) * skipped, *args, **kwargs)
     return (*bound.args[skipped:], *bound.kwargs.values())
 

@@ -248,7 +248,7 @@ def save(tensor: Tensor, edge: Node | None) -> Any:
 
 
 def save_operand(value: Any, edge: Node | None, array: np.ndarray | None) -> Any:
-    """The entry for a saved input: a tensor, a Python number (of which `array` was made), or None."""
+    """The entry for a saved input: a tensor, a Python number (converted to `array`), or None."""
     if isinstance(value, Tensor):
         return save(value, edge)
     return None if value is None else (array, None, [0], 0)

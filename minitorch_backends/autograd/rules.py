@@ -49,8 +49,8 @@ def _source(op: Any, name: str) -> tuple[str, int]:
         return what, op.inputs.index(stem)
     known = ", ".join(("g", "out", *op.results, *op.order))
     raise TypeError(
-        f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype, "
-        "<input>_strides"
+        f"{op.name}: a gradient rule has the unknown parameter {name!r}; expected one of {known}, or <input>_shape, "
+        "<input>_dtype, <input>_strides"
     )
 
 

@@ -106,7 +106,7 @@ class View(State):
         self.seen = -1
 
     def refusal(self, what: str) -> RuntimeError:
-        """The error for a write in which this view cannot take part: `what` has been, or is being, modified."""
+        """The error for a write that this view cannot follow: `what` has been, or is being, modified."""
         made, cure = self.apart  # type: ignore[misc]
         if self.apart is OUTPUTS and isinstance(self.node, Output):
             made = f"Output {self.node.index} of {self.node.edges[0].name()} is a view"

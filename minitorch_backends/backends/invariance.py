@@ -1,4 +1,4 @@
-"""What `backends.invariant` asks of kernels, put where these look (`kernels/invariance.py`)."""
+"""Passes the setting of `backends.invariant` on to the kernels (`kernels/invariance.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which einsum contracts three or more operands."""
+"""The contraction order of einsums with three or more operands."""
 
 from __future__ import annotations
 

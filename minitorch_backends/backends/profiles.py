@@ -19,7 +19,7 @@ class Format(NamedTuple):
     """How a device sums products of one format.
 
     Attributes:
-        rule: the arithmetic of the unit; None if its summation order is unknown, in which case sums are float32.
+        rule: the arithmetic of the unit; None if its summation order is unknown (sums are then float32).
         evidence: "hardware" if published outputs of the device agree in every bit, "model" if only simulators or papers
             describe it, "inferred" if it was derived from these.
         instruction: the instruction, where a device has several for the format.

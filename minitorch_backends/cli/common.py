@@ -83,7 +83,7 @@ def load_object(target: str) -> Any:
     if not colon or not name.isidentifier() or path.suffix != ".py":
         raise UsageError(f"the target must be FILE:NAME with FILE a Python file, as study.py:solve, got {target!r}")
     if not path.is_file():
-        raise UsageError(f"there is no file {file!r}")
+        raise UsageError(f"file {file!r} does not exist")
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         module = importlib.import_module(path.stem)

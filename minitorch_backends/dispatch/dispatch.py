@@ -54,7 +54,7 @@ class Op:
         numbers: the second of two inputs may be a Python number, which gradient rules receive as a number.
         joint: one rule returns the gradients of all inputs.
         rounds: a number is rounded to the other operand's half type before computing (comparisons, remainders). Other
-            ops keep it in float32, in which they compute.
+            ops keep it in float32 and compute in float32.
         half_variant: the op that records calls on half types; the op itself until the first such call.
     """
 

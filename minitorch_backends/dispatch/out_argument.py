@@ -28,7 +28,7 @@ us."""
 def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tuple, dtype: DType | None = None) -> Any:
     """Compute the results of op `name` and write them into the tensors in `out`: a tuple for several results.
 
-    None in the tuple asks for a new tensor. `dtype` is that of the only result if it is known in advance; an unsuitable
+    None in the tuple requests a new tensor. `dtype` is that of the only result if it is known in advance; an unsuitable
     `out` is then rejected before anything is computed.
 
     Raises TypeError for values that are not tensors, and RuntimeError if gradients would be needed or the dtype does

@@ -1,4 +1,4 @@
-"""Promotion: the inputs of an op as arrays of the dtype in which it computes."""
+"""Promotion: the inputs of an op as arrays of its compute dtype."""
 
 from __future__ import annotations
 

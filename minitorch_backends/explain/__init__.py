@@ -4,7 +4,7 @@ with explain.record() as log:
     loss.backward()
 print(log)                               # one line for each kernel call
 print(explain.why("matmul", a, b))       # how a call would run, without running it
-print(explain.diff(log, other_log))      # the first call in which two runs differ
+print(explain.diff(log, other_log))      # the first difference between two runs
 print(explain.sensitivity(model, x))     # how each layer changes the outputs at a lower precision
 """
 

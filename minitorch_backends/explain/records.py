@@ -62,7 +62,7 @@ _HEADER = ("kernel", "shapes", "dtype", "precision", "implementation", "directio
 
 
 class Log(list[Record]):
-    """The records of a block, in the order in which the kernels ran."""
+    """The records of a block, in execution order."""
 
     def table(self, refusals: bool = False) -> str:
         """The records as aligned text, one line each; with `refusals`, each rejected candidate below its call."""
@@ -209,7 +209,7 @@ class Difference(NamedTuple):
 
 
 def diff(first: Sequence[Record], second: Sequence[Record]) -> Difference | None:
-    """The first call in which two recorded runs differ in anything but time; None if they agree."""
+    """The first difference (except for time) between two recorded runs; None if they agree."""
     for index, (a, b) in enumerate(zip_longest(first, second)):
         if a is None or b is None:
             return Difference(index, (), a, b)

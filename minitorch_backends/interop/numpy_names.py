@@ -17,7 +17,7 @@ __all__ = ["FUNCTIONS", "named"]
 
 
 def named(name: str) -> Callable[..., Any]:
-    """The function that NumPy calls `name`. Raises AttributeError if there is none."""
+    """The function that NumPy calls `name`. Raises AttributeError if it does not exist."""
     return FUNCTIONS.get(name) or getattr(array_api, name, None) or getattr(ops, name)
 
 

@@ -1,4 +1,4 @@
-"""The first call in which two runs differ by more than their precisions explain."""
+"""The first call whose results differ between two runs by more than their precisions explain."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def sweep(
         function: called with the parameters as keywords, and with `seed` if it has such a parameter. It returns a
             tensor, an array, a number, or dicts and sequences of these. Generators are seeded before each call from the
             parameters and the seed, so that all flags use the same random numbers.
-        over: lists of values by parameter, all of whose combinations run; or a list of combinations.
+        over: lists of values by parameter (all combinations run), or a list of combinations.
         flags: settings for `backends.flags`, or snapshots; or lists of values by flag. None: the current flags.
         seeds: the number of repetitions, or a list of their seeds.
         reference: the truth. "float64": the same call with float64 as default dtype, on the random numbers of the

@@ -20,7 +20,7 @@ class _Numbered(Module):
         return [vars(self)[name] for name in self._names()]
 
     def _place(self, position: Any) -> str:
-        """The name of the entry at `position`, which may count from the end. Raises IndexError if there is none."""
+        """The name of the entry at `position`, which may count from the end. Raises IndexError if it does not exist."""
         position = index(position)
         if not -len(self) <= position < len(self):
             raise IndexError(
@@ -213,7 +213,7 @@ class _Named(Module):
         return self[name]
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove and return the last entry. Raises KeyError if there is none."""
+        """Remove and return the last entry. Raises KeyError if the container is empty."""
         held = self._held()
         if not held:
             raise KeyError(f"{type(self).__name__} is empty")

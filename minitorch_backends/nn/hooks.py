@@ -108,7 +108,7 @@ class ModuleHooks:
     Attributes:
         before, after: pairs of a function of a call, and whether it takes keyword arguments.
         backward_pre, backward: functions of the gradients of the outputs, and of inputs and outputs.
-        scopes: scopes in which calls and their forward hooks run.
+        scopes: scopes around calls and their forward hooks.
     """
 
     def __init__(self) -> None:

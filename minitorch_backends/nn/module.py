@@ -1,7 +1,7 @@
 """Module: parameters, buffers and submodules, held as attributes.
 
 Parameters are the attributes of type `Parameter`, children those of type `Module`, in order of assignment. They are
-read from the attributes each time, so there is no second registry, attribute access has its normal cost, and a subclass
+read from the attributes each time, without a second registry, so attribute access has its normal cost, and a subclass
 need not call `super().__init__()`. Only buffers, which are plain tensors, are registered by name.
 """
 
@@ -79,16 +79,12 @@ class Module:
         return self._add_hook("after", (hook, with_kwargs), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` when the gradients of the module's outputs have arrived, as a tuple. A
-        result other than None replaces them.
-        """
+        """Call `hook(module, grad_output)` with the gradients of the outputs; a result other than None replaces them."""
         return self._add_hook("backward_pre", hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's positional arguments are
-        complete.
-
-        Both are tuples, with None for missing gradients. A result other than None replaces `grad_input`.
+        """Call `hook(module, grad_input, grad_output)` with the gradients of the positional arguments and the outputs,
+        tuples with None for missing ones. A result other than None replaces `grad_input`.
         """
         return self._add_hook("backward", hook, prepend)
 

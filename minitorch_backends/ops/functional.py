@@ -19,7 +19,7 @@ functions: dict[str, Callable[..., Any]] = {}
 """What `nn.functional` has, by name."""
 
 _MODULE = f"{__name__.partition('.')[0]}.nn.functional"
-"""The module in which pickle finds the functions made here."""
+"""The module where pickle finds the functions made here."""
 
 
 def functional(

@@ -1,6 +1,6 @@
 """Checkpoints: `save` and `load` in the zip format of torch's `.pt` files, without torch.
 
-A file is a zip archive of stored (uncompressed) records. `data.pkl` is a pickle in which tensors are calls of
+A file is a zip archive of stored (uncompressed) records. `data.pkl` is a pickle; its tensors are calls of
 `torch._utils._rebuild_tensor_v2` on storages, and storages are persistent ids that name a record `data/<key>`.
 Tensors that share memory name one storage, so that aliasing and strides survive. `torch_names` has the names that
 both directions use, `saving` writes, `loading` reads, `archive` is the zip layer, and `restricted` runs a pickle that
@@ -53,7 +53,7 @@ def load(
             do not reach the file.
 
     Raises pickle.UnpicklingError for a pickle that is damaged or names something that `weights_only` excludes, and
-    RuntimeError for a file that is no complete archive, torch's formats before 1.6 included.
+    RuntimeError for a file that is not a complete archive, including torch's formats before 1.6.
     """
     from .loading import load_from
 

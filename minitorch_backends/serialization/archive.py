@@ -87,7 +87,7 @@ class Archive:
                 "load(): the file has torch's format from before version 1.6, which is not read here; load it in torch "
                 "and save it again"
             )
-        state = "is truncated" if start.startswith(b"PK\x03\x04") else "is no zip archive"
+        state = "is truncated" if start.startswith(b"PK\x03\x04") else "is not a zip archive"
         return f"load(): the file {state} ({why}); it must be one that torch or save() wrote, and complete"
 
     def _add(self, info: zipfile.ZipInfo) -> None:
@@ -107,7 +107,7 @@ class Archive:
         self._infos[name] = info
 
     def size_of(self, name: str) -> int | None:
-        """The number of bytes of a record; None if there is no such record."""
+        """The number of bytes of a record; None for an unknown record."""
         info = self._infos.get(name)
         return None if info is None else info.file_size
 

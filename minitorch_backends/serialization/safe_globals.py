@@ -37,7 +37,7 @@ def clear_safe_globals() -> None:
 
 
 class safe_globals:
-    """A block in which these are listed beside those that are already."""
+    """A block that adds these to the listed ones."""
 
     def __init__(self, safe_globals: Iterable[Global]) -> None:
         self._added = list(safe_globals)
@@ -59,7 +59,7 @@ def always_safe(kind: type) -> type:
 
 
 def _full_name(listed: Any) -> str:
-    """Raises TypeError for what is no class or function."""
+    """Raises TypeError for objects other than classes and functions."""
     value, name = listed if isinstance(listed, tuple) and len(listed) == 2 else (listed, None)
     if not callable(value) or not isinstance(name, str | None):
         raise TypeError(

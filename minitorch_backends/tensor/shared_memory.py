@@ -35,7 +35,7 @@ def _mapped(descriptor: int) -> _Memory:
 
 
 def _memory_of(array: np.ndarray) -> _Memory | None:
-    """The shared memory in which the elements lie; None for others."""
+    """The shared memory of the elements; None if it is not shared."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -193,7 +193,7 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
             ["sweep", "study.py"],
             "the target must be FILE:NAME with FILE a Python file, as study.py:solve, got 'study.py'",
         ),
-        (["sweep", "no.py:f"], "there is no file 'no.py'"),
+        (["sweep", "no.py:f"], "file 'no.py' does not exist"),
         (["sweep", "{study}:nothing"], "defines no 'nothing'"),
         (["sweep", "{study}:number"], "the target must be a function, got int"),
         (["sweep", "{study}:product", "--over", "n"], "--over must be NAME=VALUE,VALUE,..., got 'n'"),

@@ -72,7 +72,7 @@ def _count_blocks(change: int) -> None:
 
 
 class dual_level(Scope):
-    """A block in which tensors may carry tangents. The tangents are dropped at its end. Blocks cannot be nested."""
+    """A block that allows tensors to carry tangents. The tangents are dropped at its end. Blocks cannot be nested."""
 
     __slots__ = ()
 
@@ -201,7 +201,7 @@ class _Duals:
     @staticmethod
     @contextlib.contextmanager
     def suspended() -> Iterator[None]:
-        """A block without tangents, in which an `autograd.Function`'s own code runs."""
+        """A block without tangents, for an `autograd.Function`'s own code."""
         level = _level.get()
         _level.set(None)
         try:

@@ -105,7 +105,7 @@ def as_module(name: str | None) -> Iterator[None]:
 
 
 class ModuleScopes:
-    """One level of scopes in which called modules run, selected by their names.
+    """One level of scopes for called modules, selected by their names.
 
     Attributes:
         scope_of: the scope of a name, or None.

@@ -116,7 +116,7 @@ class Finder:
         """Leave it to Python to make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Replace the new module by its home. Raises ModuleNotFoundError if there is none.
+        """Replace the new module by its home. Raises ModuleNotFoundError if it has none.
 
         The error has no `name`, so that `from torch import name` raises it unchanged.
         """

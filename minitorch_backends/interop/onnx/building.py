@@ -1,4 +1,4 @@
-"""Makes modules from graphs, and checks them: every value is defined once and before its use, so there are no cycles.
+"""Makes modules from graphs, and checks them: every value is defined once and before its use, so cycles are impossible.
 
 Modules have the names of their nodes, parameters and buffers those of their initializers. Dots in a name are levels of
 modules, as elsewhere. A duplicate or empty name gets a number.

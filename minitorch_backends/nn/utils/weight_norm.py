@@ -52,7 +52,7 @@ def _hooks_of(module: Module) -> dict[tuple[type, str], _BeforeForward]:
 
 
 def _removed(module: Module, kind: type, name: str) -> Any:
-    """Remove a hook. Raises ValueError if there is none."""
+    """Remove a hook. Raises ValueError if it does not exist."""
     hook = _hooks_of(module).pop((kind, name), None)
     if hook is None:
         raise ValueError(f"{name!r} of {type(module).__name__} is not computed by {kind.__name__}; nothing to remove")

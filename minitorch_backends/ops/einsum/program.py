@@ -215,7 +215,7 @@ def _casting(multiply: Multiply, dtype: np.dtype) -> Multiply:
 
 
 def _common(step: Step, left: np.dtype, right: np.dtype, mixed: bool) -> np.dtype:
-    """The dtype in which two values are combined. A multiplication promotes; so does the int64 sum of an operand with
+    """The dtype for combining two values. A multiplication promotes; so does the int64 sum of an operand with
     the integer dtype of all operands. Other products of different dtypes, and of booleans, are rejected.
     """
     first, second = dtype_of(np.empty(0, left)), dtype_of(np.empty(0, right))

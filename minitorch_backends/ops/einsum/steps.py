@@ -36,7 +36,7 @@ class Step:
 
     Attributes:
         operands: the two values; `left`, `right`: the same as factors of the product.
-        pair: the labels, and the order in which the values are read.
+        pair: the labels, and the order of reading the values.
         flops: multiplications and additions.
         size: elements of the result.
         intensity: arithmetic intensity, in FLOPs per element that the step reads and writes.

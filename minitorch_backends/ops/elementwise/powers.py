@@ -94,7 +94,7 @@ def pow(input: Array, exponent: Array):
 
 
 def _double(*operands: Any) -> DType:
-    """The dtype in which `float_power` computes."""
+    """The compute dtype of `float_power`."""
     is_complex = any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in operands)
     return complex128 if is_complex else float64
 

@@ -27,7 +27,7 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
     view.
 
     `basic` has ints, slices, None and one Ellipsis; it is None if the view would be the tensor itself. `arrays` has
-    integer arrays, and slices for the dimensions between them; it is None if there are no arrays.
+    integer arrays, and slices for the dimensions between them; it is None without arrays.
 
     Raises IndexError for an invalid index, too many dimensions, and masks of another shape; ValueError for slices with
     a step of 0.

@@ -178,7 +178,7 @@ def _put_reference(input: np.ndarray, indices: Any, values: np.ndarray, accumula
 
 @assigning(reference=_put_reference, samples=_put_samples)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
-    """A copy in which `values` overwrite, or are added to, the elements at `indices`, a tuple of index tensors.
+    """A copy with the elements at `indices`, a tuple of index tensors, overwritten by `values` or increased by them.
 
     If places repeat with `accumulate=False`, one of their values is kept. Raises RuntimeError for values of another
     dtype or of a shape that does not broadcast, IndexError for indices out of bounds.
@@ -217,7 +217,7 @@ def _write_flat_reference(input: np.ndarray, index: np.ndarray, source: np.ndarr
 
 @assigning(reference=_write_flat_reference, samples=_write_flat_samples)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
-    """A copy in which elements of `source` overwrite, or are added to, positions of the flattened tensor.
+    """A copy with elements of `source` written to, or added to, positions of the flattened tensor.
 
     Positions may count from the end. Raises IndexError for positions out of bounds and a wrong number of elements,
     RuntimeError for other dtypes.

@@ -1,4 +1,4 @@
-"""Copies in which a slice, an index, a diagonal or a window is overwritten: functional assignment."""
+"""Functional assignment: copies with a slice, an index, a diagonal or a window overwritten."""
 
 from __future__ import annotations
 

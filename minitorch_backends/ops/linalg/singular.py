@@ -177,7 +177,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 def roundoff(kind: np.dtype) -> float:
-    """The eps of a dtype; for half types that of float32, in which they are factored."""
+    """The eps of a dtype; for half types that of float32, the dtype of their factorisation."""
     return float(np.finfo(kind if kind.itemsize > 2 else np.float32).eps)
 
 

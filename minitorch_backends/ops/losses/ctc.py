@@ -1,6 +1,6 @@
 """Connectionist temporal classification: the loss of sequences of unknown alignment (Graves et al., 2006).
 
-Blanks stand between the labels of a target, in front and behind: a path of states, in which each frame stays or moves
+Blanks stand between the labels of a target, in front and behind: a path of states, where each frame stays or moves
 on. From one frame to the next a path stays, moves to the next state, or skips a blank to the next label unless that is
 the same. The recursion adds the probabilities of all paths to each state, as logarithms, for all sequences of a batch
 at once. It is composed of ops, so the loss has derivatives of every order.

@@ -53,7 +53,7 @@ def _smallest(input: np.ndarray) -> np.ndarray:
 
 
 def _full(samples: Any, empty: bool = True) -> Any:
-    """The samples in which every reduced dimension has elements; with `empty=False`, the other dimensions too."""
+    """The samples with elements in every reduced dimension; with `empty=False`, the other dimensions too."""
 
     def filtered() -> Iterator[Sample]:
         for call in samples():

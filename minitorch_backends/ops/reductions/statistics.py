@@ -60,7 +60,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
 
 
 def _parts_of(name: str, input: Tensor, q: Any) -> Tensor:
-    """`q` in float64, in which ranks are exact; a tensor keeps its history."""
+    """`q` in float64, so that ranks are exact; a tensor keeps its history."""
     if isinstance(q, Tensor) and (q.dtype is not input.dtype or q.ndim > 1):
         raise RuntimeError(
             f"{name}() q tensor must be same dtype as the input tensor, and a number or a vector; got {q.dtype!r}"

@@ -149,7 +149,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2), ((0, 3), 2)),
 )
 def tile(input: Tensor, *dims: Any) -> Tensor:
-    """`repeat` in which missing leading numbers are 1."""
+    """`repeat` with missing leading numbers set to 1."""
     repeats = shape_of(dims)
     return repeat(input, (1,) * (input._array.ndim - len(repeats)) + repeats)
 

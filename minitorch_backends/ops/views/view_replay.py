@@ -47,7 +47,7 @@ def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
 
 
 def _new(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
-    """Zeros in the memory layout of these strides, in which the steps from such a base are views. Viewing real numbers
+    """Zeros in the memory layout of these strides, so that the steps from such a base are views. Viewing real numbers
     as complex ones, for example, needs both parts adjacent.
     """
     if strides is None or all(map(operator.ge, strides, strides[1:])):

@@ -98,7 +98,7 @@ class LRScheduler:
     def state_dict(self) -> dict[str, Any]:
         """All attributes except the optimizer. A function is stored as None, a callable object by its attributes.
 
-        `_step_count` exists for torch, some of whose schedules use it.
+        `_step_count` exists for torch: some of its schedules use it.
         """
         held = {name: _state_of(value) for name, value in vars(self).items() if name != "optimizer"}
         return held | {_STEPS: self.last_epoch + 1}

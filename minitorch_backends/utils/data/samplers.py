@@ -1,4 +1,4 @@
-"""Samplers: the order in which a loader fetches items."""
+"""Samplers: the order of a loader's items."""
 
 from __future__ import annotations
 
