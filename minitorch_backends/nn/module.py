@@ -79,7 +79,7 @@ class Module:
         return self._add_hook("after", (hook, with_kwargs), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` with the gradients of the outputs; a result other than None replaces them."""
+        """Call `hook(module, grad_output)` with the output gradients; a result other than None replaces them."""
         return self._add_hook("backward_pre", hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
