@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
+import functools
 import os
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 from .audits import Audit
 from .machine import machine
-from .pages import picture, table, write_page
+from .pages import Code, Section, Soft, Table, drawn, write_page
 
 __all__ = ["write"]
 
-_STYLE = """\
-  pre { padding: .75rem 1rem; background: #f4f6f8; border-radius: 6px; overflow-x: auto; font-size: .85rem; }
-  th, td { padding: .3rem .5rem; }
-"""
+_STYLE = "  th, td { padding: .3rem .5rem; }\n"
 
 _ABOUT_ERRORS = (
     "Forward rows give the error of the outputs, other rows that of all parameter gradients. The local error is "
@@ -31,32 +27,30 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
     """The summary, the picture, the policy and torch's lines for it, all rows, and the ranges of the operands."""
     from .plots import audit as draw
 
-    buffer = io.BytesIO()
-    draw(audit, buffer)  # type: ignore[arg-type]
     caption = (
         "Left: the effect of each layer's forward pass alone on the outputs; layers with a star keep a higher "
-        "precision there. Right: the error against the share of operations at low precision, cheapest layers "
-        "first"
+        "precision there. Right: the error against the share of a product's operations at low precision, cheapest "
+        "layers first; dots are measured"
     )
     measured = [(name, f"{value:.3g}", _bound(audit, name)) for name, value in audit.measured.items()]
-    body = [
-        f"<p>{escape(audit.summary())}</p>",
-        picture(buffer.getvalue(), caption),
-        "<h2>Answers under the policy</h2>",
-        table(("measure", "value", "budget"), measured),
-        "<h2>Policy</h2>",
-        f"<pre>{escape(str(audit.policy))}</pre>",
-        "<p>The same policy for a torch model on a GPU, as far as torch supports it:</p>",
-        f"<pre>{escape(audit.policy.torch())}</pre>",
-        "<h2>Layers</h2>",
-        f'<p class="soft">{_ABOUT_ERRORS}</p>',
-        table(audit.header(), list(audit.cells())),
-        "<h2>Values outside the normal range of a format</h2>",
-        table(("module", "product", "operand", "format", "values", *_COUNTS), list(_ranges(audit))),
+    ranges = ("module", "product", "operand", "format", "values", *_COUNTS)
+    sections = [
+        Section("", [audit.summary(), drawn(functools.partial(draw, audit), caption)]),
+        Section("Answers under the policy", [Table("", ("measure", "value", "budget"), measured)]),
+        Section(
+            "Policy",
+            [
+                Code(str(audit.policy)),
+                "The same policy for a torch model on a GPU, as far as torch supports it:",
+                Code(audit.policy.torch()),
+            ],
+        ),
+        Section("Layers", [Soft(_ABOUT_ERRORS), Table("", audit.header(), list(audit.cells()), names=3)]),
+        Section("Values outside the normal range of a format", [Table("", ranges, list(_ranges(audit)), names=4)]),
     ]
     about = machine()
     subtitle = f"{about['host']}: {about['cpu']}, {about['capability']}; {about['versions']}"
-    write_page(path, f"Audit of {audit.name}", subtitle, body, style=_STYLE, width="96rem")
+    write_page(path, f"Audit of {audit.name}", subtitle, sections, style=_STYLE, width="96rem")
 
 
 def _bound(audit: Audit, name: str) -> str:

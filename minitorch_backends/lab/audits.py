@@ -68,7 +68,7 @@ class Audit:
         self.kept_gradients: dict[str, tuple[str, ...]] = {}
         self.policy, self.measured = Policy(), dict[str, float]()
         self._trials, self._in_force = trials, _in_force()
-        self._frontiers: dict[int, Frontier] = {}
+        self._frontiers: dict[tuple[int, str], Frontier] = {}
 
     @property
     def error(self) -> float:
@@ -77,6 +77,11 @@ class Audit:
     @property
     def runs(self) -> int:
         return self._trials.runs
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """Those that were audited: "forward", and "input gradient" and "weight gradient" where there are any."""
+        return tuple(dict.fromkeys(row["product"] for row in self.rows))
 
     @property
     def name(self) -> str:
@@ -96,21 +101,26 @@ class Audit:
         key = None, product, precision
         return next(each for each in self.rows if (each["module"], each["product"], each["precision"]) == key)
 
-    def frontier(self, verify: int = 3) -> Frontier:
-        """The predicted error of the outputs against the share of operations at the fastest precision.
+    def frontier(self, verify: int = 3, product: str = "forward") -> Frontier:
+        """The error against the share of a product's operations at the fastest precision, from the rows alone.
 
-        A number of `verify` points, evenly spaced, are also measured, by one run each.
+        It is the error of the outputs for "forward", and that of all parameter gradients for "input gradient" and
+        "weight gradient". `verify` of the points, evenly spaced, are also measured, by one run each. Raises ValueError
+        for products that were not audited.
         """
-        if verify not in self._frontiers:
-            rows = ordered(self.layers())
+        rows = ordered(self.layers(product))
+        if not rows:
+            audited = ", ".join(map(repr, self.products))
+            raise ValueError(f"frontier(): product must be one that was audited ({audited}), got {product!r}")
+        if (verify, product) not in self._frontiers:
             points = predictions(rows)
             chosen = {round(each * len(rows) / verify) for each in range(1, verify + 1)} if verify else set()
             for place in sorted(chosen):
-                kept = frozenset((name, "forward") for name in points[place].kept)
-                found = self._trials.under(self._policy_of(kept, products=PRODUCTS[:1]))
-                points[place] = points[place]._replace(measured=found["error"])
-            self._frontiers[verify] = Frontier(points)
-        return self._frontiers[verify]
+                kept = frozenset((name, product) for name in points[place].kept)
+                policy = self._policy_of(kept, products=(product,))
+                points[place] = points[place]._replace(measured=self._trials.error_under(policy, product))
+            self._frontiers[verify, product] = Frontier(points, product, self.precisions[0])
+        return self._frontiers[verify, product]
 
     def measure_on(self, inputs: Any) -> dict[str, float]:
         """The measures of the outputs under the policy for other inputs."""
@@ -145,7 +155,7 @@ class Audit:
 
     def cells(self, limit: int | None = None) -> Iterable[tuple[str, ...]]:
         """The lines of the table."""
-        for product in dict.fromkeys(row["product"] for row in self.rows):
+        for product in self.products:
             for precision in self.precisions:
                 for row in (self.whole(precision, product), *self.layers(product, precision)[:limit]):
                     yield self._cells(row)
@@ -200,7 +210,7 @@ class Audit:
                 else higher or self._in_force[product]
                 for product in PRODUCTS
             )  # fmt: skip
-            return Rule({"fp32_precision": forward}, *gradients)
+            return Rule({} if forward is None else {"fp32_precision": forward}, *gradients)
 
         return Policy({"*": rule(())} | {glob.escape(name): rule(by_layer[name]) for name in sorted(by_layer)})
 

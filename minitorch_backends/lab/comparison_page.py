@@ -10,7 +10,7 @@ from typing import Any
 
 from ..explain.records import as_text
 from .comparison import Comparison, as_words
-from .pages import table, write_page
+from .pages import Markup, Section, Soft, Table, write_page
 
 __all__ = ["write"]
 
@@ -25,7 +25,7 @@ _STYLE = """\
          gap: .5rem 1rem; }
   select, input { font: inherit; padding: .1rem .3rem; }
   #calls { font-size: .82rem; }
-  #calls td { padding: .15rem .5rem; }
+  #calls th, #calls td { padding: .15rem .5rem; text-align: left; }
   #calls .number { text-align: right; }
   #calls .shapes { white-space: normal; min-width: 12rem; }
   .bar { min-width: 9rem; } .bar i { display: block; height: .8rem; background: #0072b2; border-radius: 2px; }
@@ -66,16 +66,15 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     """Write the page: differences of the runs as a whole, the filters, and the calls in order."""
     counts = ", ".join(f"{count} {status}" for status, count in comparison.counts().items())
     settings = [(name, str(a), str(b)) for name, (a, b) in comparison.settings().items()]
-    body = []
-    if settings:
-        body += ["<h2>Settings that differ</h2>", table(("", "a", "b"), settings)]
-    body += ["<h2>Calls</h2>", _legend(comparison), _filters(comparison.calls), _calls(comparison), _SCRIPT]
+    sections = [Section("Settings that differ", [Table("", ("", "a", "b"), settings, names=3)])] if settings else []
+    calls = [_filters(comparison.calls), _calls(comparison), _SCRIPT]
+    sections.append(Section("Calls", [_legend(comparison), *map(Markup, calls)]))
     title = f"{comparison.first.path.name} and {comparison.second.path.name}"
-    write_page(path, title, f"a: {comparison.first.path}, b: {comparison.second.path}; {counts}", body,
+    write_page(path, title, f"a: {comparison.first.path}, b: {comparison.second.path}; {counts}", sections,
                style=_STYLE, width="none")  # fmt: skip
 
 
-def _legend(comparison: Comparison) -> str:
+def _legend(comparison: Comparison) -> Soft:
     sources = {row["error_from"] for row in comparison.calls if row["status"] == "differs"}
     how = "estimated from sketches, to about 6 %" if "sketch" in sources else "of the values"
     text = (
@@ -83,7 +82,7 @@ def _legend(comparison: Comparison) -> str:
     )
     if sources <= {"hash"}:
         text = "The runs hold hashes only, which detect differences but not their size."
-    return f'<p class="soft">{escape(text)}</p>'
+    return Soft(text)
 
 
 def _filters(calls: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""The frontier of an audit: the error of the outputs against the share of operations at low precision."""
+"""The frontier of an audit: the error of outputs or gradients against the share of operations at low precision."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Point(NamedTuple):
     """A number of layers at low precision.
 
     Attributes:
-        share: their share of the operations of the forward pass.
-        predicted: the relative error of the outputs: the root of the sum of squares of the layers' errors.
+        share: their share of the operations of the product.
+        predicted: the relative error: the root of the sum of squares of the layers' errors.
         measured: the relative error from a run, if one was made; otherwise None.
         kept: the layers that stay at the higher precision.
     """
@@ -26,7 +26,21 @@ class Point(NamedTuple):
 
 
 class Frontier(list[Point]):
-    """Points from no layer to all layers at low precision, in order of error per operation."""
+    """Points from no layer to all layers at low precision, in order of error per operation.
+
+    Attributes:
+        product: the one that runs at low precision.
+        precision: that precision.
+    """
+
+    def __init__(self, points: Sequence[Point], product: str, precision: str) -> None:
+        super().__init__(points)
+        self.product, self.precision = product, precision
+
+    @property
+    def subject(self) -> str:
+        """The subject of the errors: "outputs" or "gradients"."""
+        return "outputs" if self.product == "forward" else "gradients"
 
     def __str__(self) -> str:
         lines = [f"{'share':>7} {'predicted':>10} {'measured':>10}  kept"]

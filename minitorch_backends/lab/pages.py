@@ -1,15 +1,107 @@
-"""Self-contained HTML pages: one style, tables, pictures as data URIs. A page loads nothing else."""
+"""Self-contained HTML pages: one style; paragraphs, tables, pictures as data URIs. A page loads nothing else."""
 
 from __future__ import annotations
 
 import base64
+import io
 import os
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any, NamedTuple
 
-__all__ = ["picture", "table", "write_page"]
+__all__ = ["Code", "Markup", "Picture", "Section", "Soft", "Table", "drawn", "write_page"]
+
+
+class Table(NamedTuple):
+    """Cells are text. The first `names` columns are names, aligned left; the others are values, aligned right.
+
+    An empty row is a rule between groups of rows. Without columns' names, the first column describes the others.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    names: int = 1
+
+    def without_empty_columns(self) -> Table:
+        """The table without columns of values in which no row has one, as those of a library that is not installed."""
+        columns = range(len(self.columns))
+        kept = [c for c in columns if c < self.names or any(row and row[c] for row in self.rows)]
+        rows = [tuple(row[c] for c in kept) if row else () for row in self.rows]
+        return Table(self.title, tuple(self.columns[c] for c in kept), rows, self.names)
+
+    def html(self) -> str:
+        is_list = not any(self.columns)
+        head = "" if is_list else f"<thead><tr>{self._cells('th', self.columns)}</tr></thead>"
+        rows, opening = [], "<tr>"
+        for row in self.rows:
+            if row:
+                rows.append(f"{opening}{self._cells('td', row)}</tr>")
+            opening = "<tr>" if row else '<tr class="rule">'
+        title = f"<h3>{escape(self.title)}</h3>\n" if self.title else ""
+        opening = '<table class="list">' if is_list else "<table>"
+        body = "\n".join(rows)
+        return f'{title}<div class="wide">{opening}{head}\n<tbody>\n{body}\n</tbody></table></div>'
+
+    def _cells(self, tag: str, cells: Iterable[str]) -> str:
+        return "".join(
+            f'<{tag} class="name">{escape(cell)}</{tag}>' if place < self.names else f"<{tag}>{escape(cell)}</{tag}>"
+            for place, cell in enumerate(cells)
+        )
+
+
+class Picture(NamedTuple):
+    """The content of a PNG file, and what it shows."""
+
+    png: bytes
+    caption: str
+
+    def html(self) -> str:
+        data, caption = base64.b64encode(self.png).decode("ascii"), escape(self.caption)
+        image = f'<img alt="{caption}" src="data:image/png;base64,{data}">'
+        return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+
+
+class Code(str):
+    """Lines of a program, or of its output."""
+
+    def html(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+
+class Soft(str):
+    """A paragraph of lesser weight."""
+
+    def html(self) -> str:
+        return f'<p class="soft">{escape(self)}</p>'
+
+
+class Markup(str):
+    """HTML as it is."""
+
+    def html(self) -> str:
+        return str(self)
+
+
+Part = str | Table | Picture | Code | Soft | Markup
+"""Plain text is a paragraph."""
+
+
+class Section(NamedTuple):
+    """A part of a page under a heading, to which the head of the page links by `name`; without a title, its opening."""
+
+    title: str
+    parts: Iterable[Part]
+    name: str = ""
+
+    def html(self) -> str:
+        anchor = f' id="{escape(self.name)}"' if self.name else ""
+        head = [f"<h2{anchor}>{escape(self.title)}</h2>"] if self.title else []
+        parts = (f"<p>{escape(part)}</p>" if type(part) is str else part.html() for part in self.parts)  # type: ignore[union-attr]
+        return "\n".join([*head, *parts])
+
 
 _PAGE = string.Template("""<!DOCTYPE html>
 <html lang="en">
@@ -18,20 +110,45 @@ _PAGE = string.Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-  body { max-width: $width; margin: 2rem auto; padding: 0 1.25rem; color: #1d2129;
-         font: 16px/1.55 system-ui, "Segoe UI", sans-serif; }
-  h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; font-size: 1.2rem; }
-  img { max-width: 100%; border: 1px solid #dfe3e8; border-radius: 6px; }
+  :root { --ink: #1d2129; --soft: #5b6472; --line: #dfe3e8; --band: #f6f7f9; --accent: #0072b2; }
+  * { box-sizing: border-box; }
+  body { margin: 0; color: var(--ink); background: #fff; font: 16px/1.55 system-ui, "Segoe UI", sans-serif; }
+  header { background: var(--band); border-bottom: 1px solid var(--line); }
+  header > div, main { max-width: $width; margin: 0 auto; padding: 1.25rem; }
+  h1 { margin: 0 0 .25rem; font-size: 1.7rem; line-height: 1.25; }
+  h2 { margin: 2.75rem 0 .5rem; padding-top: .5rem; font-size: 1.35rem; border-top: 3px solid var(--accent); }
+  main > h2:first-child { margin-top: .5rem; border-top: 0; }
+  h3 { margin: 1.75rem 0 .5rem; font-size: 1rem; }
+  p { margin: .5rem 0; max-width: 48rem; }
+  pre { padding: .75rem 1rem; background: var(--band); border-radius: 6px; overflow-x: auto; font-size: .85rem; }
+  .soft { color: var(--soft); font-size: .9rem; }
+  nav a { margin-right: 1.1rem; color: var(--accent); text-decoration: none; }
+  nav a:hover { text-decoration: underline; }
+  figure { margin: 1.25rem 0; }
+  figure img { display: block; max-width: 100%; height: auto; padding: .5rem; }
+  figure img { border: 1px solid var(--line); border-radius: 6px; }
+  figcaption { margin-top: .4rem; color: var(--soft); font-size: .9rem; }
   .wide { overflow-x: auto; }
   table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-  th, td { padding: .3rem .75rem; border-bottom: 1px solid #dfe3e8; text-align: left; white-space: nowrap; }
-  .soft { color: #5b6472; font-size: .9rem; }
+  th, td { padding: .3rem .75rem; text-align: right; vertical-align: top; white-space: nowrap; }
+  th { border-bottom: 2px solid var(--line); vertical-align: bottom; font-weight: 600; }
+  td { border-bottom: 1px solid var(--line); }
+  tr.rule td { border-top: 2px solid #aab1bb; }
+  .name { text-align: left; }
+  .list td { white-space: normal; }
+  .list td:first-child { white-space: nowrap; font-weight: 600; }
+  @media print { h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
 $style</style>
 </head>
 <body>
+<header><div>
 <h1>$title</h1>
 <p class="soft">$subtitle</p>
+$links
+</div></header>
+<main>
 $body
+</main>
 </body>
 </html>
 """)
@@ -41,26 +158,27 @@ def write_page(
     path: str | os.PathLike[str],
     title: str,
     subtitle: str,
-    body: Iterable[str],
+    sections: Iterable[Section],
     *,
     style: str = "",
     width: str = "64rem",
 ) -> None:
-    """Write a page. `title` and `subtitle` are text, the parts of the body HTML, `style` additional CSS rules."""
+    """Write a page. Its head links to the sections that have a name; `style` has more rules of CSS."""
+    sections = list(sections)
+    links = "".join(f'<a href="#{escape(each.name)}">{escape(each.title)}</a>' for each in sections if each.name)
     page = _PAGE.substitute(
-        title=escape(title), subtitle=escape(subtitle), body="\n".join(body), style=style, width=width
+        title=escape(title),
+        subtitle=escape(subtitle),
+        links=f"<nav>{links}</nav>" if links else "",
+        body="\n".join(section.html() for section in sections),
+        style=style,
+        width=width,
     )
     Path(path).write_text(page, encoding="utf-8")
 
 
-def table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of text."""
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    return f'<div class="wide"><table><tr>{names}</tr>{"".join(f"<tr>{line}</tr>" for line in lines)}</table></div>'
-
-
-def picture(png: bytes, caption: str) -> str:
-    """A picture with its caption below."""
-    data = base64.b64encode(png).decode("ascii")
-    return f'<img alt="{escape(caption)}" src="data:image/png;base64,{data}">\n<p class="soft">{escape(caption)}</p>'
+def drawn(draw: Callable[[Any], None], caption: str) -> Picture:
+    """The picture that a function of `lab.plots` writes to the file that it is given."""
+    buffer = io.BytesIO()
+    draw(buffer)
+    return Picture(buffer.getvalue(), caption)

@@ -85,6 +85,12 @@ class Trials:
         with run_under(self.model, policy):
             return self._measures("forward", self._results("forward"))
 
+    def error_under(self, policy: Policy, product: str) -> float:
+        """The relative change of the answers under a policy, or that of all gradients for products of gradients."""
+        of = product if product == "forward" else "input gradient"
+        with run_under(self.model, policy):
+            return relative_error(self._results(of), self._truth[of])
+
     def _measures(self, product: str, results: Arrays) -> dict[str, float]:
         if product != "forward":
             return {"error": relative_error(results, self._truth["input gradient"])}

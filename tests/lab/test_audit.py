@@ -63,10 +63,12 @@ def test_rows_of_layers_and_products(found):
     assert found.whole("bf16")["log_probability_error"] > found.whole("tf32")["log_probability_error"] > 0
 
 
-def test_errors_of_layers_add_in_quadrature(found):
-    frontier = found.frontier(verify=2)
+@pytest.mark.parametrize("product", ["forward", "input gradient", "weight gradient"])
+def test_errors_of_layers_add_in_quadrature(found, product):
+    frontier = found.frontier(verify=2, product=product)
     measured = [point for point in frontier if point.measured]
     assert len(measured) == 2
+    assert frontier.subject == ("outputs" if product == "forward" else "gradients")
     for point in measured:
         assert point.predicted == pytest.approx(point.measured, rel=0.35)
     assert [point.share for point in frontier] == sorted(point.share for point in frontier)
@@ -171,6 +173,8 @@ def test_models_that_cannot_be_audited():
         lab.audit(nn.Linear(2, 2), mt.ones(1, 2), budget={"gradient_error": 1}, gradients=False)
     with pytest.raises(RuntimeError, match="two calls of the model gave different outputs"):
         lab.audit(nn.Sequential(nn.Linear(50, 50), nn.Dropout()), mt.ones(2, 50))
+    with pytest.raises(ValueError, match="product must be one that was audited \\('forward'\\), got 'weight gradient'"):
+        lab.audit(nn.Linear(2, 2), mt.ones(1, 2), gradients=False).frontier(product="weight gradient")
 
 
 def test_page_and_picture(found, tmp_path):
