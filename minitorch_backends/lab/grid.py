@@ -59,6 +59,8 @@ def cells(
         for name, value in point.items():
             _check(name, value)
     settings = _settings(flags)
+    if isinstance(seeds, int) and (isinstance(seeds, bool) or seeds < 1):
+        raise ValueError(f"sweep(): seeds must be a positive number, a list of numbers or None, got {seeds!r}")
     numbers = [None] if seeds is None else range(seeds) if isinstance(seeds, int) else [int(each) for each in seeds]
     return [Cell(point, *setting, seed) for point in points for setting in settings for seed in numbers]
 

@@ -42,7 +42,7 @@ class Pareto(list[Point]):
 
 
 def pareto(groups: dict[str, list[dict[str, Any]]], x: str, y: str) -> Pareto:
-    """Points of groups of rows by their labels. Raises KeyError for unknown measures."""
+    """Points of groups of rows by their labels."""
     from statistics import median
 
     found: list[tuple[str, float, float]] = []

@@ -73,11 +73,15 @@ class Sweep:
         return found
 
     def table(self, *measures: str) -> str:
-        """Medians over seeds as aligned text, a line for each combination of parameters and flags."""
+        """Medians over seeds as aligned text, a line for each combination of parameters and flags.
+
+        Raises ValueError for measures that no row has.
+        """
         return "\n".join(aligned(self.cells(*measures)))
 
     def cells(self, *measures: str) -> list[tuple[str, ...]]:
         """The head of the table and its lines."""
+        self._check("table", measures)
         measures = measures or ("error", "max_ulp", "seconds")
         parameters = self.parameters()
         lines = [(*parameters, "flags", "rows", "failed", *measures)]
@@ -107,7 +111,10 @@ class Sweep:
     def pareto(self, x: str = "seconds", y: str = "error", by: Iterable[str] = ()) -> Pareto:
         """The settings of flags (and of the parameters `by`) as points of two measures: medians over the other
         columns.
+
+        Raises ValueError for measures that no row has.
         """
+        self._check("pareto", (x, y))
         return pareto(self.groups(*by), x, y)
 
     def report(self, path: str | os.PathLike[str]) -> None:
@@ -115,6 +122,14 @@ class Sweep:
         from .report import write
 
         write(self, path)
+
+    def _check(self, caller: str, measures: Iterable[str]) -> None:
+        """Raise ValueError for a measure that no row has, where any row has measures."""
+        first: dict[str, Any] = next((row for row in self.rows if row["exception"] is None), {})
+        numbers = [name for name, value in first.items() if value is None or isinstance(value, (int, float))]
+        unknown = next((name for name in measures if numbers and name not in numbers), None)
+        if unknown is not None:
+            raise ValueError(f"Sweep.{caller}(): measures must be among {', '.join(numbers)}, got {unknown!r}")
 
     def parameters(self) -> list[str]:
         """Names of the parameters: the columns before "flags"."""
@@ -179,17 +194,10 @@ def sweep(
         progress: whether to show progress; None: on a terminal.
 
     An exception in a cell is recorded in its row. After Ctrl-C or the death of a process, the same call resumes from
-    the store. Raises ValueError for invalid arguments, and for a store of another function.
+    the store. Raises ValueError or TypeError for invalid arguments, and ValueError for a store of another function.
     """
-    if timing not in ("shared", "exclusive"):
-        raise ValueError(f"sweep(): timing must be 'shared' or 'exclusive', got {timing!r}")
-    if isinstance(reference, str) and reference not in ("float64", "ieee"):
-        raise ValueError(f"sweep(): reference must be 'float64', 'ieee', a function or None, got {reference!r}")
+    _check(function, reference, timing, executor, repeats, threads)
     check_metric("sweep", metric)
-    if isinstance(executor, int) and (isinstance(executor, bool) or executor < 1):
-        raise ValueError(
-            f"sweep(): executor must be a positive number of processes, an Executor or None, got {executor}"
-        )
     grid = cells(over or [{}], flags, seeds)
     if isinstance(executor, int) and threads is None:
         threads = max(1, threading.available_cpus() // executor)
@@ -207,6 +215,28 @@ def sweep(
     return Sweep(
         name, _rows(name, settings, grid, executor, _open_store(store, function, reference, entropy, fresh), progress)
     )
+
+
+def _check(function: Any, reference: Any, timing: Any, executor: Any, repeats: Any, threads: Any) -> None:
+    """Raise TypeError or ValueError for invalid arguments of `sweep`."""
+    if not callable(function):
+        raise TypeError(f"sweep(): function must be callable, got {type(function).__name__}")
+    if timing not in ("shared", "exclusive"):
+        raise ValueError(f"sweep(): timing must be 'shared' or 'exclusive', got {timing!r}")
+    if reference is not None and reference not in ("float64", "ieee") and not callable(reference):
+        raise ValueError(f"sweep(): reference must be 'float64', 'ieee', a function or None, got {reference!r}")
+    if not (executor is None or _is_count(executor, 1) or callable(getattr(executor, "submit", None))):
+        raise ValueError(
+            f"sweep(): executor must be a positive number of processes, an Executor or None, got {executor!r}"
+        )
+    if not _is_count(repeats, 0):
+        raise ValueError(f"sweep(): repeats must be a non-negative integer, got {repeats!r}")
+    if not (threads is None or _is_count(threads, 1)):
+        raise ValueError(f"sweep(): threads must be a positive integer or None, got {threads!r}")
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _pickle(function: Callable[..., Any]) -> bytes:

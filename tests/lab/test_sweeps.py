@@ -4,6 +4,7 @@ import csv
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import minitorch_backends as mt
 from minitorch_backends import lab
 from minitorch_backends.lab.measures import distances
 from minitorch_backends.lab.metrics import embedding, logits, regression
+from minitorch_backends.lab.pages import Code, Markup, Section, Soft, Table, write_page
 
 from ..support.sweep_functions import FLAGS, OVER, dies, effective, fails, slow, sums
 
@@ -268,8 +270,54 @@ def test_measures():
     ({"reference": "float32"}, "reference must be 'float64', 'ieee', a function or None, got 'float32'"),
     ({"metric": "accuracy"}, "metric must be .*'regression', a function or None, got 'accuracy'"),
     ({"executor": 0}, "executor must be .*, got 0"),
+    ({"executor": "dask"}, "executor must be .*, got 'dask'"),
+    ({"seeds": 0}, "seeds must be a positive number, a list of numbers or None, got 0"),
+    ({"repeats": -1}, "repeats must be a non-negative integer, got -1"),
+    ({"threads": 0}, "threads must be a positive integer or None, got 0"),
     ({"flags": {"fp32_precision": "tf32"}}, r"flags\['fp32_precision'\] must be a list of values, got 'tf32'"),
 ])  # fmt: skip
 def test_wrong_arguments(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         lab.sweep(sums, **arguments)
+
+
+def computes():
+    a, q = mt.randn(6, 6) + 6 * mt.eye(6), mt.randn(1, 2, 5, 4, requires_grad=True)
+    mt.linalg.solve(a, a[:, :2])
+    mt.linalg.cholesky(a @ a.T)
+    mt.nn.functional.scaled_dot_product_attention(q, q, q).sum().backward()
+    mt.nn.LSTM(3, 4)(mt.randn(7, 2, 3))
+    return 0.0
+
+
+def test_operations_are_counted():
+    (row,) = lab.sweep(computes, reference=None, repeats=0).rows
+    solve, cholesky, product = 6**3 * 2 // 3 + 2 * 36 * 2, 6**3 // 3, 2 * 6**3
+    attention, lstm = 2 * (2 + 5) * 2 * 5 * 5 * 4, 2 * 7 * 2 * 16 * (3 + 4)
+    assert row["flops"] == {"ieee": solve + cholesky + product + attention + lstm}
+
+
+def test_measures_that_no_row_has():
+    found = lab.sweep(sums, over={"n": [2], "scale": [1.0]}, repeats=1)
+    for call in (lambda: found.table("speed"), lambda: found.pareto(x="speed")):
+        with pytest.raises(ValueError, match="measures must be among n, scale, seed, error, .*, got 'speed'"):
+            call()
+    with pytest.raises(TypeError, match="function must be callable, got int"):
+        lab.sweep(3)
+
+
+def test_columns_without_values_are_left_out():
+    table = Table("t", ("name", "ours", "torch"), [("", "1", ""), (), ("b", "2", "")])
+    assert table.without_empty_columns() == ("t", ("name", "ours"), [("", "1"), (), ("b", "2")], 1)
+
+
+def test_texts_of_pages_are_escaped(tmp_path):
+    parts = ["<p>", Soft("<p>"), Code("<p>"), Table("<t>", ("<c>",), [("a < b & c",)]), Markup("<b>bold</b>")]
+    write_page(tmp_path / "page.html", "<title>", "&", [Section("<s>", parts, "s")])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    body = page.partition("<main>")[2]
+    assert body.count("&lt;p&gt;") == 3
+    assert not {"<t>", "<c>", "<s>"} & set(re.findall("<[a-z]+>", body))
+    assert '<td class="name">a &lt; b &amp; c</td>' in body
+    assert "<b>bold</b>" in body
+    assert '<a href="#s">&lt;s&gt;</a>' in page
