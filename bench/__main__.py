@@ -6,7 +6,6 @@ import argparse
 import datetime as dt
 import importlib
 import json
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -15,17 +14,18 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 PARTS = {
-    "digits": "train a classifier of handwritten digits, and classify the held-out ones at each precision",
-    "digits-cnn": "the same with a small convolutional network",
+    "digits": "two classifiers of handwritten digits: what each precision does to their answers, and each layer",
     "minilm": "encode sentences with MiniLM's weights at each precision, and see which sentences are nearest",
-    "products": "bare products: error beside its theory, speed beside NumPy's (and torch's where it is installed)",
+    "products": "bare products: errors beside theory, and the example of PyTorch's note on TF32",
     "devices": "the same products on eight devices: errors and drift of the sums of their matrix units",
-    "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
-    "einsum-plans": "slices, a precision per step, and the networks of einsum_benchmark beside peers",
-    "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",
+    "solvers": "solve and lstsq at each precision: what refinement gives back, over the condition",
+    "einsum-plans": "plans of einsum: slices under a memory limit, a precision per step",
+    "products-speed": "bare products beside NumPy's and torch's",
+    "einsum-speed": "einsum beside opt_einsum, NumPy, torch and cotengra",
+    "linalg": "factorisations and solvers beside torch's and NumPy's",
     "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
-    "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's where it is installed",
+    "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's",
     "sums": "sums over every memory layout: time and error beside NumPy's and torch's",
     "fft": "Fourier transforms: time beside torch's and SciPy's, what a kept plan saves, growth of errors",
     "models": "networks: inference and training steps beside torch's",
@@ -34,22 +34,26 @@ PARTS = {
 }
 """The parts, in the order in which they run, and what each does."""
 
-SPEED = frozenset({"einsum-plans", "attention", "conv", "sums", "fft", "models", "overhead", "import"})
-"""The parts that measure speed against peers: they run with --full, or by --only."""
+USUAL = ("digits", "minilm", "products", "devices", "einsum", "solvers")
+"""The parts of a run without --full: studies of the laboratory. Most of the others measure speed beside peers, each
+only where it is installed."""
 
 MODULES = {
-    "digits-cnn": "digits_cnn",
-    "minilm": "retrieval",
-    "tf32-note": "tf32_note",
-    "einsum-plans": "einsum_plans",
+    "digits": "studies.digits",
+    "minilm": "studies.sentences",
+    "products": "studies.products",
+    "devices": "studies.devices",
+    "einsum": "studies.einsum",
+    "solvers": "studies.solvers",
+    "einsum-plans": "studies.einsum_plans",
+    "products-speed": "products",
+    "einsum-speed": "einsum",
     "import": "imports",
 }
 """The module of a part, where it has another name."""
 
-SCHEMA = 2
+SCHEMA = 3
 """Raised when the meaning or the place of something in results.json changes."""
-
-BUDGET, QUICK_BUDGET = 40.0, 8.0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,16 +69,6 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _budget(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; expected seconds, more than 0")
-    return seconds
-
-
 def _part(text: str) -> str:
     if text not in PARTS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a part; expected one of {', '.join(PARTS)}")
@@ -83,14 +77,16 @@ def _part(text: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    parts = "\n".join(f"  {name:<10} {meaning}" for name, meaning in PARTS.items() if name not in SPEED)
-    speed = "\n".join(f"  {name:<10} {meaning}" for name, meaning in PARTS.items() if name in SPEED)
+    usual, full = (
+        "\n".join(f"  {name:<14} {meaning}" for name, meaning in PARTS.items() if (name in USUAL) == wanted)
+        for wanted in (True, False)
+    )
     command = _Parser(
         prog="python -m bench",
         description="The laboratory: what each precision of the live flags does to answers, errors and speed.\n"
         "It prints tables, and writes results.json, plots (PNG) and report.html, which stands by itself.",
-        epilog=f"parts:\n{parts}\n\nparts of --full, speed beside peers:\n{speed}\n\n"
-        "A run takes some two minutes on two cores, with kernels that are compiled the first time; --full takes\n"
+        epilog=f"parts:\n{usual}\n\nparts of --full:\n{full}\n\n"
+        "A run takes one to two minutes on two cores, with kernels that are compiled the first time; --full takes\n"
         "half an hour. Speeds need a quiet machine.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -101,10 +97,6 @@ def parser() -> argparse.ArgumentParser:
     option("--out", metavar="DIR", type=Path, default=Path("bench-results"), help="folder of the results (%(default)s)")
     option("--seed", metavar="N", type=_seed, default=0, help="what all random numbers follow from (%(default)s)")
     option("--only", metavar="PART", type=_part, action="append", help="run this part alone; may be given again")
-    budget = (
-        f"time for the bare products, whose sizes grow until it is used ({BUDGET:g}; {QUICK_BUDGET:g} with --quick)"
-    )
-    option("--budget", metavar="SECONDS", type=_budget, help=budget)
     return command
 
 
@@ -150,37 +142,36 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     """The parts that run."""
     if options.only:
         return [part for part in PARTS if part in options.only]
-    return [part for part in PARTS if options.full or part not in SPEED]
+    return [part for part in PARTS if options.full or part in USUAL]
 
 
 def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    from . import environment, overview
-    from .lab import Lab
+    from . import environment
+    from .session import Session
+    from .studies import answers
 
-    budget = options.budget or (QUICK_BUDGET if options.quick else BUDGET)
-    extent = "quick" if options.quick else "full" if options.full else "usual"
-    lab = Lab(extent=extent, seed=options.seed, budget=budget)
+    session = Session(extent="quick" if options.quick else "full" if options.full else "usual", seed=options.seed)
     parts: dict[str, Any] = {}
     taken: dict[str, float] = {}
     for name in _chosen(options):
         module = _module(name)
         start = time.perf_counter()
-        parts[name] = module.run(lab)
+        parts[name] = module.run(session)
         taken[name] = time.perf_counter() - start
-        lab.heading(module.TITLE)
+        session.heading(module.TITLE)
         for table in module.tables(parts[name]):
-            lab.show(table.without_empty_columns())
+            session.show(table.without_empty_columns())
         for sentence in module.summary(parts[name]):
-            lab.say(sentence)
-    effects = overview.effects(parts)
+            session.say(sentence)
+    effects = answers.effects(parts)
     if effects:
-        lab.heading(overview.TITLE)
-        for sentence in overview.summary(effects):
-            lab.say(sentence)
+        session.heading(answers.TITLE)
+        for sentence in answers.summary(effects):
+            session.say(sentence)
     return {
         "schema": SCHEMA,
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "arguments": {"extent": lab.extent, "seed": lab.seed, "budget_seconds": lab.budget, "only": options.only},
+        "arguments": {"extent": session.extent, "seed": session.seed, "only": options.only},
         "environment": environment.collect(),
         "seconds_by_part": taken,
         "overview": [each._asdict() for each in effects],
@@ -190,30 +181,34 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
     """Write results.json, then the plots, then the report with both; the paths, in that order."""
-    from . import environment, overview, plots, report
+    from minitorch_backends.lab.pages import Picture, Section, write_page
+
+    from . import environment
+    from .presentation import Plot, draw
+    from .studies import answers
 
     numbers = folder / "results.json"
     numbers.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    sections, pictures = [], []
+    paths: list[Path] = []
 
-    def drawn_of(name: str, result: Any) -> list[report.Picture]:
-        drawn = [report.Picture(plots.draw(plot, result, folder), plot.caption) for plot in plots.PLOTS.get(name, [])]
-        pictures.extend(picture.path for picture in drawn)
-        return drawn
+    def drawn(plot: Plot, result: Any) -> Picture:
+        paths.append(draw(plot, result, folder))
+        return Picture(paths[-1].read_bytes(), plot.caption)
 
+    sections = []
     if results["overview"]:
-        effects = [overview.Effect(**each) for each in results["overview"]]
-        drawn = drawn_of("overview", results["overview"])
-        sections.append(report.Section("overview", overview.TITLE, overview.summary(effects), [], drawn))
+        effects = [answers.Effect(**each) for each in results["overview"]]
+        parts = [*answers.summary(effects), drawn(answers.PLOT, effects)]
+        sections.append(Section(answers.TITLE, parts, "overview"))
     for name, result in results["parts"].items():
-        drawn = drawn_of(name, result)
         module = _module(name)
-        shown = [table.without_empty_columns() for table in module.tables(result)]
-        sections.append(report.Section(name, module.TITLE, module.summary(result), shown, drawn))
-    sections.append(report.Section("environment", "Environment", [], environment.tables(results["environment"]), []))
+        pictures = [drawn(plot, result) for plot in getattr(module, "PLOTS", ()) if module.tables(result)]
+        tables = [table.without_empty_columns() for table in module.tables(result)]
+        sections.append(Section(module.TITLE, [*module.summary(result), *pictures, *tables], name))
+    sections.append(Section("Environment", environment.tables(results["environment"]), "environment"))
     page = folder / "report.html"
-    report.write(page, "Precision laboratory", _subtitle(results), sections)
-    return [numbers, *pictures, page]
+    write_page(page, "Precision laboratory", _subtitle(results), sections, width="62rem")
+    return [numbers, *paths, page]
 
 
 def _subtitle(results: dict[str, Any]) -> str:

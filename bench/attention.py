@@ -10,6 +10,7 @@ from timeit import Timer
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends import backends
@@ -17,14 +18,15 @@ from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.attention import attention
 from minitorch_backends.kernels.gemm.workspace import release
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.lab.style import MARKS, SHAPES
 from minitorch_backends.nn.functional import scaled_dot_product_attention
 
 from . import peers
-from .lab import Lab
-from .tables import Table, error, number, paragraphs, ratio, seconds
+from .presentation import PEERS, Plot, Table, error, number, paragraphs, ratio, seconds, show_names
+from .session import Session
 from .timing import OPENMP_REST, Timing, interleaved
 
-__all__ = ["TITLE", "run", "summary", "tables"]
+__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "Attention"
 
@@ -79,32 +81,32 @@ KERNELS = ("flash", "efficient", "math")
 ERROR_BAR = 1.5
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Time every case, forward and then with gradients; then memory, then errors."""
-    cases, gradient_cases = lab.choose(
+    cases, gradient_cases = session.choose(
         (QUICK_CASES, QUICK_CASES[1:2]), (USUAL_CASES, GRADIENT_CASES[1:2]), (CASES, GRADIENT_CASES)
     )
     total = len(cases) + len(gradient_cases) + 2
-    with lab.progress(TITLE) as report:
+    with session.progress(TITLE) as report:
         forward, gradients = [], []
         for done, case in enumerate(cases):
             report(done / total, case.name)
-            forward.append(_timed(lab, case, False))
+            forward.append(_timed(session, case, False))
         for done, case in enumerate(gradient_cases, len(cases)):
             report(done / total, f"gradients of {case.name}")
-            gradients.append(_timed(lab, case, True))
+            gradients.append(_timed(session, case, True))
         report((total - 2) / total, "memory")
-        memory = _memory(lab)
+        memory = _memory(session)
         report((total - 1) / total, "errors")
-        errors = _errors(lab)
+        errors = _errors(session)
     compared = peers.torch_is_installed()
     return {
         "compared_with_torch": compared, "forward": forward, "gradients": gradients, "memory": memory, "errors": errors,
     }  # fmt: skip
 
 
-def _arrays(lab: Lab, case: Case) -> list[np.ndarray]:
-    random = np.random.default_rng([lab.seed, *case])
+def _arrays(session: Session, case: Case) -> list[np.ndarray]:
+    random = np.random.default_rng([session.seed, *case])
     heads = case.heads, case.groups, case.groups
     return [random.standard_normal((case.batch, each, case.length, case.depth), dtype=np.float32) for each in heads]
 
@@ -128,9 +130,9 @@ def _dtype(precision: str) -> str:
     return precision if precision in DTYPES else "float32"
 
 
-def _timed(lab: Lab, case: Case, gradients: bool) -> dict[str, Any]:
+def _timed(session: Session, case: Case, gradients: bool) -> dict[str, Any]:
     """Median times of one case by precision, those of torch under the dtype of its tensors."""
-    arrays = _arrays(lab, case)
+    arrays = _arrays(session, case)
     timers, rests = {}, {}
     for precision in BARS:
         call = _ours([mt.from_numpy(array).to(getattr(mt, _dtype(precision))) for array in arrays], case, gradients)
@@ -140,7 +142,7 @@ def _timed(lab: Lab, case: Case, gradients: bool) -> dict[str, Any]:
             tensors = [torch.from_numpy(array).to(getattr(torch, name)) for array in arrays]
             timers[f"torch {name}"] = Timer(_theirs(torch, tensors, case, gradients))
             rests[f"torch {name}"] = OPENMP_REST
-    rounds, shortest = (3, 5e-3) if lab.quick or case.operations > 2e10 else (7, 1e-2)
+    rounds, shortest = (3, 5e-3) if session.quick or case.operations > 2e10 else (7, 1e-2)
     with _default_precision():
         timings = interleaved(timers, seconds=0.0, shortest=shortest, rounds=rounds, rests=rests)
     return {"case": case.name, "operations": case.operations, **_compared(timings)}
@@ -178,12 +180,12 @@ def _theirs(torch: Any, tensors: list[Any], case: Case, gradients: bool) -> Call
     return lambda: torch.autograd.grad(attend(*inputs, **options), inputs, g)
 
 
-def _memory(lab: Lab) -> list[dict[str, Any]]:
+def _memory(session: Session) -> list[dict[str, Any]]:
     """Peak memory of a call besides its result, which tracemalloc sees NumPy take."""
-    case = MEMORY_CASE._replace(length=1024) if lab.quick else MEMORY_CASE
+    case = MEMORY_CASE._replace(length=1024) if session.quick else MEMORY_CASE
     threads, rows = threading.pool()[1], []
     for name in PRECISIONS:
-        arrays = _arrays(lab, case)
+        arrays = _arrays(session, case)
         for kernel in ("flash", "efficient"):
             run = attention[kernel]
             run(*[each[:, :, :64] for each in arrays], scale=0.1, precision=name)  # compile
@@ -196,9 +198,9 @@ def _memory(lab: Lab) -> list[dict[str, Any]]:
     return rows
 
 
-def _errors(lab: Lab) -> list[dict[str, Any]]:
+def _errors(session: Session) -> list[dict[str, Any]]:
     """Rms errors of each kernel, relative to the rms of the result in float64."""
-    arrays, scale = _arrays(lab, ERROR_CASE), 1 / math.sqrt(ERROR_CASE.depth)
+    arrays, scale = _arrays(session, ERROR_CASE), 1 / math.sqrt(ERROR_CASE.depth)
     exact = attention.reference(*arrays, scale=scale).out
     rows = []
     for precision in PRECISIONS:
@@ -273,3 +275,39 @@ def summary(result: dict[str, Any]) -> list[str]:
         error of flash is {worst:.2f} times that of math at most, at the same precision (to be {ERROR_BAR} or less).
     """
     return paragraphs(text)
+
+
+# The picture
+
+TENSORS = {"bfloat16": ("#CC79A7", "P"), "float64": ("#56B4E9", "p")}
+"""The marks of ours on tensors of other dtypes than float32."""
+
+
+def _draw(figure: Figure, result: dict[str, Any]) -> None:
+    left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
+    cases = result["forward"]
+    for name in cases[0]["median_seconds"]:
+        colour, marker = (MARKS | TENSORS | PEERS)[name]
+        speeds = [1e-9 * entry["operations"] / entry["median_seconds"][name] for entry in cases]
+        label = f"{name} tensors" if name in TENSORS else name
+        left.plot(speeds, ":" if name in PEERS else "-", marker=marker, color=colour, markersize=7, label=label)
+    left.set(title="Speed of the flash kernel", ylabel="GFLOP/s of the two products", ylim=(0, None))
+    show_names(left, [entry["case"] for entry in cases])
+    left.legend(ncols=2)
+    for place, kernel in enumerate(("flash", "efficient", "math")):
+        errors = [row[kernel] for row in result["errors"]]
+        size = 8 + 3 * place  # equal errors stand inside each other
+        right.plot(errors, SHAPES[place], color="#333333", fillstyle="none", markersize=size, label=kernel)
+    right.set(title="Error of each kernel", ylabel="relative to the result, against float64", yscale="log")
+    show_names(right, [row["precision"] for row in result["errors"]])
+    right.legend()
+
+
+PLOTS = [
+    Plot(
+        "attention",
+        "Left, up is faster; cases are batch x heads (/ heads of key and value) x length x size of a head.",
+        (12, 4.6),
+        _draw,
+    ),
+]

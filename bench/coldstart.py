@@ -19,7 +19,7 @@ from typing import Any
 
 from minitorch_backends.lab.progress import Progress
 
-from .tables import Table
+from .presentation import Table
 
 __all__ = ["CALLS", "measure", "tables"]
 

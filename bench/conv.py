@@ -17,6 +17,8 @@ from timeit import Timer
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from minitorch_backends.kernels.conv import (
     Kept,
@@ -28,13 +30,14 @@ from minitorch_backends.kernels.conv import (
 )
 from minitorch_backends.kernels.gemm.workspace import empty
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
+from minitorch_backends.lab.style import MARKS, SHAPES, plain_numbers
 
 from . import peers
-from .lab import PRECISIONS, Lab
-from .tables import Table, error, number, paragraphs, ratio, seconds
+from .presentation import Plot, Table, error, number, paragraphs, ratio, seconds
+from .session import PRECISIONS, Session
 from .timing import OPENMP_REST, interleaved
 
-__all__ = ["TITLE", "run", "summary", "tables"]
+__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "Convolutions"
 
@@ -308,18 +311,18 @@ def _algorithms(batch: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Measure the layers, and the algorithms for one of them."""
     every = RESNET + OTHERS, (1, 8), tuple(DIRECTIONS)
-    layers, batches, directions = lab.choose((QUICK, (1,), ("forward",)), (QUICK, (1,), tuple(DIRECTIONS)), every)
+    layers, batches, directions = session.choose((QUICK, (1,), ("forward",)), (QUICK, (1,), tuple(DIRECTIONS)), every)
     jobs = [(layer, batch, direction) for layer in layers for batch in batches for direction in directions]
     rows: list[dict[str, Any]] = []
-    with lab.progress(TITLE) as report:
+    with session.progress(TITLE) as report:
         for done, (layer, batch, direction) in enumerate(jobs):
             report(done / len(jobs), f"{direction}, {layer.label}")
-            rows.append(measure(layer, batch, direction, lab.seed, 3 if lab.quick else ROUNDS))
+            rows.append(measure(layer, batch, direction, session.seed, 3 if session.quick else ROUNDS))
         report(1, "algorithms")
-        algorithms = _algorithms(lab.choose(1, 8, 8), lab.seed)
+        algorithms = _algorithms(session.choose(1, 8, 8), session.seed)
     return {"layers": rows, "algorithms": algorithms}
 
 
@@ -362,14 +365,44 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=ROUNDS)
     arguments.add_argument("--out", type=Path, help="a file for the times, as JSON")
     chosen = arguments.parse_args()
-    lab = Lab()
+    session = Session()
     layers = OTHERS if chosen.others else RESNET
     rows = [measure(layer, chosen.batch, chosen.direction, 0, chosen.rounds) for layer in layers]
     for table in (*speeds(rows), targets(rows)):
-        lab.show(table)
+        session.show(table)
     if chosen.out:
         chosen.out.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
     main()
+
+
+# The picture
+
+
+def _draw(figure: Figure, result: dict[str, Any]) -> None:
+    left, right = figure.subplots(1, 2)
+    rows = [row for row in result["algorithms"] if "refused" not in row]
+    shapes = dict(zip(dict.fromkeys(row["algorithm"] for row in rows), SHAPES, strict=False))
+    for axes, key, factor in ((left, "seconds", 1e3), (right, "workspace", 1e-6)):
+        for row in rows:
+            axes.plot(row["error"], factor * row[key], shapes[row["algorithm"]], color=MARKS[row["precision"]][0], ms=8)
+        axes.set(xscale="log", xlabel="rms error relative to the result")
+        plain_numbers(axes)
+    left.set(title="Time of each algorithm", ylabel="ms")
+    right.set(title="Memory it takes meanwhile", ylabel="MB")
+    used = [name for name in MARKS if any(row["precision"] == name for row in rows)]
+    handles = [Line2D([], [], color="#555555", marker=shape, ls="", label=name) for name, shape in shapes.items()]
+    handles += [Line2D([], [], color=MARKS[name][0], lw=4, label=name) for name in used]
+    figure.legend(handles=handles, loc="outside lower center", ncols=(len(handles) + 1) // 2)
+
+
+PLOTS = [
+    Plot(
+        "conv-algorithms",
+        "Down is faster or smaller, left is more accurate; a mark is an algorithm, a colour a precision.",
+        (10, 4.8),
+        _draw,
+    ),
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib.util
 import platform
 import subprocess
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any
 import minitorch_backends as mt
 from minitorch_backends import flags
 from minitorch_backends.kernels import cpu, threading
+from minitorch_backends.lab.machine import cpu_name, version
 
 from . import peers
-from .tables import Table
+from .presentation import Table
 
 __all__ = ["collect", "tables"]
 
@@ -27,11 +28,11 @@ def collect() -> dict[str, Any]:
         "commit": _commit(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu_model(),
+        "cpu": cpu_name(),
         "capability": {"in_force": cpu.capability(), "detected": cpu.detected(), "emulated": cpu.emulated("amx")},
         "threads": _threads(),
         "blas": peers.blas_name(),
-        "versions": {name: version for name in DISTRIBUTIONS if (version := _version(name))},
+        "versions": {name: version(name) for name in DISTRIBUTIONS if importlib.util.find_spec(name)},
         "flags": {path: flags.current().read(path) for path in flags.rows},
         "flags_set": dict(mt.backends.snapshot().values),
     }
@@ -46,23 +47,6 @@ def _threads() -> dict[str, int]:
     if torch is not None:
         counts["torch"] = torch.get_num_threads()
     return counts
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or "unknown"
 
 
 def _commit() -> str | None:

@@ -9,18 +9,20 @@ from timeit import Timer
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.fft import fft as kernel
+from minitorch_backends.lab.style import show_sizes
 
 from . import peers
-from .lab import Lab
-from .tables import Table, number, paragraphs, ratio, seconds
+from .presentation import PEERS, Plot, Table, number, paragraphs, ratio, seconds
+from .session import Session
 from .timing import OPENMP_REST, interleaved
 
-__all__ = ["TITLE", "run", "summary", "tables"]
+__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "Fourier transforms"
 
@@ -65,22 +67,22 @@ class Case(NamedTuple):
         return f"{of}, {amount}" if of != "primes" else of
 
 
-def cases(lab: Lab) -> Iterator[Case]:
+def cases(session: Session) -> Iterator[Case]:
     """What is timed."""
-    if lab.quick:
+    if session.quick:
         for n in QUICK:
             yield Case(n, max(1, NUMBERS // n), n == 4096, "float32")
         return
-    for n in lab.choose((), USUAL, (*POWERS, *SMOOTH, *OTHERS)):
+    for n in session.choose((), USUAL, (*POWERS, *SMOOTH, *OTHERS)):
         for real in (False, True):
-            for dtype in lab.choose((), DTYPES[:1], DTYPES):
+            for dtype in session.choose((), DTYPES[:1], DTYPES):
                 yield Case(n, max(1, NUMBERS // n), real, dtype)
                 if 2 * n <= NUMBERS and n not in OTHERS:
                     yield Case(n, 1, real, dtype)
 
 
-def _input(lab: Lab, case: Case) -> np.ndarray:
-    random = np.random.default_rng([lab.seed, case.n, case.batch])
+def _input(session: Session, case: Case) -> np.ndarray:
+    random = np.random.default_rng([session.seed, case.n, case.batch])
     x = random.standard_normal((case.batch, case.n))
     if not case.real:
         x = x + 1j * random.standard_normal(x.shape)
@@ -103,27 +105,29 @@ def _candidates(case: Case, x: np.ndarray) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Time every case beside the peers, then plans, then measure errors."""
-    listed = list(cases(lab))
+    listed = list(cases(session))
     measured = []
-    with lab.progress(TITLE) as report, mt.no_grad():
+    with session.progress(TITLE) as report, mt.no_grad():
         for done, case in enumerate(listed):
             report(done / (len(listed) + 2), f"{case.function} of {case.batch} x {case.n}, {case.dtype}")
-            measured.append(_measure(lab, case))
+            measured.append(_measure(session, case))
         report(len(listed) / (len(listed) + 2), "plans")
-        plans = [_plan(lab, n) for n in lab.choose(QUICK, USUAL, USUAL)]
-    errors = [_errors(lab, n) for n in lab.choose(QUICK_LENGTHS_OF_ERRORS, LENGTHS_OF_ERRORS, LENGTHS_OF_ERRORS)]
+        plans = [_plan(session, n) for n in session.choose(QUICK, USUAL, USUAL)]
+    errors = [
+        _errors(session, n) for n in session.choose(QUICK_LENGTHS_OF_ERRORS, LENGTHS_OF_ERRORS, LENGTHS_OF_ERRORS)
+    ]
     return {"compared_with_torch": peers.torch_is_installed(), "cases": measured, "plans": plans, "errors": errors}
 
 
-def _measure(lab: Lab, case: Case) -> dict[str, Any]:
-    x = _input(lab, case)
+def _measure(session: Session, case: Case) -> dict[str, Any]:
+    x = _input(session, case)
     candidates = _candidates(case, x)
     options = {"kind": "real" if case.real else "forward", "axes": (1,), "scaling": "none", "last": 0}
     taken = interleaved(
         {name: Timer(candidate) for name, candidate in candidates.items()},
-        seconds=0.05 if lab.quick else 0.1,
+        seconds=0.05 if session.quick else 0.1,
         shortest=1e-3,
         rounds=5,
         rests={"torch": OPENMP_REST},
@@ -140,10 +144,10 @@ def _measure(lab: Lab, case: Case) -> dict[str, Any]:
     }
 
 
-def _plan(lab: Lab, n: int) -> dict[str, Any]:
+def _plan(session: Session, n: int) -> dict[str, Any]:
     """Time of a call with its plan kept, and of one that has to make it."""
     cache = backends.cuda.cufft_plan_cache
-    x = mt.from_numpy(_input(lab, Case(n, max(1, (1 << 14) // n), False, "float32")))
+    x = mt.from_numpy(_input(session, Case(n, max(1, (1 << 14) // n), False, "float32")))
 
     def with_plans(kept: int) -> None:
         with cache.flags(max_size=kept):
@@ -164,11 +168,11 @@ def _plan(lab: Lab, n: int) -> dict[str, Any]:
     return found | {f"{name}_seconds": timing.median for name, timing in taken.items()}
 
 
-def _errors(lab: Lab, n: int) -> dict[str, Any]:
+def _errors(session: Session, n: int) -> dict[str, Any]:
     """Errors relative to the norm, in roundings, against the sums in long double."""
     found: dict[str, Any] = {"n": n}
     for dtype, unit in (("float32", 2.0**-24), ("float64", 2.0**-53)):
-        x = _input(lab, Case(n, max(1, (1 << 14) // n), False, dtype))
+        x = _input(session, Case(n, max(1, (1 << 14) // n), False, dtype))
         options = {"kind": "forward", "axes": (1,), "scaling": "none", "last": 0}
         wanted = kernel.reference(x[:4], **options)
         for name, out in (("mt", kernel(x, **options)), ("SciPy", kernel["scipy"](x, **options))):
@@ -246,3 +250,53 @@ def summary(result: dict[str, Any]) -> list[str]:
         Errors are at most {growth:.2f} roundings for each level of log2(n), against sums in long double.
         """
     )
+
+
+# The picture
+
+
+def _draw(figure: Figure, result: dict[str, Any]) -> None:
+    complex_rows = [row for row in result["cases"] if not row["real"] and row["dtype"] == "float32"]
+    groups = {
+        "Many at once": [row for row in complex_rows if row["batch"] > 1],
+        "One": [row for row in complex_rows if row["batch"] == 1],
+    }
+    groups = {title: rows for title, rows in groups.items() if rows}
+    for axes, (title, rows) in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups.items(), strict=True):
+        powers = [row for row in rows if _is_power_of_two(row["n"])]
+        others = [row for row in rows if not _is_power_of_two(row["n"])]
+        for name in dict.fromkeys(name for row in rows for name in row["median_seconds"]):
+            colour, marker = PEERS.get(name, ("#0072B2", "o"))
+            style = {"marker": marker, "color": colour, "markersize": 7}
+            label = "minitorch-backends" if name == "mt" else name
+            axes.plot(*_speeds(powers, name), ":" if name in PEERS else "-", label=label, **style)
+            axes.plot(*_speeds(others, name), ls="", fillstyle="none", **style)
+        if others:
+            axes.plot([], [], ls="", fillstyle="none", marker="o", color="0.4", markersize=7, label="other lengths")
+        axes.set(title=f"{title}: complex numbers, float32", xlabel="length", ylabel="GFLOP/s, 5 n log2(n) counted")
+        show_sizes(axes, sorted({row["n"] for row in powers}))
+        axes.tick_params(axis="x", rotation=35)
+        axes.set_ylim(0, None)
+        axes.legend()
+
+
+def _is_power_of_two(n: int) -> bool:
+    return n & (n - 1) == 0
+
+
+def _speeds(rows: list[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
+    """Lengths and GFLOP/s of who was timed under a name, by length."""
+    some = sorted((row for row in rows if name in row["median_seconds"]), key=lambda row: row["n"])
+    taken = [row["median_seconds"] for row in some]
+    speeds = [row["gflops"] * each["mt"] / each[name] for row, each in zip(some, taken, strict=True)]
+    return [row["n"] for row in some], speeds
+
+
+PLOTS = [
+    Plot(
+        "fft-speed",
+        "Up is faster. Lines join powers of two; empty marks are other lengths, the lowest of them primes.",
+        (12, 4.6),
+        _draw,
+    ),
+]

@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from . import peers
-from .lab import Lab
-from .tables import Table, paragraphs, ratio, seconds
+from .presentation import Table, paragraphs, ratio, seconds
+from .session import Session
 
 __all__ = ["TITLE", "run", "summary", "tables"]
 
@@ -37,12 +37,12 @@ def _import_once(module: str, folder: str) -> float:
     return float(answer.stdout)
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Import each module in new processes, in turn; the first of each warms the caches and is not counted."""
     modules = ["minitorch_backends", "numpy", *(["torch"] if peers.torch_is_installed() else [])]
-    rounds = 3 if lab.quick else 6
+    rounds = 3 if session.quick else 6
     samples: dict[str, list[float]] = {module: [] for module in modules}
-    with lab.progress(TITLE) as report, tempfile.TemporaryDirectory() as folder:
+    with session.progress(TITLE) as report, tempfile.TemporaryDirectory() as folder:
         for turn in range(rounds):
             for position, module in enumerate(modules):
                 report((turn + position / len(modules)) / rounds, module)

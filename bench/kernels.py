@@ -32,9 +32,9 @@ from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed, i
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.lab.race import LEAST_SECONDS, Contestant, race, turn
+from minitorch_backends.lab.style import MARKS as PRECISION_MARKS
 
 from .peers import torch_multiplies_bf16
-from .plots.style import MARKS as PRECISION_MARKS
 from .timing import OPENBLAS_REST, OPENMP_REST
 
 try:

@@ -9,16 +9,18 @@ from timeit import Timer
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends import explain, linalg
+from minitorch_backends.lab.style import BLUE, ORANGE, SHAPES, plain_numbers
 
 from . import peers
-from .lab import Lab
-from .tables import Table, error, paragraphs, ratio, seconds
+from .presentation import Plot, Table, error, paragraphs, ratio, seconds, show_names
+from .session import Session
 from .timing import OPENMP_REST, interleaved
 
-__all__ = ["TITLE", "run", "summary", "tables"]
+__all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "Linear algebra"
 
@@ -67,9 +69,9 @@ def _numpys(task: str, arrays: tuple[np.ndarray, ...]) -> dict[str, Callable[[],
     return {"NumPy": partial(call, *arrays)}
 
 
-def _timed(lab: Lab, task: str, *shape: int, dtype: str) -> dict[str, Any]:
+def _timed(session: Session, task: str, *shape: int, dtype: str) -> dict[str, Any]:
     """Median times of one task by who does it, and the family that this engine took."""
-    arrays = _matrices(lab.seed, task, *shape, dtype=dtype)
+    arrays = _matrices(session.seed, task, *shape, dtype=dtype)
     call = partial(linalg.svd, full_matrices=False) if task == "svd" else getattr(linalg, task)
     own = partial(call, *map(mt.from_numpy, arrays))
     runs = {"ours": own, **_torchs(task, arrays), **_numpys(task, arrays)}
@@ -79,8 +81,8 @@ def _timed(lab: Lab, task: str, *shape: int, dtype: str) -> dict[str, Any]:
     timings = interleaved(
         {name: Timer(each) for name, each in runs.items()},
         seconds=0.0,
-        shortest=1e-3 if lab.quick else 1e-2,  # several calls after one that wakes the threads
-        rounds=3 if lab.quick or cost > 2e10 else 7,
+        shortest=1e-3 if session.quick else 1e-2,  # several calls after one that wakes the threads
+        rounds=3 if session.quick or cost > 2e10 else 7,
         rests={"torch": OPENMP_REST, "NumPy": peers.blas_rest(), "SciPy": peers.OPENBLAS_REST},
     )
     medians = {name: timing.median for name, timing in timings.items()}
@@ -101,9 +103,9 @@ def _backward_error(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(b - a.astype(np.float64) @ x).max() / (norm * np.abs(x).max() + np.abs(b).max()))
 
 
-def _refined(lab: Lab, n: int) -> list[dict[str, Any]]:
+def _refined(session: Session, n: int) -> list[dict[str, Any]]:
     """`solve` in float32 at each precision that the flags may allow."""
-    a, b = _matrices(lab.seed, "solve", n, n, dtype="float32")
+    a, b = _matrices(session.seed, "solve", n, n, dtype="float32")
     A, B = mt.from_numpy(a), mt.from_numpy(b)
     runs: dict[str, Callable[[], Any]] = {
         name: partial(linalg.solve, A, B, precision=name) for name in ("ieee", "bf16x6", "bf16x3", "tf32", "bf16")
@@ -111,7 +113,7 @@ def _refined(lab: Lab, n: int) -> list[dict[str, Any]]:
     timings = interleaved(
         {name: Timer(each) for name, each in runs.items()},
         seconds=0.0,
-        rounds=3 if lab.quick else 9,
+        rounds=3 if session.quick else 9,
         rests={"torch": OPENMP_REST},
     )
     rows = []
@@ -133,19 +135,19 @@ def _refined(lab: Lab, n: int) -> list[dict[str, Any]]:
     return rows
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Time large matrices, batches of small ones, and refined solutions."""
-    sizes, small, dtypes = lab.choose(
+    sizes, small, dtypes = session.choose(
         ((128,), (8,), DTYPES[:1]), (SIZES[1:3], SMALL_SIZES[::2], DTYPES[:1]), (SIZES, SMALL_SIZES, DTYPES)
     )
     large_cases = [(task, (n, n), dtype) for dtype in dtypes for n in sizes for task in LARGE_BARS]
     small_cases = [(task, (BATCH, n, n), dtype) for dtype in dtypes for n in small for task in BATCHED_BARS]
     found = []
-    with lab.progress(TITLE) as report:
+    with session.progress(TITLE) as report:
         for done, (task, shape, dtype) in enumerate(large_cases + small_cases):
             report(done / (len(large_cases) + len(small_cases) + 1), f"{task} {shape} {dtype}")
-            found.append(_timed(lab, task, *shape, dtype=dtype))
-        refined = _refined(lab, sizes[-1])
+            found.append(_timed(session, task, *shape, dtype=dtype))
+        refined = _refined(session, sizes[-1])
     count = len(large_cases)
     return {
         "compared_with_torch": peers.torch_is_installed(),
@@ -223,3 +225,46 @@ def summary(result: dict[str, Any]) -> list[str]:
         errors: {", ".join(f"{name} {rows[name]['backward_error']:.1e}" for name in (*REFINED_AT, "torch"))}.
     """
     return paragraphs(text)
+
+
+# The picture
+
+DTYPE_COLOURS = {"float32": BLUE, "float64": ORANGE}
+
+
+def _draw(figure: Figure, result: dict[str, Any]) -> None:
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = ("One n x n matrix", f"Batches of {result['batched'][0]['shape'][0]:,} n x n matrices")
+    for axes, key, title in zip(panels, ("large", "batched"), titles, strict=True):
+        rows = result[key]
+        tasks = list(dict.fromkeys(row["task"] for row in rows))
+        series = sorted({(row["dtype"], row["shape"][-1]) for row in rows})
+        shapes = dict(zip(sorted({size for _, size in series}), SHAPES, strict=False))
+        for place, (dtype, size) in enumerate(series):
+            some = [row for row in rows if (row["dtype"], row["shape"][-1]) == (dtype, size) and _others(row)]
+            beside = (place - (len(series) - 1) / 2) * 0.6 / len(series)
+            axes.plot(
+                [tasks.index(row["task"]) + beside for row in some],
+                [min(_others(row)) / row["median_seconds"]["ours"] for row in some],
+                shapes[size], color=DTYPE_COLOURS[dtype], markersize=7, label=f"n = {size:,}, {dtype}",
+            )  # fmt: skip
+        plain_numbers(axes)
+        axes.axhline(1, color="#999999", linewidth=1)
+        axes.set(title=title)
+        show_names(axes, tasks)
+        axes.legend()
+    panels[0].set_ylabel("time of the best other / ours")
+
+
+def _others(row: dict[str, Any]) -> list[float]:
+    return [value for name, value in row["median_seconds"].items() if name != "ours"]
+
+
+PLOTS = [
+    Plot(
+        "linalg-speed",
+        "Above the line this engine is faster than every other library that is installed.",
+        (12, 4.6),
+        _draw,
+    ),
+]

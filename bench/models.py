@@ -11,8 +11,8 @@ import numpy as np
 import minitorch_backends as mt
 
 from . import peers
-from .lab import Lab
-from .tables import Table, paragraphs, ratio, seconds
+from .presentation import Table, paragraphs, ratio, seconds
+from .session import Session
 from .timing import OPENMP_REST, interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
@@ -89,22 +89,22 @@ def _network(modules: list[Any], forward: Callable[..., Any], loss: Callable[...
     return Network(forward, loss, [each for module in modules for each in module.parameters()], modules)
 
 
-def _cases(lab: Lab) -> Iterator[tuple[str, str, Callable[[Any], Network], tuple[np.ndarray, np.ndarray]]]:
+def _cases(session: Session) -> Iterator[tuple[str, str, Callable[[Any], Network], tuple[np.ndarray, np.ndarray]]]:
     """Each network's name and sizes, what makes it, and its input with its target."""
-    random = np.random.default_rng(lab.seed)
-    width, length = lab.choose((64, 32), (768, 512), (768, 512))
+    random = np.random.default_rng(session.seed)
+    width, length = session.choose((64, 32), (768, 512), (768, 512))
     x = random.standard_normal((1, length, width)).astype(np.float32)
     yield (
         "transformer block", f"{length} x {width}",
         lambda library: _transformer_block(library, width, length), (x, np.ones_like(x)),
     )  # fmt: skip
-    inner, words, batch, tokens = lab.choose((64, 100, 2, 16), (256, 8000, 4, 128), (256, 8000, 4, 128))
+    inner, words, batch, tokens = session.choose((64, 100, 2, 16), (256, 8000, 4, 128), (256, 8000, 4, 128))
     text = random.integers(0, words, (batch, tokens))
     yield (
         "language model", f"{batch} x {tokens} tokens of {inner}, {words} words",
         lambda library: _language_model(library, inner, words), (text, random.integers(0, words, text.size)),
     )  # fmt: skip
-    channels, size, images = lab.choose((8, 8, 4), (64, 32, 16), (64, 32, 16))
+    channels, size, images = session.choose((8, 8, 4), (64, 32, 16), (64, 32, 16))
     pictures = random.standard_normal((images, 3, size, size)).astype(np.float32)
     yield (
         "residual block", f"{images} x {channels} x {size} x {size}",
@@ -112,12 +112,12 @@ def _cases(lab: Lab) -> Iterator[tuple[str, str, Callable[[Any], Network], tuple
     )  # fmt: skip
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Time each network with both libraries, interleaved."""
-    with lab.progress(TITLE) as report:
+    with session.progress(TITLE) as report:
         report(0, "loading torch")
         libraries = {"minitorch": mt} | ({"torch": torch} if (torch := peers.torch_if_installed()) else {})
-        cases, all_of_them = [], list(_cases(lab))
+        cases, all_of_them = [], list(_cases(session))
         for done, (name, sizes, make, data) in enumerate(all_of_them):
             for number, (way, bar) in enumerate(BARS.items()):
                 report((done + number / 2) / len(all_of_them), f"{name}, {way}")
@@ -125,7 +125,7 @@ def run(lab: Lab) -> dict[str, Any]:
                     library: Timer(_statement(module, make(module), way, *map(module.tensor, data)))
                     for library, module in libraries.items()
                 }
-                cases.append({"name": name, "sizes": sizes, "way": way} | _measure(lab, timers, bar))
+                cases.append({"name": name, "sizes": sizes, "way": way} | _measure(session, timers, bar))
     return {"compared_with_torch": "torch" in libraries, "cases": cases}
 
 
@@ -149,9 +149,9 @@ def _statement(library: Any, network: Network, way: str, given: Any, target: Any
     return train
 
 
-def _measure(lab: Lab, timers: dict[str, Timer], bar: float) -> dict[str, Any]:
+def _measure(session: Session, timers: dict[str, Timer], bar: float) -> dict[str, Any]:
     timings = interleaved(
-        timers, seconds=0.1 if lab.quick else 2.0, rounds=3 if lab.quick else 7, rests={"torch": OPENMP_REST}
+        timers, seconds=0.1 if session.quick else 2.0, rounds=3 if session.quick else 7, rests={"torch": OPENMP_REST}
     )
     ours, theirs = timings["minitorch"], timings.get("torch")
     relative = ours.median / theirs.median if theirs else None

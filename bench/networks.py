@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,6 +22,12 @@ class Network(NamedTuple):
     equation: str
     shapes: tuple[tuple[int, ...], ...]
     source: str
+
+    def operands(self, seed: int) -> list[np.ndarray]:
+        """Normal variates, float32, scaled so that products neither grow nor vanish."""
+        random = np.random.default_rng(seed)
+        scaled = (random.standard_normal(shape) / math.prod(shape) ** 0.25 for shape in self.shapes)
+        return [each.astype(np.float32) for each in scaled]
 
 
 def _of_terms(name: str, terms: list[str], output: str, sizes: dict[str, int], source: str) -> Network:

@@ -40,7 +40,7 @@ from minitorch_backends.lab.race import BLAS_REST, Contestant, race
 
 from . import environment
 from .kernels import Shape, operands, positive
-from .tables import number
+from .presentation import number
 
 FOLDER = Path(__file__).parent / "order"
 PAGE = Path(__file__).parent / "ORDER.md"

@@ -8,8 +8,8 @@ from typing import Any
 import minitorch_backends as mt
 
 from . import peers
-from .lab import Lab
-from .tables import Table, paragraphs, ratio, seconds
+from .presentation import Table, paragraphs, ratio, seconds
+from .session import Session
 from .timing import interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
@@ -56,26 +56,32 @@ def _names(library: Any, recorded: bool) -> dict[str, Any]:
     return {"library": library, "a": a, "w": w, "b": b}
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Time each case with both libraries, interleaved."""
-    with lab.progress(TITLE) as report:
+    with session.progress(TITLE) as report:
         report(0, "loading torch")
         libraries = {"minitorch": mt} | ({"torch": torch} if (torch := peers.torch_if_installed()) else {})
         cases = []
         for done, (name, case) in enumerate(CASES.items()):
             report(done / len(CASES), name)
-            cases.append(_measure(lab, name, libraries, *case))
+            cases.append(_measure(session, name, libraries, *case))
     return {"compared_with_torch": "torch" in libraries, "cases": cases}
 
 
 def _measure(
-    lab: Lab, name: str, libraries: dict[str, Any], statement: str, setup: str, bar: float | None, limit: float | None
+    session: Session,
+    name: str,
+    libraries: dict[str, Any],
+    statement: str,
+    setup: str,
+    bar: float | None,
+    limit: float | None,
 ) -> dict[str, Any]:
     timers = {
         library: Timer(statement, setup or "pass", globals=_names(module, "w" in statement))
         for library, module in libraries.items()
     }
-    timings = interleaved(timers, seconds=0.3 if lab.quick else 1.5, shortest=SAMPLE_SECONDS, rounds=10)
+    timings = interleaved(timers, seconds=0.3 if session.quick else 1.5, shortest=SAMPLE_SECONDS, rounds=10)
     ours, theirs = timings["minitorch"], timings.get("torch")
     relative = ours.median / theirs.median if theirs else None
     met = None if relative is None or bar is None else relative <= bar

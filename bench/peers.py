@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import math
 import sys
 from collections.abc import Callable
 from timeit import Timer
@@ -35,19 +34,15 @@ class Product(NamedTuple):
 
     Attributes:
         name: what tables and plots call it.
-        precision: the one whose theory applies.
-        run: the product of the operands that it was made for, as a float32 array.
-        timer: times that product alone, without conversions of the result.
+        run: returns the product as a float32 array.
+        timer: times the product alone, without conversions of the result.
         rest: seconds for which its threads spin on when it is done.
-        spread: its expected error relative to that theory's; more than 1 where the result is rounded as well.
     """
 
     name: str
-    precision: str
     run: Callable[[], np.ndarray]
     timer: Timer
     rest: float = 0.0
-    spread: float = 1.0
 
 
 def torch_is_installed() -> bool:
@@ -98,7 +93,7 @@ def blas_rest() -> float:
 def numpy_product(a: np.ndarray, b: np.ndarray) -> Product:
     """NumPy's fp32 product."""
     run = functools.partial(np.matmul, a, b)
-    return Product("NumPy fp32", "ieee", run, Timer(run), rest=blas_rest())
+    return Product("NumPy fp32", run, Timer(run), blas_rest())
 
 
 def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
@@ -116,21 +111,17 @@ def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
         if has_flag:
             flag.fp32_precision = precision
 
-    def product(name: str, x: object, y: object, precision: str, flag_value: str, spread: float = 1.0) -> Product:
+    def product(name: str, x: object, y: object, flag_value: str) -> Product:
         def run() -> np.ndarray:
             allow(flag_value)
             return torch.mm(x, y).float().numpy()
 
-        timer = Timer(
-            "mm(x, y)", "allow(value)", globals={"mm": torch.mm, "x": x, "y": y, "allow": allow, "value": flag_value}
-        )
-        return Product(name, precision, run, timer, OPENMP_REST, spread)
+        names = {"mm": torch.mm, "x": x, "y": y, "allow": allow, "value": flag_value}
+        return Product(name, run, Timer("mm(x, y)", "allow(value)", globals=names), OPENMP_REST)
 
-    # Rounding the result to bfloat16 adds the variance that rounding one of the operands adds.
-    products = [product("torch fp32", left, right, "ieee", "ieee")]
+    products = [product("torch fp32", left, right, "ieee")]
     if torch_multiplies_bf16():
-        halves = left.bfloat16(), right.bfloat16()
-        products.append(product("torch bf16 tensors", *halves, "bf16", "ieee", math.sqrt(1.5)))
+        products.append(product("torch bf16 tensors", left.bfloat16(), right.bfloat16(), "ieee"))
     if has_flag:
-        products.append(product("torch mkldnn bf16", left, right, "bf16", "bf16"))
+        products.append(product("torch mkldnn bf16", left, right, "bf16"))
     return products

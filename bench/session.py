@@ -1,10 +1,10 @@
-"""What every part of the laboratory is given: how much to measure, and the terminal."""
+"""What every part is given: how much to measure, sweeps of the laboratory, and the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -12,9 +12,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
-from .tables import Table
+from minitorch_backends import lab
+from minitorch_backends.backends import Snapshot
+from minitorch_backends.lab.pages import Table
 
-__all__ = ["EXTENTS", "PRECISIONS", "Lab"]
+__all__ = ["EXTENTS", "PRECISIONS", "Session"]
 
 T = TypeVar("T")
 
@@ -25,19 +27,17 @@ PRECISIONS = ("ieee", "tf32", "bf16", "bf16x3", "bf16x6")
 """The precisions that are compared, in the order of tables and plots."""
 
 
-class Lab:
+class Session:
     """The settings of one run, and its terminal.
 
     Attributes:
         extent: one of EXTENTS.
         seed: what every random number of the run follows from.
-        budget: seconds that the bare products may take.
     """
 
-    def __init__(self, *, extent: str = "usual", seed: int = 0, budget: float = 40.0) -> None:
+    def __init__(self, *, extent: str = "usual", seed: int = 0) -> None:
         self.extent = extent
         self.seed = seed
-        self.budget = budget
         self.console = Console()
 
     @property
@@ -48,6 +48,18 @@ class Lab:
     def choose(self, quick: T, usual: T, full: T) -> T:
         """What this run measures, of the three that a part has for the extents."""
         return {"quick": quick, "usual": usual, "full": full}[self.extent]
+
+    def sweep(self, function: Callable[..., Any], **options: Any) -> list[dict[str, Any]]:
+        """The rows of `lab.sweep`, with no other flags than those that it is given, and this run's seed.
+
+        Raises RuntimeError with what the first cell raised that failed.
+        """
+        with Snapshot(()):
+            rows = lab.sweep(function, entropy=self.seed, **options).rows
+        for row in rows:
+            if row["exception"] is not None:
+                raise RuntimeError(f"{function.__qualname__}() with {row['flags']}: {row['exception']}")
+        return rows
 
     def say(self, text: str) -> None:
         self.console.print(escape(text))

@@ -13,12 +13,13 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import minitorch_backends as mt
 from minitorch_backends import nn
+from minitorch_backends.interop import safetensors
 
 from .wordpiece import Tokenizer
 
@@ -174,28 +175,13 @@ def load(folder: str | os.PathLike[str] | None = None) -> Encoder:
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
              "max_position_embeddings", "layer_norm_eps")  # fmt: skip
     model = Encoder(Config(*(sizes[name] for name in names)))
-    weights = _read_safetensors(place / "model.safetensors")
-    model.load_state_dict({name: mt.from_numpy(weights[name]) for name in model.state_dict()})
+    weights = safetensors.load_file(place / "model.safetensors")
+    model.load_state_dict({name: weights[name] for name in model.state_dict()})
     model.tokenizer = Tokenizer(place / "vocab.txt")
     return model.eval()
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """The float32 tensors of a file: a length, a JSON header of that length, and the data."""
-    data = np.fromfile(path, np.uint8)
-    start = 8 + int(data[:8].view("<u8")[0])
-    entries: dict[str, Any] = json.loads(data[8:start].tobytes())
-    return {
-        name: data[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]]
-        .copy()
-        .view("<f4")
-        .reshape(entry["shape"])
-        for name, entry in entries.items()
-        if entry.get("dtype") == "F32"
-    }
-
-
 def sentences() -> list[str]:
     """Two hundred sentences that this project wrote, ten on each of twenty subjects."""
-    text = (Path(__file__).parent / "data" / "sentences.txt").read_text(encoding="utf-8")
+    text = (Path(__file__).parent.parent / "data" / "sentences.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
