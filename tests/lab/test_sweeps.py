@@ -300,7 +300,7 @@ def test_operations_are_counted():
 def test_measures_that_no_row_has():
     found = lab.sweep(sums, over={"n": [2], "scale": [1.0]}, repeats=1)
     for call in (lambda: found.table("speed"), lambda: found.pareto(x="speed")):
-        with pytest.raises(ValueError, match="measures must be among n, scale, seed, error, .*, got 'speed'"):
+        with pytest.raises(ValueError, match=r"measures must be among n, scale, seed, error, .*, got 'speed'"):
             call()
     with pytest.raises(TypeError, match="function must be callable, got int"):
         lab.sweep(3)
