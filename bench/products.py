@@ -57,10 +57,16 @@ def _timed(session: Session, size: int) -> list[dict[str, Any]]:
     )  # fmt: skip
     base = timings[by_numpy.name].median
     return [
-        {"n": size, "name": name, "rms_error": errors[name], **timing._asdict(), "gflops": 2e-9 * size**3 / timing.median,
-         "speed_relative_to_numpy": base / timing.median}
+        {
+            "n": size,
+            "name": name,
+            "rms_error": errors[name],
+            **timing._asdict(),
+            "gflops": 2e-9 * size**3 / timing.median,
+            "speed_relative_to_numpy": base / timing.median,
+        }
         for name, timing in timings.items()
-    ]  # fmt: skip
+    ]
 
 
 def _ours(a: np.ndarray, b: np.ndarray) -> list[peers.Product]:
