@@ -54,7 +54,7 @@ class OfFunction(Module):
 
     _function: ClassVar[Callable[..., Any]]
     _operands: ClassVar[int]
-    _buffers: ClassVar[tuple[str, ...]]
+    _buffer_names: ClassVar[tuple[str, ...]]
     _shown: ClassVar[bool]
     _fixed: ClassVar[dict[str, Any]]
     __signature__ = _Signature()
@@ -70,7 +70,7 @@ class OfFunction(Module):
         super().__init_subclass__()
         if function is not None:
             cls._function, cls._operands, cls._fixed = staticmethod(function), operands, fixed
-            cls._buffers, cls._shown, cls.forward = buffers, shown, _Forward(cls)  # type: ignore[assignment]
+            cls._buffer_names, cls._shown, cls.forward = buffers, shown, _Forward(cls)  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         options = self._options()
@@ -83,7 +83,7 @@ class OfFunction(Module):
         if averaging != (None, None):
             given.arguments["reduction"] = reduction_of(*averaging)
         for name, value in given.arguments.items():
-            if name in self._buffers:
+            if name in self._buffer_names:
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)

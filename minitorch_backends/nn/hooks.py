@@ -108,6 +108,7 @@ class ModuleHooks:
     Attributes:
         before, after: pairs of a function of a call, and whether it takes keyword arguments.
         backward_pre, backward: functions of the gradients of the outputs, and of inputs and outputs.
+        state_pre, state_post, load_pre, load_post: functions that run around `state_dict` and `load_state_dict`.
         scopes: scopes around calls and their forward hooks.
     """
 
@@ -117,6 +118,10 @@ class ModuleHooks:
         self.backward_pre: dict[int, Callable[..., Any]] = {}
         self.backward: dict[int, Callable[..., Any]] = {}
         self.scopes: dict[int, Scope] = {}
+        self.state_pre: dict[int, Callable[..., Any]] = {}
+        self.state_post: dict[int, Callable[..., Any]] = {}
+        self.load_pre: dict[int, Callable[..., Any]] = {}
+        self.load_post: dict[int, Callable[..., Any]] = {}
 
     def add(self, kind: str, entry: Any, prepend: bool) -> RemovableHandle:
         hooks = getattr(self, kind)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..autograd.modes import no_grad
 from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Parameter, Tensor, kind_of
+from .module_internals import PREFIX, run_hooks
 from .parameter import is_lazy
 
 __all__ = ["IncompatibleKeys", "load_state"]
@@ -32,6 +34,7 @@ def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign:
     """Implement `Module.load_state_dict`."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"load_state_dict(): state_dict must be a dict of names and tensors, got {state_dict!r}")
+    state_dict = _through_pre_hooks(module, state_dict, strict)
     state = module._state()
     missing = [name for name in state if name not in state_dict and not _is_newer(name, state_dict)]
     unexpected = [name for name in state_dict if name not in state]
@@ -53,14 +56,28 @@ def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign:
     with no_grad():
         if assign:
             _assign(module, {name: value if is_lazy(value) else as_tensor(value) for name, value in found.items()})
-            return IncompatibleKeys(missing, unexpected)
+            found = {}
         for name, value in found.items():
             if is_lazy(value):
                 continue
             if is_lazy(state[name]):
                 state[name].materialize(value.shape)
             state[name].copy_(as_tensor(value))
-    return IncompatibleKeys(missing, unexpected)
+    incompatible = IncompatibleKeys(missing, unexpected)
+    run_hooks(module, "", "load_post", incompatible)
+    return incompatible
+
+
+def _through_pre_hooks(module: Any, state_dict: Mapping[str, Any], strict: bool) -> Mapping[str, Any]:
+    """The dict as the hooks before loading leave a copy of it. Raises RuntimeError for what they report."""
+    changed: Any = OrderedDict(state_dict)
+    if hasattr(state_dict, "_metadata"):
+        changed._metadata = state_dict._metadata
+    reports: tuple[list[str], list[str], list[str]] = ([], [], [])
+    run_hooks(module, "", "load_pre", changed, PREFIX, {}, strict, *reports)
+    if reports[2]:
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(reports[2]))
+    return changed
 
 
 def _is_newer(name: str, state_dict: Mapping[str, Any]) -> bool:

@@ -21,13 +21,14 @@ from ..tensor.memory import refuse_device
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
 from .loading import IncompatibleKeys, load_state
+from .module_internals import PREFIX, ModuleInternals, run_hooks
 from .parameter import Buffer, is_lazy
 
 __all__ = ["Module", "joined"]
 
 
 @name_bad_arguments_of_methods
-class Module:
+class Module(ModuleInternals):
     """The base of all layers and models: define `forward`, and assign parameters and other modules as attributes."""
 
     training: bool = True
@@ -54,11 +55,6 @@ class Module:
             return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.called(self, args, kwargs)
 
     # Hooks
-
-    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> RemovableHandle:
-        if self._hooks is None:
-            object.__setattr__(self, "_hooks", ModuleHooks())
-        return self._hooks.add(kind, entry, prepend)  # type: ignore[union-attr]
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -257,12 +253,14 @@ class Module:
         They are put into `destination`, if it is given. Its attribute `_metadata` has the version of each module.
         """
         state: Any = OrderedDict() if destination is None else destination
+        run_hooks(self, prefix, "state_pre", PREFIX, keep_vars)
         versions = getattr(state, "_metadata", OrderedDict())
         versions.update((path, {"version": each._version}) for path, each in self._all_modules(prefix.rstrip(".")))
         if isinstance(state, OrderedDict):
             state._metadata = versions  # type: ignore[attr-defined]
         for name, each in self._state(prefix).items():
             state[name] = each if keep_vars or is_lazy(each) else each.detach()
+        run_hooks(self, prefix, "state_post", state, PREFIX, {})
         return state
 
     def _all_modules(self, path: str) -> Iterator[tuple[str, Module]]:

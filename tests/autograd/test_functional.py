@@ -318,7 +318,8 @@ def test_levels_and_what_is_refused() -> None:
         dual = make_dual(x, x)
         with pytest.raises(RuntimeError, match="Nested"), dual_level():
             pass
-        for bad in (tensor(Y), x.float(), 3.0, None):
+        assert make_dual(x, x.float()).dtype is x.dtype
+        for bad in (tensor(Y), 3.0, None):
             with pytest.raises(RuntimeError, match="expected a tangent like the primal"):
                 make_dual(x, bad)  # type: ignore[arg-type]
         with pytest.raises(RuntimeError, match="floating or complex"):

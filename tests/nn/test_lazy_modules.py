@@ -152,3 +152,34 @@ def test_processes_see_shared_memory(method: str) -> None:
     np.testing.assert_array_equal(tensor, [[0.0, 3.0], [1.0, 4.0], [7.0, 7.0]])
     assert tensor[1:].is_shared()
     assert not mt.ones(2).is_shared()
+
+
+def test_dicts_of_what_a_module_holds_are_views() -> None:
+    module = nn.Sequential(nn.Linear(2, 3, bias=False), nn.BatchNorm1d(3))
+    assert [list(module._modules), list(module[0]._parameters)] == [["0", "1"], ["weight", "bias"]]
+    assert list(module[1]._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
+    module._modules["0"] = nn.Identity()
+    del module._modules["1"]
+    assert repr(module) == "Sequential(\n  (0): Identity()\n)"
+    handle = module.register_forward_pre_hook(lambda *_: None)
+    assert len(module._forward_pre_hooks) == 1
+    handle.remove()
+    assert not module._forward_pre_hooks
+    module.set_submodule("0", nn.ReLU())
+    with pytest.raises(AttributeError, match=r"has no module 'a'; named_modules\(\) lists them"):
+        module.set_submodule("a", nn.ReLU(), strict=True)
+
+
+def test_hooks_of_states() -> None:
+    module, seen = nn.Sequential(nn.Linear(1, 1)), list[Any]()
+    module[0].register_state_dict_pre_hook(lambda _, prefix, keep_vars: seen.append((prefix, keep_vars)))
+    module[0].register_state_dict_post_hook(lambda _, state, prefix, __: state.update({f"{prefix}more": mt.ones(1)}))
+    module[0].register_load_state_dict_pre_hook(lambda _, state, prefix, *__: state.pop(f"{prefix}more"))
+    module.register_load_state_dict_post_hook(lambda _, keys: keys.unexpected_keys.clear())
+    state = {**module.state_dict(), "other": mt.ones(1)}
+    assert seen == [("0.", False)]
+    assert module.load_state_dict(state, strict=False).unexpected_keys == []
+    assert list(state) == ["0.weight", "0.bias", "0.more", "other"]
+    module.register_load_state_dict_pre_hook(lambda *arguments: arguments[-1].append("no"))
+    with pytest.raises(RuntimeError, match="in loading state_dict for Sequential:\n\tno"):
+        module.load_state_dict(state)

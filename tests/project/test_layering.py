@@ -48,7 +48,7 @@ BUDGET = {
     "fft": 50,
     "linalg": 100,
     "special": 100,
-    "nn": 5_950,
+    "nn": 6_100,
     "amp": 400,
     "distributions": 4_050,
     "func": 1_300,
@@ -57,14 +57,14 @@ BUDGET = {
     "testing": 200,
     "utils": 1_300,
     "explain": 650,
-    "compat.torch": 2_100,
+    "compat.torch": 2_300,
     "interop": 5_850,
     "lab": 3_850,
     "__init__": 100,
     "__main__": 50,
     "cli": 900,
     "pytest_plugin": 200,
-    "tests": 46_150,
+    "tests": 46_200,
     "bench": 5_750,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
@@ -161,6 +161,7 @@ def test_third_parties_are_declared():
     optional = {
         "pytest_plugin": {"pytest"},
         "lab": {"matplotlib", "cloudpickle", "rich"},
+        "compat": {"matplotlib", "PIL", "tensorboard"},  # event files
         "ops": {"matplotlib"},  # pictures of einsum plans
         "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "torch"},
     }  # by extras of pyproject.toml

@@ -91,7 +91,7 @@ class dual_level(Scope):
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Make a tensor with the memory and history of `tensor` that carries `tangent`, of the same shape and dtype.
 
-    Raises RuntimeError outside `dual_level`, and for a tangent of another shape or dtype.
+    Raises RuntimeError outside `dual_level`, and for a tangent of another shape; one of another dtype is converted.
     """
     current = _level.get()
     if current is None:
@@ -100,11 +100,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     if tensor.dtype.category < FLOATING:
         raise RuntimeError(f"make_dual(): tensor must be floating or complex, got {tensor.dtype!r}")
-    if not isinstance(tangent, Tensor) or tangent.shape != tensor.shape or tangent.dtype is not tensor.dtype:
+    if not isinstance(tangent, Tensor) or tangent.shape != tensor.shape:
         got = f"{tangent.dtype!r}{list(tangent.shape)}" if isinstance(tangent, Tensor) else kind_of(tangent)
         raise RuntimeError(f"expected a tangent like the primal, {tensor.dtype!r}{list(tensor.shape)}, got {got}")
     dual = _twin(tensor)
-    current.put(dual, tangent)
+    current.put(dual, tangent if tangent.dtype is tensor.dtype else tangent.to(tensor.dtype))
     return dual
 
 

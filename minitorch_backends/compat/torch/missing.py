@@ -23,7 +23,7 @@ REASONS: dict[str, str] = {
         "it is a part of torch's own machinery; use the public functions"
     ),
     "ops* classes* library*": "operators of C++ libraries cannot be loaded; use autograd.Function",
-    "export* package* utils.cpp_extension* utils.mobile* utils.tensorboard*": (
+    "export* package* utils.cpp_extension* utils.mobile*": (
         "programs are not compiled or exported; call the module itself"
     ),
     "Storage *Storage": "memory is held by NumPy arrays; use tensor.numpy()",

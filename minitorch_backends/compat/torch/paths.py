@@ -44,6 +44,7 @@ HOMES: dict[str, str] = {
     "nn.utils.rnn": "nn.packed_sequence",
     "utils.benchmark": f"{_HERE}.benchmark",
     "utils.data": "utils.data",
+    "utils.tensorboard": f"{_HERE}.tensorboard",
     "utils.model_zoo": f"{_HERE}.hub",
     "utils._pytree": f"{_HERE}.pytree",
 }  # fmt: skip
@@ -53,6 +54,7 @@ UNDER_TORCH = {"ops": f"{_HERE}.operators"}
 """Names that have another meaning in this package, and that `torch` has after `install`."""
 
 PATHS: dict[str, str] = {
+    "": "functional",
     "_dynamo": "config eval_frame utils",
     "amp": "autocast_mode grad_scaler",
     "cuda.amp": "autocast_mode grad_scaler",
