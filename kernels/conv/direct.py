@@ -16,6 +16,7 @@ from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.plans import kernel_of_parts
 from ..gemm.sources import ELEMENTS, Across, AlongK
+from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import finish, geometry, pointwise, strips, tiles, weights
@@ -45,12 +46,6 @@ _STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
 """By the number of parts: steps along K between which sums are kept in memory, so that their weights stay in the L1
 cache. (3 x 3, 128 channels of 28 x 28, batch 8, microseconds for 3, 6, 9, 18 and all: bf16 918, 847, 819, 744, 831;
 tf32 2085, 2077, 2492, 2098, 1897; ieee 3670, 4067, 3858, 3681, 3494.)"""
-
-_STRIP_BYTES = (1 << 19, 1 << 20)
-"""Of what is packed for a strip: the first that holds enough positions."""
-
-_WHOLE_BYTES = 1 << 19
-"""What is packed as a whole where it takes no more."""
 
 _LEAST_BIAS = 2.0**-102
 """Tiles flush subnormal sums: 24 bits above the least normal number that is the rounding of the sum."""
@@ -97,12 +92,14 @@ class _Plan:
 
 def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
     """Blocks of 32 positions of a strip and how many there are (0: all is packed first), and groups of 16 in front of a
-    strip and in all of what is packed for it."""
+    strip and in all of what is packed for it. A strip fills half of the L2 cache, or all of it where half holds too few
+    positions."""
     front, back = -(-shape.front // GROUP), -(-(shape.back - BLOCK) // GROUP)
     end = max(shape.end(one) for one in shape.passes)
     blocks, around = -(-end // BLOCK), GROUP * (front + back)
     least = max(2 * around, 256)
-    for limit in _STRIP_BYTES if blocks * BLOCK * position_bytes > _WHOLE_BYTES else ():
+    cache = tuning(isa_of_parts()).cache_bytes
+    for limit in (cache // 2, cache) if blocks * BLOCK * position_bytes > cache // 2 else ():
         fitting = (limit // position_bytes - around) // BLOCK
         if fitting * BLOCK < least:
             continue

@@ -14,6 +14,7 @@ from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import geometry, one_tap, planes, strips, weights
@@ -30,8 +31,6 @@ _BLOCK = 32
 
 _DEPTH = 16
 """Channels whose weights for one tap lie together."""
-
-_STRIP_BYTES = 1 << 19
 
 
 class _Plan(NamedTuple):
@@ -60,12 +59,12 @@ class _Plan(NamedTuple):
 
 
 def _strip(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
-    """Blocks of a strip, how many there are (0: all is laid out first), groups in front of one, and of all that it
-    reads."""
+    """Blocks of a strip, which fills half of the L2 cache, how many there are (0: all is laid out first), groups in
+    front of one, and of all that it reads."""
     front, back = -(-shape.front // GROUP), -(-(shape.back - _BLOCK) // GROUP)
     blocks = -(-max(shape.end(one) for one in shape.passes) // _BLOCK)
     around = GROUP * (front + back)
-    fitting = (_STRIP_BYTES // position_bytes - around) // _BLOCK
+    fitting = (tuning(vector_isa()).cache_bytes // 2 // position_bytes - around) // _BLOCK
     if fitting * _BLOCK >= max(2 * around, 128) and blocks > 2 * threads:
         strip = min(fitting, -(-blocks // (4 * threads)))
         if strip * _BLOCK >= 2 * around:

@@ -15,6 +15,7 @@ from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.plans import kernel_of_parts
 from ..gemm.sources import ELEMENTS
+from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 from ..registry import Refused
 from . import between, flat, rows, weights
@@ -28,12 +29,6 @@ __all__ = ["convolve", "convolve_lines", "takes", "takes_lines"]
 
 _BLOCK = 32
 """Positions of a block, and channels of a step."""
-
-_STRIP_BYTES = 1 << 19
-"""Of what is packed for a strip."""
-
-_SUMS_BYTES = 1 << 19
-"""Of the sums that wait for the next steps."""
 
 _STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
 """As those of `direct`."""
@@ -98,7 +93,7 @@ def _leaf(precision: str, rounding: str | None, dtype: str) -> int:
 
 def _strip(blocks: int, block_bytes: int, copies: int, threads: int) -> int:
     """Blocks of a strip, where each image has so many and there are so many images and groups."""
-    count = -(-blocks // max(1, _STRIP_BYTES // block_bytes))
+    count = -(-blocks // max(1, _cache_bytes() // 2 // block_bytes))
     while copies * count < 4 * threads and blocks >= 8 * (count + 1):
         count += 1
     return -(-blocks // count)
@@ -129,7 +124,7 @@ def _plan(
     block_bytes = steps * parts * 2048
     strip = _strip(blocks, block_bytes, shape[0] * groups, threads)
     strips, chunk = -(-blocks // strip), _STEPS[parts]
-    together = panels if steps <= chunk else max(1, min(panels, _SUMS_BYTES // (strip * rows.SUMS_BYTES)))
+    together = panels if steps <= chunk else max(1, min(panels, _cache_bytes() // 2 // (strip * rows.SUMS_BYTES)))
     sums = rows.SUMS_BYTES * strip * (1 if steps <= chunk else together)
     packed = strip * block_bytes
     values = describe(ROWS, {
@@ -189,9 +184,6 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     return out
 
 
-_WEIGHT_BYTES = 1 << 20
-"""Of the weights of a task of `flat`, which stay in the L2 cache."""
-
 _STRIP_BLOCKS = 32
 """Of 32 positions of a task of `flat`. (Batch 8, microseconds for 4, 8, 16, 32, 64: 64-64 at 56 x 56 280, 263, 249,
 223, 222; 256-64 609, 567, 574, 540, 543; 128-128 612, 537, 550, 510, 549.)"""
@@ -204,8 +196,14 @@ _LEAST_SPLIT_BLOCKS = 4
 """Of positions that are split into parts, which every task does anew for its panels. (Batch 1, microseconds in strips
 of `lines` and in `flat`: 512-2048 at 7 x 7 tf32 214, 253, exact 333, 472; 256-1024 at 14 x 14 198, 158, 307, 271.)"""
 
-_FAR_BYTES = 1 << 22
-"""Of a result whose next block is asked for, since it may be in no cache."""
+_FAR_CACHES = 4
+"""L2 caches that a result fills whose next block is asked for, since it may be in no cache."""
+
+
+def _cache_bytes() -> int:
+    """Of the L2 cache: a strip fills half of it, and so do the sums that wait for the next steps; the weights of a task
+    of `flat` fill it."""
+    return tuning(isa_of_parts()).cache_bytes
 
 
 @functools.lru_cache(1024)
@@ -262,7 +260,7 @@ def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, colum
     channels, sizes, item = shape[1], _sizes(shape, stride), dtype.itemsize
     positions, picked = shape[0] * math.prod(sizes), any(each != 1 for each in stride)
     blocks, steps, panels = -(-positions // _BLOCK), channels // _BLOCK, columns // _BLOCK
-    together = max(1, min(panels, _WEIGHT_BYTES // (steps * parts * 2048)))
+    together = max(1, min(panels, _cache_bytes() // (steps * parts * 2048)))
     strip = min(blocks, _STRIP_BLOCKS)
     while -(-blocks // strip) * -(-panels // together) < 4 * threads and (strip > _LEAST_STRIP_BLOCKS or together > 4):
         if strip > _LEAST_STRIP_BLOCKS:
@@ -272,7 +270,7 @@ def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, colum
     strips, across, packs = -(-blocks // strip), -(-panels // together), picked or item == 4
     ahead = -(-4096 // (item * channels))
     table = _row_table(shape, stride, item * channels, ahead) if picked else None
-    far = item * columns * positions >= _FAR_BYTES
+    far = item * columns * positions >= _FAR_CACHES * _cache_bytes()
     worker_bytes = flat.SLOTS_BYTES + (2 * 2048 * parts * steps if packs else 0)
     values = describe(FLAT, {
         "leaf": _lines_leaf(inner, way, dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,

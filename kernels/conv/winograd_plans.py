@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
+from ..gemm.compiled import vector_isa
 from ..gemm.loops import leaf_address
+from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
 from . import winograd_loops as loops
@@ -28,8 +30,8 @@ _G = {
 }  # fmt: skip
 """The transform of the weights, by the side of a tile."""
 
-_SUMS_BYTES = 5 << 17
-"""Of the sums of some panels of outputs, which stay in the L2 cache beside the values of a block of tiles."""
+_SUMS_PART = 5 / 8
+"""Of the L2 cache, for the sums of some panels of outputs, beside the values of a block of tiles."""
 
 _FARTHEST = (1 << 31) - 1
 
@@ -117,7 +119,8 @@ def _plan(
     if read is None or written is None:
         return None
     line = 4 * kernel.nr
-    panel_chunk = max(1, min(panels, _SUMS_BYTES // (tile * tile * kernel.mr * line)))
+    sums = int(_SUMS_PART * tuning(vector_isa()).cache_bytes)
+    panel_chunk = max(1, min(panels, sums // (tile * tile * kernel.mr * line)))
     value_bytes = channels * line + 64  # one cache line more: equal addresses of places would share a set
     sum_bytes = panel_chunk * kernel.mr * line + 64
     memory = tile * tile * (value_bytes + sum_bytes)

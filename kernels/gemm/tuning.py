@@ -10,7 +10,8 @@ Modeling Is Enough for High-Performance BLIS", TOMS 43, 2016. Here the loop over
 the result (`loops.py`), so that the L2 cache holds a step of A's block and the sums of a block, and leaves the rest to
 what streams through it. The depth of a step, kc, is no part of it: sums are the same to the bit whatever the CPU.
 
-A row deviates from the rule where that was measured. The measurements are in bench/order.
+A row deviates from the rule where that was measured. The measurements are in `bench/data/crossovers.json`, and those
+of whole CPUs in `bench/order`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from minitorch_backends.kernels import cpu, machine
 from minitorch_backends.kernels.gemm import pairs, tiles, tuning, tuning_file, vectors
 
 from ...support.processes import python
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -122,3 +125,11 @@ def test_a_folder_that_others_can_write_to_is_not_read_from(tmp_path):
 def test_without_a_file_nothing_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv(tuning_file.FOLDER_VARIABLE, str(tmp_path / "none"))
     assert tuning_file.read() is None
+
+
+def test_measurements_behind_the_table_are_of_its_fields():
+    found = json.loads((ROOT / "bench/data/crossovers.json").read_text(encoding="utf-8"))["measurements"]
+    assert {row["field"] for row in found} <= set(tuning.Tuning._fields)
+    for row in found:
+        assert row["level"] in cpu.LEVELS
+        assert all(len(times) == 2 + len(row["ways"]) for times in row["times"])
