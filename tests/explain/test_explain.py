@@ -146,7 +146,8 @@ def test_why_runs_nothing() -> None:
     text = str(answer).splitlines()
     assert text[0].startswith(f"matmul of 3x3 @ 3x1 runs by {answer.implementations[0]} at ieee: no flag allows")
     assert text[-1] == "    or definition, if those before it reject the data"
-    assert len(text) == len(answer.refusals) + len(answer.implementations)
+    assert text[1] == f"    thresholds: {answer.tuning}"
+    assert len(text) == 1 + len(answer.refusals) + len(answer.implementations)
 
 
 @pytest.mark.parametrize("name", ["linear", "nn.functional.linear"])
