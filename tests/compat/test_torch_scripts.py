@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,38 @@ def test_a_script_runs_unchanged(tmp_path):
         "2.13.0+minitorch __main__",
         "torch has no sparse_coo_tensor: sparse tensors are not supported; use dense tensors and matmul",
     ]
+
+
+def test_old_variables_are_leaves_and_old_classes_are_types() -> None:
+    x = mt.ones(2, requires_grad=True)
+    variable = mt.autograd.Variable(x * 2)
+    assert variable.is_leaf
+    assert not variable.requires_grad
+    assert mt.autograd.Variable(x, requires_grad=True) is not x
+    assert variable.type(mt.DoubleTensor).dtype is mt.float64
+    with pytest.raises(TypeError, match=r"cuda\.FloatTensor\(\): no CUDA device is available"):
+        mt.cuda.FloatTensor(2)
+
+
+def test_event_files_hold_what_was_written(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="event files are written by the package tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from minitorch_backends.compat.torch.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        for step in range(3):
+            writer.add_scalar("loss", mt.tensor(step * 1.5), step)
+        writer.add_histogram("values", mt.tensor([0.0, 1.0, 1.0, 3.0]), 1, bins=3)
+        writer.add_images("images", mt.rand(2, 3, 4, 4))
+        writer.add_text("note", "text")
+        with pytest.raises(ValueError, match="img_tensor must have dimensions CHW"):
+            writer.add_image("bad", mt.rand(4, 4))
+    found = EventAccumulator(str(tmp_path))
+    found.Reload()
+    assert [(each.step, each.value) for each in found.Scalars("loss")] == [(0, 0.0), (1, 1.5), (2, 3.0)]
+    assert found.Histograms("values")[0].histogram_value.bucket == [1.0, 2.0, 1.0]
+    assert (found.Images("images")[0].height, found.Images("images")[0].width) == (4, 8)
 
 
 def test_every_path_of_the_table_is_a_module():

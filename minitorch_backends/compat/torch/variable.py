@@ -12,12 +12,12 @@ NAMES = ["Variable"]
 class _VariableType(type):
     """The class of `Variable`: Tensors are its instances."""
 
-    def __call__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Tensor:
-        return data.requires_grad_() if requires_grad else data
+    def __call__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+        return (Tensor() if data is None else data.detach()).requires_grad_(requires_grad)
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, Tensor)
 
 
 class Variable(metaclass=_VariableType):
-    """`Variable(tensor, requires_grad=False)` is the tensor itself; tensors record by themselves."""
+    """`Variable(tensor, requires_grad=False)` is a leaf on the memory of the tensor, as `tensor.detach()`."""

@@ -186,13 +186,13 @@ TYPES = {
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, "torch.FloatTensor" for float32; or the tensor cast to `dtype`.
 
-    `dtype` may be such a name. Raises ValueError for an unknown name.
+    `dtype` may be such a name or an old class such as FloatTensor. Raises ValueError for an unknown name.
     """
     if dtype is None:
         return next(name for name, each in TYPES.items() if each is self.dtype)
     if isinstance(dtype, str) and dtype not in TYPES and dtype not in dtypes:
         raise ValueError(f"type(): dtype must be a dtype or the name of a type, got {dtype!r}; use 'torch.FloatTensor'")
-    return to(self, TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    return to(self, TYPES.get(dtype, dtype) if isinstance(dtype, str) else getattr(dtype, "dtype", dtype))
 
 
 def _type_as(self: Tensor, other: Tensor) -> Tensor:
