@@ -17,6 +17,10 @@ def type_of_kind(kind: Any) -> Any:
         return types.Array(dtype, kind.ndim, "C" if kind.contiguous else "A")
     if isinstance(kind, native.Items):
         return types.BaseTuple.from_types(tuple(map(type_of_kind, kind.kinds)), kind.of)
+    if isinstance(kind, native.Pointer):
+        from .record_types import Pointer
+
+        return Pointer(kind.of)
     return getattr(types, kind.rpartition(".")[2])
 
 
@@ -99,7 +103,7 @@ class EntryPoint:
             self._unless(self.builder.icmp_signed("==", self._field(item, _VALUE, _I64), _I64(len(kind.kinds))))
             values = [self._value(inner, self._object(item, _ITEMS + 8 * i)) for i, inner in enumerate(kind.kinds)]
             return self.context.make_tuple(self.builder, type_of_kind(kind), values)
-        if kind == "int64":
+        if kind == "int64" or isinstance(kind, native.Pointer):
             value = self._call("PyLong_AsLongLong", _I64, item)
             with self.builder.if_then(self.builder.icmp_signed("==", value, _I64(-1)), likely=False):
                 error = self._call("PyErr_Occurred", _OBJECT)

@@ -7,7 +7,7 @@ fails. What it reads of NumPy's arrays and scalars are the fields that the inlin
 so that they are the same for every extension module.
 
 The kind of an argument says how it is read: the name of a scalar type, an `Array`, or the class of a tuple with the
-kinds of its items.
+kinds of its items, or a `Pointer`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "RUNTIME",
     "Array",
     "Items",
+    "Pointer",
     "expected",
     "function",
     "kind_of",
@@ -67,6 +68,13 @@ class Items(NamedTuple):
     kinds: tuple
 
 
+class Pointer(NamedTuple):
+    """The kind of a record (`record`): its class, and the kinds of the tags in its type."""
+
+    of: type
+    kinds: tuple
+
+
 def plain(argument: Any) -> Any:
     """An argument of a type that machine code compares with: not a subclass, not an equal dtype."""
     kind = type(argument)
@@ -97,6 +105,8 @@ def kind_of(argument: Any) -> Any:
         return Items(kind, tuple(map(kind_of, argument)))
     if kind in _NUMPY_SCALARS:
         return _NUMPY_SCALARS[kind]
+    if isinstance(argument, int):
+        return kind.pointer
     raise TypeError(f"compiled code takes no {kind.__name__}: {argument!r}")
 
 
@@ -108,6 +118,8 @@ def expected(kinds: Iterable[Any]) -> Iterator[Any]:
         elif isinstance(kind, Items):
             yield kind.of
             yield from expected(kind.kinds)
+        elif isinstance(kind, Pointer):
+            yield kind.of
         else:
             yield _TYPES[kind]
 
@@ -116,7 +128,7 @@ def text(kinds: Iterable[Any]) -> str:
     """Kinds as a text that is the same in all processes."""
     parts = [
         f"{kind.of.__module__.partition('.kernels.')[2]}.{kind.of.__qualname__}({text(kind.kinds)})"
-        if isinstance(kind, Items)
+        if isinstance(kind, (Items, Pointer))
         else str(kind)
         for kind in kinds
     ]
@@ -127,8 +139,8 @@ def modules_of(kinds: Iterable[Any]) -> set[Path]:
     """The files that define the classes of tuples among kinds: tags, and what they hold, emit code."""
     found: set[Path] = set()
     for kind in kinds:
-        if isinstance(kind, Items):
-            if hasattr(kind.of, "_fields"):
+        if isinstance(kind, (Items, Pointer)):
+            if kind.of is not tuple:
                 found.add(Path(inspect.getfile(kind.of)).resolve())
             found |= modules_of(kind.kinds)
     return found

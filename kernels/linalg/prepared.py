@@ -13,7 +13,7 @@ import numpy as np
 from ..jit import subroutine
 from ..launch import launch
 from .triangular import load_block, solve_block
-from .updates import BLOCK, Leaves, Products, left_bytes, pack_left, subtract_packed
+from .updates import BLOCK, Leaves, Products, pack_left, packed_bytes, subtract_packed
 
 __all__ = ["Prepared", "places", "prepare", "solve_prepared"]
 
@@ -39,11 +39,15 @@ def _step(n, q):
     return done, span, min(span, n - done)
 
 
-@functools.lru_cache(256)
 def places(leaves: Leaves, n: int) -> tuple[np.ndarray, int]:
     """Offsets of the blocks of a prepared triangle of n rows, and the bytes of all."""
+    return _places(n, leaves.mr, leaves.a_bytes, leaves.step)
+
+
+@functools.lru_cache(256)
+def _places(n: int, *packing: int) -> tuple[np.ndarray, int]:
     steps = [_step.py_func(n, q) for q in range(-(-n // BLOCK))]
-    sizes = [_TRIANGLE_BYTES + left_bytes(leaves, max(ahead, 0), span) for _, span, ahead in steps]
+    sizes = [_TRIANGLE_BYTES + packed_bytes(max(ahead, 0), span, *packing) for _, span, ahead in steps]
     ends = np.cumsum(sizes, dtype=np.int64)
     return ends - sizes, int(ends[-1])
 

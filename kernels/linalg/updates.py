@@ -16,6 +16,7 @@ from ..gemm import loops, plans, ranges
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..jit import subroutine
 from ..precision import is_exact
+from ..record import Address, Bytes, Count, Record, Tag, behind
 from ..registry import Refused
 from ..threading import pool
 from .groups import tag_of
@@ -30,6 +31,7 @@ __all__ = [
     "multiply",
     "multiply_packed",
     "pack_left",
+    "packed_bytes",
     "subtract",
     "subtract_packed",
 ]
@@ -44,55 +46,50 @@ _SPREAD = 20.0
 """Microseconds of work below which the caller's thread does a product alone."""
 
 
-class Leaves(NamedTuple):
+class Leaves(Record):
     """Addresses of compiled leaves, and the sizes of a scheme."""
 
-    a_along: int
-    a_across: int
-    b_along: int
-    b_across: int
-    less: int
-    plain: int
-    mr: int
-    nr: int
-    mc: int
-    nc: int
-    kc: int
-    step: int
-    a_bytes: int
-    b_bytes: int
-    per_microsecond: int
+    a_along: Address
+    a_across: Address
+    b_along: Address
+    b_across: Address
+    less: Address
+    plain: Address
+    mr: Count
+    nr: Count
+    mc: Count
+    nc: Count
+    kc: Count
+    step: Count
+    a_bytes: Bytes
+    b_bytes: Bytes
+    per_microsecond: Count
 
 
-class Products(NamedTuple):
-    """What the compiled code must know of the products: leaves, threads, and the addresses of memory."""
+class Products(Record):
+    """What the compiled code must know of the products: leaves, threads, and the addresses of memory. Behind it in
+    memory are those of each worker's own products."""
 
-    tag: Any
-    pool: int
-    threads: int
-    size: int
+    tag: Tag
+    pool: Address
+    threads: Count
+    size: Bytes
     leaves: Leaves
-    packed_a: int
-    packed_b: int
-    sums: int
-    limits: int
-    scratch: int
-    found: Any
-    """int64 (2): the greatest and the least magnitude but zero that packing met, as bits of float32."""
-    workers: Any
-    """int64 (threads, 5): addresses as above of each worker's own memory."""
-    workers_found: Any
-    """int64 (threads, 2)"""
+    packed_a: Address
+    packed_b: Address
+    sums: Address
+    limits: Address
+    scratch: Address
+    greatest: int
+    """The greatest magnitude that packing met, as bits of float32."""
+    least: int
+    """The least one but zero."""
 
 
 @subroutine
 def alone(p, worker):
     """The products of one worker, within a task."""
-    own = p.workers[worker]
-    return Products(
-        p.tag, 0, 1, p.size, p.leaves, own[0], own[1], own[2], own[3], own[4], p.workers_found[worker], p.workers,
-        p.workers_found,
-    )  # fmt: skip
+    return behind(p, 1 + worker)
 
 
 @subroutine
@@ -120,9 +117,9 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
         at, target, p.limits, panel_lines, panel_chunk, k_chunk,
     )  # fmt: skip
     least = found & 0xFFFFFFFF
-    p.found[0] = max(p.found[0], found >> 32)
+    p.greatest = max(p.greatest, found >> 32)
     if least:
-        p.found[1] = min(p.found[1], least)
+        p.least = min(p.least, least)
 
 
 @subroutine
@@ -215,22 +212,22 @@ def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
     raise Refused(f"no loops here have products at {precision} for blocks of a factorisation")
 
 
-def _packed(lines: int, depth: int, panel_lines: int, number_bytes: int, step: int) -> int:
+def packed_bytes(lines: int, depth: int, panel_lines: int, number_bytes: int, step: int) -> int:
     """Bytes of a packed operand."""
     return plans.up(plans.up(lines, panel_lines) // panel_lines * plans.up(depth, step) * number_bytes, 64)
 
 
 def left_bytes(leaves: Leaves, m: int, k: int) -> int:
     """What `pack_left` writes."""
-    return _packed(m, k, leaves.mr, leaves.a_bytes, leaves.step)
+    return packed_bytes(m, k, leaves.mr, leaves.a_bytes, leaves.step)
 
 
 def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) -> list[int]:
     """Bytes for products (m, depth) @ (depth, n): of both packed operands, or parts of them, of sums, of limits, and of
     scratch memory, which has room for a panel of BLOCK columns of m rows."""
     shape_a, shape_b = (leaves.mr, leaves.a_bytes, leaves.step), (leaves.nr, leaves.b_bytes, leaves.step)
-    a = min(_packed(m, depth, *shape_a), max(_PACKED_BYTES, _packed(leaves.mc, depth, *shape_a)))
-    b = min(_packed(n, depth, *shape_b), max(_PACKED_BYTES, _packed(leaves.nc, depth, *shape_b)))
+    a = min(packed_bytes(m, depth, *shape_a), max(_PACKED_BYTES, packed_bytes(leaves.mc, depth, *shape_a)))
+    b = min(packed_bytes(n, depth, *shape_b), max(_PACKED_BYTES, packed_bytes(leaves.nc, depth, *shape_b)))
     panel = plans.up((m + 64) * BLOCK * size, 64) + BLOCK * BLOCK * 8 * 4
     scratch = max(panel, threads * 4 * BLOCK * VECTOR_BYTES) + BLOCK * BLOCK * 16
     return [a, b, threads * leaves.mc * leaves.nc * size * 2, threads * loops.LIMITS_BYTES, scratch]
@@ -238,14 +235,12 @@ def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) 
 
 class _Layout(NamedTuple):
     """What all sessions of the same shapes and precision share; `starts` are offsets of memory for all threads, and
-    then for each worker."""
+    then for each worker, and `records` are the products of all and of each, less the addresses of memory."""
 
     plan: plans.Plan
-    tag: Any
-    leaves: Leaves
     starts: np.ndarray
-    nothing_found: np.ndarray
-    """What `Products.found` and `Products.workers_found` begin with."""
+    products: Products
+    records: np.ndarray
     total: int
 
 
@@ -256,21 +251,54 @@ def _layout(
     isa, inner = _isa(dtype, precision)
     plan = plans.plan_for(isa, inner, rounding, dtype.itemsize)
     scheme, kernel = plan.scheme, plan.scheme.kernel
-    pack = [plans._pack_leaf(plan, a, dtype, along, True) for a in (True, False) for along in (True, False)]
+    pack = {
+        f"{name}_{way}": Address(plans._pack_leaf(plan, name == "a", dtype, way == "along", True))
+        for name in "ab"
+        for way in ("along", "across")
+    }
     leaves = Leaves(
-        *pack, plans.less_leaf(plan, dtype), plans.block_leaf(plan, dtype, True, True), kernel.mr,
-        kernel.nr, scheme.mc, scheme.nc, scheme.kc, kernel.step, kernel.a_bytes, kernel.b_bytes,
-        int(plan.products_per_microsecond),
-    )  # fmt: skip
+        **pack,
+        less=Address(plans.less_leaf(plan, dtype)),
+        plain=Address(plans.block_leaf(plan, dtype, True, True)),
+        mr=Count(kernel.mr),
+        nr=Count(kernel.nr),
+        mc=Count(scheme.mc),
+        nc=Count(scheme.nc),
+        kc=Count(scheme.kc),
+        step=Count(kernel.step),
+        a_bytes=Bytes(kernel.a_bytes),
+        b_bytes=Bytes(kernel.b_bytes),
+        per_microsecond=Count(int(plan.products_per_microsecond)),
+    )
     parts = [_parts(leaves, dtype.itemsize, longest, longest, longest, threads)]
     if alone:
         shapes = [[min(length, longest) for length in shape] for shape in alone]
         own = zip(*(_parts(leaves, dtype.itemsize, *shape, 1) for shape in shapes), strict=True)
         parts += [[*map(max, own)]] * threads
     sizes = np.array(parts, np.int64)
-    nothing_found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
-    starts = sizes.cumsum().reshape(-1, 5) - sizes
-    return _Layout(plan, tag_of(dtype), leaves, starts, nothing_found, int(sizes.sum()))
+    starts = sizes.cumsum().reshape(-1, _ADDRESSES) - sizes
+    nowhere = Address(0)
+    products = Products(
+        tag=tag_of(dtype),
+        pool=nowhere,
+        threads=Count(1),
+        size=Bytes(dtype.itemsize),
+        leaves=leaves,
+        packed_a=nowhere,
+        packed_b=nowhere,
+        sums=nowhere,
+        limits=nowhere,
+        scratch=nowhere,
+        greatest=0,
+        least=0xFFFFFFFF,
+    )
+    records = np.repeat(products.memory[None], len(starts), 0)
+    records[0, Products.places()["threads"][0]] = threads
+    return _Layout(plan, starts, products, records, int(sizes.sum()))
+
+
+_POOL, _FIRST, _GREATEST, _LEAST = (Products.places()[name][0] for name in ("pool", "packed_a", "greatest", "least"))
+_ADDRESSES = _GREATEST - _FIRST
 
 
 class Session:
@@ -297,16 +325,14 @@ class Session:
         state, threads = pool()
         self._of = of
         self._depth = max(m, n)
-        self._plan, tag, leaves, starts, nothing_found, total = _layout(
-            dtype, max(m, n, 1), precision, rounding, alone, threads
-        )
+        layout = _layout(dtype, max(m, n, 1), precision, rounding, alone, threads)
+        self._plan = layout.plan
         self._checked = self._plan.finds_magnitudes and not to_be_refined
-        self._memory = take_workspace(total)
-        starts = starts + address_of(self._memory)
-        self.found = nothing_found.copy()
-        self.products = Products(
-            tag, state, threads, dtype.itemsize, leaves, *starts[0].tolist(), self.found[0], starts[1:], self.found[1:]
-        )
+        self._memory = take_workspace(layout.total)
+        self._records = layout.records.copy()
+        self._records[0, _POOL] = state
+        self._records[:, _FIRST:_GREATEST] = layout.starts + address_of(self._memory)
+        self.products = layout.products.at(self._records[0])
 
     def __enter__(self) -> Products:
         return self.products
@@ -314,7 +340,7 @@ class Session:
     def __exit__(self, kind: Any, *_: Any) -> None:
         return_workspace(self._memory)
         if kind is None and self._checked:
-            greatest, least = int(self.found[:, 0].max()), int(self.found[:, 1].min())
+            greatest, least = int(self._records[:, _GREATEST].max()), int(self._records[:, _LEAST].min())
             found = greatest << 32 | least
             sentence = ranges.refusal(self._plan.precision, self._depth, found, found) if greatest else None
             if sentence is not None and not self._hides(found):

@@ -1,0 +1,74 @@
+"""Numba's type of the address of a record (`record`), whose attributes are loads.
+
+Imported by the compiler alone: it defines classes on Numba's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import native
+from .jit import ir, numba, types
+from .record import Record, Tag
+
+__all__ = ["Pointer"]
+
+_WORD = ir.IntType(64)
+
+
+class Pointer(types.Type):
+    """Numba's type of a record of a class."""
+
+    def __init__(self, record: type[Record]) -> None:
+        self.record = record
+        super().__init__(f"Pointer({native.text([record.pointer])})")
+
+    def field(self, name: str) -> Any:
+        """Numba's type of a field; None where there is no such field."""
+        _, kind = self.record.places().get(name, (0, None))
+        if kind is Tag:
+            return numba.typeof(self.record.tags[name])
+        return Pointer(kind) if isinstance(kind, type) and issubclass(kind, Record) else kind and types.int64
+
+    def can_convert_to(self, context: Any, other: Any) -> Any:
+        if other == types.int64 or (isinstance(other, Pointer) and issubclass(self.record, other.record)):
+            return numba.core.typeconv.Conversion.safe
+        return None
+
+
+@numba.extending.register_model(Pointer)
+class _PointerModel(numba.extending.models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Pointer) -> None:
+        super().__init__(manager, kind, _WORD)
+
+
+@numba.extending.infer_getattr
+class _Fields(numba.core.typing.templates.AttributeTemplate):
+    key = Pointer
+
+    def generic_resolve(self, record: Pointer, name: str) -> Any:
+        return record.field(name)
+
+
+@numba.extending.lower_getattr_generic(Pointer)
+def _load(context: Any, builder: ir.IRBuilder, record: Pointer, address: ir.Value, name: str) -> ir.Value:
+    found, (place, _) = record.field(name), record.record.places()[name]
+    at = builder.add(address, _WORD(8 * place))
+    if isinstance(found, Pointer):
+        return at
+    if found == types.int64:
+        return builder.load(builder.inttoptr(at, _WORD.as_pointer()))
+    return context.get_constant_undef(found)
+
+
+@numba.extending.lower_setattr_generic(Pointer)
+def _store(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any, name: str) -> None:
+    record, address = signature.args[0].record, arguments[0]
+    at = builder.add(address, _WORD(8 * record.places()[name][0]))
+    builder.store(arguments[1], builder.inttoptr(at, _WORD.as_pointer()))
+
+
+@numba.extending.lower_cast(Pointer, types.int64)
+@numba.extending.lower_cast(Pointer, Pointer)
+def _cast(context: Any, builder: ir.IRBuilder, source: Any, target: Any, value: ir.Value) -> ir.Value:
+    return value
