@@ -8,7 +8,7 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test lint types docs parity kernel-levels readme stubs weights clean
+.PHONY: run test lint types docs parity kernel-levels readme release-check stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -37,6 +37,9 @@ docs: $(VENV)/installed-docs ## The site, in docs/_build/index.html
 
 readme: $(VENV)/installed-bench,test ## Rewrite the tables of docs/reference from the code
 	$(VENV_PYTHON) -m tests.readme
+
+release-check: $(VENV)/created ## Both distributions, installed and used with the oldest and the newest dependencies
+	$(VENV_PYTHON) -m tests.release
 
 stubs: $(VENV)/installed-test ## Rewrite the type stubs from the declarations of ops
 	$(VENV_PYTHON) -m tests.stubs

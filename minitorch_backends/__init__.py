@@ -89,7 +89,7 @@ float, double, half = float32, float64, float16
 short, int, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 for _path in ("", "autograd", "fft", "func", "linalg", "nn", "nn.functional", "nn.init", "nn.utils", "optim",
               "optim.lr_scheduler", "special", "utils"):  # fmt: skip
