@@ -8,11 +8,17 @@ import importlib
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-__all__ = ["Parser", "UsageError", "axes", "checked", "load_object", "positive", "write", "write_json"]
+if TYPE_CHECKING:
+    from ..lab import Sweep
+
+__all__ = [
+    "Parser", "UsageError", "add_outputs", "axes", "checked", "load_object", "positive", "show", "write", "write_json",
+]  # fmt: skip
 
 
 class UsageError(Exception):
@@ -113,3 +119,26 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_as_json(each) for each in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that `show` reads."""
+    parser.add_argument("--csv", metavar="PATH", help="write the rows to a file")
+    parser.add_argument("--page", metavar="PATH", help="write a page of HTML")
+
+
+def show(sweep: Sweep, options: argparse.Namespace) -> int:
+    """Print a sweep, and write its files. Return the exit code: 1 if a row failed, with the exceptions on stderr."""
+    with checked():
+        if options.csv:
+            sweep.to_csv(options.csv)
+        if options.page:
+            sweep.report(options.page)
+    if options.json:
+        write_json(sweep.rows)
+    else:
+        write(sweep.table())
+    failures = Counter(row["exception"] for row in sweep.rows if row["exception"] is not None)
+    for exception, count in failures.most_common():
+        sys.stderr.write(f"minitorch-backends {options.command}: {count} of {len(sweep)} rows failed: {exception}\n")
+    return int(bool(failures))

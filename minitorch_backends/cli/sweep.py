@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from .common import UsageError, axes, checked, load_object, positive, write, write_json
+from .common import UsageError, add_outputs, axes, checked, load_object, positive, show
 
 HELP = "run a function over a grid of parameters, flags and seeds"
 
@@ -22,15 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--flag", metavar="NAME=V,V", action="append", help="values of a flag, as fp32_precision=ieee,tf32")
     add("--seeds", metavar="N", type=positive, default=1, help="repetitions (%(default)s)")
     add("--reference", choices=("float64", "ieee", "none"), default="float64", help="the truth (%(default)s)")
-    add("--metric", choices=("logits",), help="further measures, for outputs that are logits")
+    add("--metric", choices=("logits", "embedding", "regression"), help="further measures, in the units of the task")
     add("--jobs", metavar="N", type=positive, help="number of worker processes (default: run in this process)")
     add("--threads", metavar="N", type=positive, help="threads of each process")
     add("--store", metavar="DIR", help="folder for the rows; rows found there are not run again")
     add("--fresh", action="store_true", help="discard the rows in the store")
     add("--timing", choices=("shared", "exclusive"), default="shared", help="exclusive: time one cell at a time")
     add("--repeats", metavar="N", type=positive, default=3, help="number of timed calls (%(default)s)")
-    add("--csv", metavar="PATH", help="write the rows to a file")
-    add("--page", metavar="PATH", help="write a page of HTML")
+    add_outputs(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,12 +46,4 @@ def run(options: argparse.Namespace) -> int:
             threads=options.threads, store=options.store, fresh=options.fresh, timing=options.timing,
             repeats=options.repeats,
         )  # fmt: skip
-        if options.csv:
-            found.to_csv(options.csv)
-        if options.page:
-            found.report(options.page)
-    if options.json:
-        write_json(found.rows)
-    else:
-        write(found.table())
-    return int(any(row["exception"] is not None for row in found.rows))
+    return show(found, options)

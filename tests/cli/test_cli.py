@@ -141,7 +141,9 @@ def test_a_sweep_its_store_and_its_page(study: str, tmp_path: Path, capsys: pyte
     assert json.loads(capsys.readouterr().out) == rows
     assert "Sweep of store" in page.read_text()
     assert cli.main(["sweep", f"{study}:product", "--over", "n=2,3", "--repeats", "1"]) == 1
-    assert capsys.readouterr().out.splitlines()[2].split()[:4] == ["3", "defaults", "1", "1"]
+    written = capsys.readouterr()
+    assert written.out.splitlines()[2].split()[:4] == ["3", "defaults", "1", "1"]
+    assert re.fullmatch(r"minitorch-backends sweep: 1 of 2 rows failed: \w+: .*\n", written.err)
 
 
 def test_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
