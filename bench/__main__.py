@@ -32,7 +32,7 @@ PARTS = {
     "overhead": "time of one operation on 8 x 8 tensors, of a scope and of a flag, beside torch's",
     "import": "time of `import minitorch_backends` in a new process, beside torch's",
 }
-"""The parts, in the order in which they run, and what each does."""
+"""The parts in execution order, each with a description."""
 
 USUAL = ("digits", "minilm", "products", "devices", "einsum", "solvers")
 """The parts of a run without --full: studies of the laboratory. Most of the others measure speed beside peers, each

@@ -50,7 +50,7 @@ def _threads() -> dict[str, int]:
 
 
 def _commit() -> str | None:
-    """The commit of this checkout, with "+" where files differ from it; None where there is no git or no checkout."""
+    """The commit of this checkout, with "+" if files differ from it; None without git or a checkout."""
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:

@@ -285,7 +285,7 @@ def _is_power_of_two(n: int) -> bool:
 
 
 def _speeds(rows: list[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
-    """Lengths and GFLOP/s of who was timed under a name, by length."""
+    """Lengths and GFLOP/s of the library timed under a name, by length."""
     some = sorted((row for row in rows if name in row["median_seconds"]), key=lambda row: row["n"])
     taken = [row["median_seconds"] for row in some]
     speeds = [row["gflops"] * each["mt"] / each[name] for row, each in zip(some, taken, strict=True)]

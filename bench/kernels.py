@@ -238,7 +238,7 @@ def copy_speed() -> float:
 
 
 def microkernel_speed(isa: str, precision: str) -> float | None:
-    """GFLOP/s of all threads, each of which multiplies one block after another from packed operands that stay in its L2
+    """GFLOP/s of all threads; each multiplies one block after another from packed operands that stay in its L2
     cache: what a product would do that neither packs nor waits for memory. None where `isa` has no such loops."""
     inner = computed(isa, np.dtype(np.float32), precision)
     if passed_over(isa) is not None or inner is None:
@@ -355,7 +355,7 @@ def _roofs(axes: Any, limits: dict[str, Any], reach: list[float]) -> None:
 
 
 def positive(text: str) -> int:
-    """How many rounds an argument asks for."""
+    """The number of rounds in an argument."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of rounds; expected an integer of at least 1")
     return int(text)
@@ -373,7 +373,9 @@ def main() -> None:
     groups = list(dict.fromkeys(shape.group for shape in SHAPES))
     wanted = groups if chosen.only is None else chosen.only.split(",")
     if unknown := [name for name in wanted if name not in groups]:
-        arguments.error(f"argument --only: {unknown[0]!r} is no group of shapes; expected some of {', '.join(groups)}")
+        arguments.error(
+            f"argument --only: {unknown[0]!r} is not a group of shapes; expected some of {', '.join(groups)}"
+        )
     shapes = [shape for shape in SHAPES if shape.group in wanted]
     limits = ceilings()
     rows = measure(shapes, chosen.rounds, chosen.names)

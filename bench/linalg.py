@@ -70,7 +70,7 @@ def _numpys(task: str, arrays: tuple[np.ndarray, ...]) -> dict[str, Callable[[],
 
 
 def _timed(session: Session, task: str, *shape: int, dtype: str) -> dict[str, Any]:
-    """Median times of one task by who does it, and the family that this engine took."""
+    """Median times of one task by library, and the family that this engine used."""
     arrays = _matrices(session.seed, task, *shape, dtype=dtype)
     call = partial(linalg.svd, full_matrices=False) if task == "svd" else getattr(linalg, task)
     own = partial(call, *map(mt.from_numpy, arrays))

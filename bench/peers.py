@@ -73,7 +73,7 @@ def torch_multiplies_bf16() -> bool:
 
 @functools.cache
 def blas_pool() -> dict[str, Any] | None:
-    """What threadpoolctl knows of the BLAS that NumPy multiplies with; None where it does not know that BLAS."""
+    """threadpoolctl's description of NumPy's BLAS; None if it does not recognise it."""
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return next((pool for pool in pools if "numpy" in pool["filepath"]), pools[0] if pools else None)
 

@@ -91,7 +91,7 @@ class Session:
         """A bar while the block runs; the block calls what it gets: `report(fraction done, what is done now)`.
 
         It is drawn by these calls only: a thread that redraws it would take the interpreter from what is being timed.
-        Where the output is no terminal, one line says what starts.
+        If the output is not a terminal, one line announces each start.
         """
         if not self.console.is_terminal:
             self.say(f"{title} ...")

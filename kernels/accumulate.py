@@ -1,4 +1,4 @@
-"""Sums at places: rows of values added to rows of an array, of which each may be named any number of times."""
+"""Scatter-add of rows: rows of values added to rows of an array; an index may repeat."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     rows: (count, ...); index: (k) integers from 0 to count - 1; values: (k, ...). Index and values may share the memory
     of rows. Raises IndexError for an index out of range, and ValueError for values of another number.
     """
-    index = np.array(index, np.int64)  # of its own, which nobody can change after it has been checked
+    index = np.array(index, np.int64)  # a private copy, which cannot change after the check
     if index.size and not 0 <= int(index.min()) <= int(index.max()) < len(rows):
         wrong = index[(index < 0) | (index >= len(rows))][0]
         raise IndexError(f"index {wrong} is out of bounds for dimension 0 with size {len(rows)}")
@@ -59,7 +59,7 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
 
 
 def _add_to_some(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
-    """Add to rows of which many get no value."""
+    """Add to rows; most rows receive no value."""
     named, places = many_valued(index)
     if places is not None:
         wide = rows[named].astype(np.result_type(rows.dtype, np.float64))
@@ -70,8 +70,9 @@ def _add_to_some(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> Non
 
 
 def many_valued(index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """The indices that are named more than `FEW` times, and the place of each index among them, -1 of others; None
-    where there are none."""
+    """The indices that occur more than `FEW` times, and the position of each index among them (-1 for others); None if
+    there are none.
+    """
     if index.size <= FEW:
         return index[:0], None
     if index.max() < _SPARSE * index.size:

@@ -11,11 +11,10 @@ VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 
 
 def stop_spinning() -> bool:
-    """Have OpenBLAS's idle threads sleep at once; True when the setting will take effect.
+    """Set OpenBLAS's idle threads to sleep at once; True if the setting takes effect.
 
-    They spin for about 0.1 s after a product otherwise, and whatever runs next on another thread pool runs at half to a
-    third of its speed (a 1024-cube product of another library's: 15 to 22 ms instead of 6.7). Has no effect once NumPy
-    is loaded, and leaves a user's own value alone.
+    Otherwise they spin for about 0.1 s after a product, and slow down other thread pools by a factor of two to three.
+    The setting has no effect once NumPy is loaded, and never overrides a user's own value.
     """
     if "numpy" in sys.modules or VARIABLE in os.environ:
         return False

@@ -1,6 +1,6 @@
-"""Which instructions kernels may use: what the CPU has, what the operating system grants, what the user allows.
+"""Available instructions: those of the CPU, granted by the operating system, and allowed by the user.
 
-The features of a CPU are a set; a level is the name of a set of features, which kernels need as a whole.
+The features of a CPU are a set; a level names a set of features that kernels need together.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FEATURES: dict[str, frozenset[str]] = {
 LEVELS = tuple(FEATURES)
 
 VARIABLE = "MINITORCH_CPU_CAPABILITY"
-"""Environment variable that caps the capability; read once, when the first kernel asks."""
+"""Environment variable that caps the capability; read once, on first use."""
 
 EMULATION = "MINITORCH_EMULATE_AMX"
 """Environment variable: with "1" tiles, and what of AVX-512 the CPU lacks, are software, a hundred times slower and the
@@ -72,7 +72,7 @@ def described(field: str) -> frozenset[str]:
 
 
 def _tiles_granted() -> bool:
-    """Ask the kernel for the AMX tile state, once; the answer holds for every thread of the process."""
+    """Request the AMX tile state from the kernel, once; it applies to every thread of the process."""
     try:
         syscall = ctypes.CDLL(None, use_errno=True).syscall
         return syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
@@ -113,8 +113,9 @@ def detected() -> str:
 
 @functools.cache
 def emulated(level: str) -> bool:
-    """Whether software stands for the instructions of a level: for tiles where the user asks for it, for others where
-    the CPU lacks them too."""
+    """Whether software emulates the instructions of a level: for tiles if the user requests it, for others if the CPU
+    lacks them too.
+    """
     if not _asked_to_emulate() or hardware() == "portable":
         return False
     return level == "amx" or not FEATURES[level] <= features()

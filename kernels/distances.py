@@ -1,7 +1,7 @@
-"""Euclidean distances between all pairs of vectors, and the sums of differences of which their gradients are made.
+"""Euclidean distances between all pairs of vectors, and the sums of differences for their gradients.
 
-Differences are taken before they are squared, so that what is close stays close. Arrays are (batch, count, size),
-contiguous, of float32 or float64, and nothing is made that has all differences.
+Differences are taken before squaring, so that small distances are accurate. Arrays are (batch, count, size),
+contiguous, float32 or float64. No array holds all differences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST = 1 << 13
 
 
 def takes(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> bool:
-    """Whether there are many differences, all of a type that the loops know."""
+    """Whether there are many differences, in a dtype that the loops support."""
     one_type = all(each.dtype is x.dtype for each in (y, *weights))
     return one_type and x.dtype in FLOATS and x.size * y.shape[-2] >= _LEAST
 

@@ -1,4 +1,4 @@
-"""How far the result of a kernel call is from what its arguments ask for."""
+"""The error of the result of a kernel call."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _OF_LOWER_PRECISION = frozenset({"precision", "rounding", "halves", "sums", "uni
 
 
 def errors_of(call: Call) -> dict[str, float]:
-    """The errors of one call by measure: "backward" (and others) of factorisations and solutions, in units of the
-    type's roundoff; "relative" of what a precision acts on, the error of its worst result against float64, both by
-    their Frobenius norms. Empty for what has no measure.
+    """The errors of one call by measure; empty for calls without a measure.
+
+    "backward" (and others) belongs to factorisations and solutions, in units of the dtype's roundoff. "relative"
+    belongs to kernels with a precision: the largest error of its results against float64, in the Frobenius norm.
     """
     kernel = kernels[call.kernel]
     found = residuals(call.kernel, call.arrays, call.keywords, call.result)

@@ -1,11 +1,10 @@
-"""The first use of a kernel, when libraries are imported and functions compiled, runs to its end.
+"""First use: imports of libraries and compilation of functions run to completion.
 
-An exception in the midst of it, as the KeyboardInterrupt of Ctrl-C, would leave Numba's registries or SciPy's modules
-half made, and every later call would fail. So would the calls of a child forked meanwhile, in which the thread that
-would finish is missing. Therefore the handlers of signals run right after such work, and a fork waits until no other
-thread is at it.
+An exception in between, such as the KeyboardInterrupt of Ctrl-C, would leave Numba's registries or SciPy's modules
+incomplete, and every later call would fail. So would a child forked meanwhile, which lacks the thread that would
+finish. Therefore signal handlers run right after such work, and a fork waits until no other thread is in a first use.
 
-The modules of this package, many of which are imported when a call first needs them, are executed in the same way.
+Modules of this package that are imported on first use are executed in the same way.
 """
 
 from __future__ import annotations
@@ -74,8 +73,11 @@ def first_use() -> Iterator[None]:
 
 @contextlib.contextmanager
 def importing(*libraries: str) -> Iterator[None]:
-    """Import libraries in the block. Where that fails, as for want of memory, the next attempt imports them anew: what
-    was imported of them is forgotten, but for complete extension modules, which a process can initialise once only."""
+    """Import libraries in the block. If that fails, for lack of memory for example, the next attempt imports them
+    again.
+
+    Partial imports are forgotten, except for complete extension modules, which a process can initialise only once.
+    """
     with first_use(), _importing:
         before = set(sys.modules)
         try:
@@ -105,7 +107,7 @@ class _Finder:
             return None
         others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
         spec = next(filter(None, others), None)
-        if spec is not None and isinstance(spec.loader, SourceFileLoader):  # of which each module has one of its own
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):  # each module has its own
             spec.loader.exec_module = first_use()(spec.loader.exec_module)
         return spec
 
@@ -167,7 +169,8 @@ def await_before_fork(lock: Any) -> None:
 
 def _can_fork() -> bool:
     """Whether no other thread is in a first use or holds an awaited lock; if so, this thread has acquired them all. A
-    first use that forks waits for locks alone: others may be waiting for it."""
+    first use that forks waits for locks only, since others may be waiting for it.
+    """
     if not _thread.inside and _working - {threading.get_ident()}:
         return False
     for i, lock in enumerate(_awaited):
@@ -196,8 +199,9 @@ def _after_fork() -> None:
 
 
 def _in_child() -> None:
-    """Only the thread that forked is here: not those that work or wait, nor the one that has deferred the handlers of
-    signals, unless it is this one."""
+    """In a forked child only the forking thread exists: reset the state of working and waiting threads, and of deferred
+    signal handlers unless this thread deferred them.
+    """
     global _forks
     _forks = 0
     _working.intersection_update({threading.get_ident()})

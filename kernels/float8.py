@@ -1,10 +1,10 @@
-"""8-bit floating formats as element types: conversion to and from float32 by tables, with torch's rules.
+"""8-bit floating formats as dtypes: conversion from and to float32 by tables, with torch's rules.
 
-A float32 is first cut to 16 bits, the last of which is set where bits were lost. Formats of at most 4 significant bits
-round the same from these (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums, 2008), so that a
-table of all 2**16 values rounds every float32. All round to nearest, ties to even, but for e8m0, which has no
-significand: it drops the sign, and rounds up from 1.5 times a power of two. Beyond the largest number e4m3fn
-saturates, Inf included; e5m2 has Inf; the others give NaN.
+A float32 is first truncated to 16 bits, whose last bit is set if bits were lost (rounding to odd). Formats of at most 4
+significant bits round these correctly (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums, 2008),
+so a table of all 2**16 values rounds every float32. All formats round to nearest, ties to even, except e8m0, which has
+no significand: it drops the sign, and rounds up from 1.5 times a power of two. Above the largest number e4m3fn
+saturates, including Inf; e5m2 gives Inf; the others give NaN.
 
 Source: P. Micikevicius et al., FP8 formats for deep learning, arXiv 2209.05433; the OCP Microscaling Formats (MX)
 specification 1.0.

@@ -1,6 +1,6 @@
-"""Elements that an index names along one dimension, and elements put where it says, by all threads.
+"""Multithreaded gather and scatter along one dimension.
 
-Arrays are (outer, count, inner), an index (outer, wanted, inner) of int64. Elements have 1, 2, 4 or 8 bytes.
+Arrays are (outer, count, inner), an index is (outer, wanted, inner), int64. Elements have 1, 2, 4 or 8 bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The types of numbers that loops over whole arrays are compiled for, and a number of each, by which loops know it."""
+"""The dtypes that loops over whole arrays are compiled for, and a number of each as the type tag of the loops."""
 
 from __future__ import annotations
 

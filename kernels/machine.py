@@ -1,7 +1,7 @@
-"""The CPU at hand: which one it is, its caches, and the cores that this process may use. Each is read once.
+"""The CPU: its model, its caches, and the cores available to this process. Each is read once.
 
-On Linux all comes from /proc/cpuinfo and from the folders of /sys, elsewhere from the C library where it has an answer.
-What cannot be read is assumed, and said so.
+On Linux everything comes from /proc/cpuinfo and /sys, elsewhere from the C library if it supports the query. Unreadable
+values are assumed, and reported as such.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class Cache(NamedTuple):
-    """A cache that holds data.
+    """A data cache.
 
     Attributes:
-        size: bytes; 0 where there is no such cache.
+        size: bytes; 0 if it does not exist.
         cores: physical cores that share it.
-        ways: how many lines of one address it holds at a time; 0 where that is not known.
+        ways: associativity; 0 if unknown.
     """
 
     size: int
@@ -73,7 +73,7 @@ class Caches(NamedTuple):
 
 
 def granted_cpus() -> list[int]:
-    """The logical CPUs of the affinity mask, or all of them where there are no masks."""
+    """The logical CPUs of the affinity mask, or all of them without masks."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
@@ -123,7 +123,7 @@ def read_caches(first: int, folder: Path = CPUS) -> Caches:
 
 
 def _by_c_library() -> dict[int, Cache]:
-    """What the C library says, which does not know who shares a cache: it is all this core's."""
+    """The C library's values. It does not report sharing, so a cache is assumed private to its core."""
     names = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3_CACHE_SIZE"}
     known = getattr(os, "sysconf_names", {})
     sizes = {level: os.sysconf(name) for level, name in names.items() if name in known}

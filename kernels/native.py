@@ -1,10 +1,10 @@
-"""Machine code of the store as functions that Python calls: loaded by llvmlite alone, called without a dispatcher.
+"""Machine code of the store as Python functions: loaded by llvmlite alone, called without a dispatcher.
 
-An object file of the store has one function, `ENTRY`, of CPython's convention METH_FASTCALL. It compares the types of
-its arguments with those in the tuple that it is bound to, returns NotImplemented where one differs, and else reads the
-numbers in them, releases the interpreter lock, and runs. The last item of the tuple is the exception of a kernel that
-fails. What it reads of NumPy's arrays and scalars are the fields that the inline functions of NumPy's C interface read,
-so that they are the same for every extension module.
+An object file of the store has one function, `ENTRY`, with CPython's calling convention METH_FASTCALL. It compares the
+types of its arguments with those in the tuple that it is bound to, and returns NotImplemented if one differs. Otherwise
+it reads the numbers in them, releases the interpreter lock, and runs. The last item of the tuple is the exception of a
+failing kernel. From NumPy's arrays and scalars it reads the same fields as the inline functions of NumPy's C interface,
+which are stable for extension modules.
 
 The kind of an argument says how it is read: the name of a scalar type, an `Array`, or the class of a tuple with the
 kinds of its items, or a `Pointer`.
@@ -111,7 +111,7 @@ def kind_of(argument: Any) -> Any:
 
 
 def expected(kinds: Iterable[Any]) -> Iterator[Any]:
-    """The objects that machine code compares the types of its arguments with, in the order in which it does."""
+    """The objects that machine code compares the types of its arguments with, in its order."""
     for kind in kinds:
         if isinstance(kind, Array):
             yield from (np.ndarray, np.dtype(kind.dtype))

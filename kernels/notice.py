@@ -1,4 +1,5 @@
-"""One line on stderr where a call compiles for longer than a second: what, for which level, and where it is kept."""
+"""One line on stderr for a call that compiles longer than a second: the function, the level, and the store's
+location."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ __all__ = ["danger", "refuse_what_others_can_write"]
 
 
 def refuse_what_others_can_write(folder: Path) -> None:
-    """Raise PermissionError where somebody other than the user and root could put files into `folder`, or put another
-    folder in its place. A sticky folder on the way (as /tmp) is safe: only owners replace what is in it.
+    """Raise PermissionError if a user other than this one and root could write to `folder`, or replace it.
+
+    A sticky folder on the path (such as /tmp) is safe: only owners can replace its entries.
     """
     places = {folder, Path(os.path.realpath(folder))}
     for path in {level for place in places for level in (place, *place.parents)}:

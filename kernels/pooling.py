@@ -1,7 +1,6 @@
-"""The largest values of windows on images and their places, and what is added at places of images: by all threads, each
-with images of its own.
+"""Max pooling with positions, and scatter-add into images, with several threads on separate images.
 
-Images are (N, C, H, W) or (N, C, L), contiguous, of float32 or float64. `takes` says whether an array is worth it.
+Images are (N, C, H, W) or (N, C, L), contiguous, float32 or float64. `takes` decides whether an array is large enough.
 """
 
 from __future__ import annotations
@@ -53,8 +52,9 @@ def largest(
 
 @functools.cache
 def _bits(dtype: np.dtype) -> tuple[Any, int, int, int]:
-    """An integer of so many bytes, by which the loops know the type, and the bits of the largest magnitude, of
-    infinity and of -infinity."""
+    """An integer of the dtype's size as the type tag of the loops, and the bits of the largest magnitude, of infinity
+    and of -infinity.
+    """
     infinite = np.array([np.inf, -np.inf], dtype).view(f"i{dtype.itemsize}")
     return infinite.dtype.type(0), int(np.iinfo(infinite.dtype).max), int(infinite[0]), int(infinite[1])
 

@@ -23,7 +23,7 @@ _LEAST = 1 << 12
 
 
 def takes(array: np.ndarray) -> bool:
-    """Whether there are many numbers, of a type that the loops know."""
+    """Whether there are many numbers, in a dtype that the loops support."""
     return array.size >= _LEAST and array.dtype in FLOATS
 
 

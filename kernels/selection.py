@@ -17,7 +17,7 @@ _LEAST = 1 << 9
 """Numbers from which loops are worth calling: a row of 512 takes NumPy 20 us."""
 
 _MOST = 64
-"""How many are found at most. Each number that is among the first so far moves those behind it."""
+"""Maximum number of selected elements, since each new candidate shifts those behind it."""
 
 
 def takes(array: np.ndarray, count: int) -> bool:

@@ -37,7 +37,7 @@ def _quota(folder: Path) -> float:
 
 
 def _cgroup_limit(root: Path = _CGROUP, own: Path = Path("/proc/self/cgroup")) -> float:
-    """The least quota of the process's control group and of those that it lies in."""
+    """The smallest quota of the process's control group and its ancestors."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -78,8 +78,9 @@ class _Pool:
         self.threads = 1
 
     def grow(self, threads: int) -> None:
-        """Start the threads that are missing, as far as the system lets us, and no more than can be of use: each takes
-        mappings of memory, without which the process could not load the next kernel."""
+        """Start the missing threads, as many as the system allows and no more than useful: each takes memory mappings,
+        and without free ones the process could not load the next kernel.
+        """
         from .launch import work
 
         work(self.address, 0)  # compiled or loaded here: a thread that had to would wait for the interpreter, up to 1 s
@@ -114,8 +115,10 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Let kernels use `threads` threads from now on, in the whole process, of which at most `MOST_THREADS` are started.
-    The results do not depend on it; what was decided by their number, as what fits a limit of memory, is forgotten."""
+    """Set the number of threads of kernels in the whole process; at most `MOST_THREADS` are started.
+
+    Results do not depend on it. Cached decisions that depend on the number, such as memory limits, are dropped.
+    """
     global _threads
     if isinstance(threads, bool) or not isinstance(threads, int):
         raise TypeError(f"set_num_threads: {threads!r} is not a number of threads; expected an int of at least 1")
@@ -127,7 +130,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def pool() -> tuple[int, int]:
-    """The address of the pool for `launch`, and how many threads may be used. Starts threads that are missing."""
+    """The address of the pool for `launch`, and the number of threads to use. Starts missing threads."""
     global _pool
     threads = get_num_threads()
     if threads == 1:

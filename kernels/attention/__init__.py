@@ -1,21 +1,21 @@
 """Scaled dot product attention: softmax(scale * q @ k.T + mask) @ v, and its gradients, by three algorithms.
 
 Call form: `attention(q, k, v[, mask], *, scale, causal=False, precision="ieee", rounding="rna", off=(), halves=False)`
-is an `Attended` of the result and what there is to know of each row of scores to make its weights again.
-`attention_gradient(q, k, v, out, statistics, g[, mask], ...)`, with the same keywords, is the gradients with respect to
-q, k and v.
+returns an `Attended`: the result, and the statistics of each row of scores for recomputing its weights.
+`attention_gradient(q, k, v, out, statistics, g[, mask], ...)`, with the same keywords, returns the gradients with
+respect to q, k and v.
 
 q is (batch, heads, L, E), k is (batch, groups, S, E) and v is (batch, groups, S, Ev), where groups divides heads: each
 head of k and v serves heads // groups neighbouring heads of q. The mask is added to the scores and broadcasts to
-(batch, heads, L, S). `causal` lets row i of the scores see columns 0 to i. A row that sees nothing gives zeros. `math`
-takes any leading dimensions.
+(batch, heads, L, S). With `causal`, row i of the scores uses columns 0 to i. A completely masked row gives zeros.
+`math` takes any leading dimensions.
 
-Keywords are left out where they have their defaults. `precision` and `rounding` are of float32 products; half types are
-multiplied as they are, and summed in float32. `off` names implementations that may not run. `halves` has `math` sum
+Keywords are omitted if they have their defaults. `precision` and `rounding` apply to float32 products; half types are
+multiplied exactly and summed in float32. `off` names implementations that may not run. With `halves`, `math` sums
 products of half types in half types, rounding between its steps.
 
-`bound` is the product error of each precision (`precision.py`): the error of a result is at most that times
-1 + 2 max|scale * q @ k.T|, times the largest |v| of its columns, and float32's rounding, or float64's.
+`bound` is the product error of each precision (`precision.py`). The error of a result is at most that times 1 + 2
+max|scale * q @ k.T|, times the largest |v| of its columns, plus the rounding of float32, or of float64.
 """
 
 from __future__ import annotations

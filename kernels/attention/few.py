@@ -27,8 +27,7 @@ keys of 64 with 1, 4, 8 queries 580, 757, 1096 and 1017, 900, 950; 32 heads of q
 and 2 queries 802, 1253 and 4833, 5415 (torch 1198, 1282)."""
 
 _LEAST_KEYS, _MOST_SCORES = 250_000, 1 << 23
-"""Values of the keys from which this is faster (16 heads, 64, 256, 1024 keys of 64 172, 230, 580 us, by the loops 80,
-258, 1017), and scores that are there at once at most: 32 MiB."""
+"""Minimum number of key elements for which this is faster, and maximum size of the score matrix: 32 MiB."""
 
 
 def _isa() -> str | None:

@@ -1,9 +1,10 @@
-"""Flash attention: tiles of scores that never leave the cache, on the packing and the microkernels of the product.
+"""Flash attention: tiles of scores stay in the cache, on the packing and the microkernels of the product.
 
-T. Dao et al., "FlashAttention" (2022), with the loop order of its second version: each block of queries goes over all
-keys. Scores, statistics and sums are of float32, or of float64 for float64; both products have the precision of the
-call, so that the weights are rounded to it before they meet the values, while their sum is of the unrounded ones.
-Weights below 2**-125, or 2**-1021 of float64, are zero. Few queries go another way (`few.py`).
+T. Dao et al., "FlashAttention" (2022), with the loop order of its second version: each block of queries iterates over
+all
+keys. Scores, statistics and sums are float32, or float64 for float64. Both products run at the precision of the call:
+the weights are rounded to it before the second product, but their sum uses the unrounded ones. Weights below 2**-125
+(2**-1021 in float64) are zero. `few.py` handles few queries.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ error 1.3 times as large, and more than 1.5 times that of scores by exact produc
 CPU has them. Sums of 32 cost 1 to 2 % of the time on AVX-512, 3 to 5 % on AVX2, whose blocks are smaller."""
 
 _LAYOUTS_KEPT = 64
-"""Combinations of strides for which what is prepared for a pair of shapes is at hand."""
+"""Maximum number of cached stride combinations per pair of shapes."""
 
 _LOG2_E = math.log2(math.e)
 _BITS = {4: (struct.Struct("<f"), struct.Struct("<I")), 8: (struct.Struct("<d"), struct.Struct("<q"))}
@@ -59,9 +60,9 @@ sum bounds."""
 
 
 def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
-    """The instruction set, and what its loops compute, for operands of a dtype; None where there are no such loops.
+    """The instruction set and the element format of the loops for a dtype; None without such loops.
 
-    Exact products are left to vector units: tiles would need eight terms, and three parts of each weight.
+    Exact products use vector units: tiles would need eight terms, and three parts of each weight.
     """
     wanted = OF_HALF.get(dtype.name, precision)
     for isa in ISAS[1:] if is_exact(wanted) else ISAS:
@@ -72,7 +73,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
 
 
 def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
-    """The plan of a call. Raises `Refused` where there is none."""
+    """The plan of a call. Raises `Refused` if no plan exists."""
     from ..gemm import plans
 
     unit = unit_for(dtype, precision)
@@ -82,8 +83,9 @@ def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
 
 
 def check(plan: Plan, *products: tuple[int, int, int]) -> None:
-    """Refuse operands whose magnitudes bf16 parts do not take; a product is its depth and what was found in its
-    factors."""
+    """Raise `Refused` for operands whose magnitudes exceed the range of bf16 parts. A product is given by its depth and
+    the magnitudes of its factors.
+    """
     from ..gemm import ranges
 
     if plan.finds_magnitudes:
@@ -293,8 +295,11 @@ def _attend(
 
 
 def _refuse_uncertain(call: _Call, out: np.ndarray, depths: tuple[int, int], of_q: int, of_k: int, of_v: int) -> None:
-    """Refuse values that overflow, or of which too much may be flushed: of a score more than the rounding of its weight
-    hides, of a result more than its own does (the sum of weights that divides it is at least 1)."""
+    """Refuse values that overflow, or where flushing may lose too much.
+
+    The limit for a score is the rounding error of its weight, for a result its own rounding error (the sum of weights
+    that divides it is at least 1).
+    """
     from ..gemm import ranges
 
     plan = call.plan

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["attention_gradient"]
 
 _ROWS, _COLUMNS = 128, 512
-"""Scores that are there at once, rounded down to what fits the microkernel: 256 KiB, and 512 of float64."""
+"""Number of scores held at once, rounded down to the microkernel's tile: 256 KiB, or 512 KiB for float64."""
 
 _ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 
@@ -201,11 +201,11 @@ def _means(out: np.ndarray, g: np.ndarray, working: np.dtype) -> np.ndarray:
 def _refuse_uncertain(
     call: _Call, limits: np.ndarray, arrays: tuple[np.ndarray, ...], grads: list[np.ndarray], scale: float
 ) -> None:
-    """Refuse values that overflow, or of which too much may be flushed: of a score more than the rounding of its weight
-    hides, of a gradient more than its own does.
+    """Refuse values that overflow, or where flushing may lose too much.
 
-    What a product of g and v loses changes slopes by as much times their weights, whose sum is 1 over the keys of a
-    query and at most the number of queries over those of a key. Rows of zeros of g have a dq of zeros.
+    The limit for a score is the rounding error of its weight, for a gradient its own rounding error. A loss in a
+    product of g and v changes slopes by that times their weights. The sum of the weights is 1 over the keys of a query,
+    and at most the number of queries over those of a key. Zero rows of g have zero rows of dq.
     """
     from ..gemm import ranges
 

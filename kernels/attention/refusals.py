@@ -1,7 +1,7 @@
-"""Which calls each kernel of attention does not take, in sentences.
+"""The reasons for which each attention kernel rejects a call, as sentences.
 
-They follow PyTorch's filters (`sdp_utils.cpp`, for CUDA) as far as their reasons hold for this engine: strides and
-alignment do not matter to it, nor does whether a gradient will be asked for.
+They follow PyTorch's filters (`sdp_utils.cpp`, for CUDA) where their reasons apply to this engine: strides, alignment
+and whether a gradient is needed do not matter here.
 """
 
 from __future__ import annotations

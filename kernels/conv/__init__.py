@@ -4,21 +4,24 @@
 * `conv_input_gradient(g, weight, input_size=S)` is the gradient with respect to x, (N, C, *S), for g of y's shape.
 * `conv_weight_gradient(x, g, kernel_size=K)` is the gradient with respect to the weight.
 
-Keywords: `stride`, `padding` (the same on both sides) and `dilation`, tuples with one number for each spatial
-dimension, where an empty one means 1, 0 and 1; `groups`; `precision` and `rounding` of float32 products, as for
-`matmul`; `relu=True` gives max(y, 0). Arrays may have any strides. The result is channels-last in memory where the
-first array is (`shapes.is_channels_last`).
+Keywords: `stride`, `padding` (the same on both sides) and `dilation`, tuples with one number per spatial dimension,
+where an empty one means 1, 0 and 1; `groups`; `precision` and `rounding` of float32 products, as for `matmul`;
+`relu=True` gives max(y, 0). Arrays may have any strides. The result is channels-last in memory if the first array is
+(`shapes.is_channels_last`).
 
-A `Kept` weight may stand in for the array of a weight; implementations that read packed weights keep them there.
+A `Kept` weight may replace the array of a weight; implementations cache their packed forms in it.
 
-Three keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
-name and the reason why it may not run; `workspace_limit`, the bytes that an implementation may take besides its
-arguments and its result (the last implementation, which is told of it and keeps its columns below it, runs in any
-case); and `every=True`, which also admits those that can do a call, and are usually not the best for it. `plans` is for
-"fft" alone: how many plans of transforms are kept.
+Three keywords control the selection and are hidden from the implementations:
 
-`bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result
-may be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
+* `without`: pairs of an implementation's name and the reason why it may not run;
+* `workspace_limit`: the bytes that an implementation may use besides its arguments and its result. The last
+  implementation receives the limit, keeps its columns below it, and always runs;
+* `every=True`: also admits implementations that can run a call but are usually slower.
+
+`plans`, for "fft" only, is the number of cached transform plans.
+
+`bound` limits, for each precision, the error of a product of two operands relative to |a * b|. The error of a result is
+at most that times the sum of |a * b|, plus the rounding of fp32 accumulation.
 """
 
 from __future__ import annotations
@@ -72,17 +75,18 @@ def declare(
     packs: bool = False,
     takes: str | None = None,
 ) -> None:
-    """Declare the next best implementation of one of the three kernels. Shapes that are not those of one convolution
-    raise ValueError before any implementation sees them: compiled ones would read beyond arrays.
+    """Declare the next best implementation of one of the three kernels. Shapes that do not belong to one convolution
+    raise ValueError before any implementation runs, since compiled code would read out of bounds.
 
     Arguments:
-        run, refuses: as for `Kernel.impl`, without the keywords that steer.
-        slower: from what `refuses` is given, a sentence where others are faster or more accurate: measured, and not
-            asked with `every=True`.
-        workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
-        last: it may run whatever `without` and `workspace_limit` say.
-        packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
-        takes: the keyword of those that steer that it takes.
+        run, refuses: as for `Kernel.impl`, without the selection keywords.
+        slower: from the arguments of `refuses`, a sentence if other implementations are faster or more accurate
+            (measured);
+            not used with `every=True`.
+        workspace: from the arguments of `refuses`, the bytes that a call uses besides its arguments and its result.
+        last: it may run regardless of `without` and `workspace_limit`.
+        packs: it takes a `Kept` weight and reads its packed form; others receive the array.
+        takes: the selection keyword that it receives.
     """
     if workspace is not None:
         _workspaces[kernel.name, name] = workspace

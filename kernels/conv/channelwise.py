@@ -121,7 +121,7 @@ def _plan(
 
 
 def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
-    """The weights in the order in which results take them, converted."""
+    """The weights in the order of the results, cast."""
     from ..rounding import round_to_parts
 
     flat = w.astype(plan.working).reshape(plan.channels, plan.multiplier, -1)
@@ -134,10 +134,10 @@ def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (O, 1, *K), where groups = C, plus bias (O,), and max(., 0) where the
-    setting asks for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
+    """The convolution of x (N, C, *S) with w (O, 1, *K), groups = C, plus bias (O,), with an optional ReLU; or its
+    input gradient, from the gradient (N, O, *S') of its result.
 
-    The result is contiguous, or has its channels last in memory where those of x are.
+    The result is contiguous, or has its channels last in memory if x has.
     """
     gradient = setting.gradient
     if channelwise_last.takes(setting, w.shape[0] // setting.groups, x):
@@ -209,10 +209,10 @@ def _weight_plan(
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The gradient (O, 1, *K) of such a convolution of x (N, C, *S) with respect to its weight, from that of its
-    result, g (N, O, *S').
+    """The weight gradient (O, 1, *K) of such a convolution of x (N, C, *S), from the gradient g (N, O, *S') of its
+    result.
 
-    Raises `Refused` where the result is not finite: positions of padding would multiply an Inf by zero.
+    Raises `Refused` if the result is not finite: padding positions would multiply an Inf by zero.
     """
     if channelwise_last.takes(setting, g.shape[1] // setting.groups, x, g):
         return channelwise_last.weight_gradient(setting, x, g)
@@ -231,5 +231,5 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         return_workspace(memory)
     found = sums.reshape(*sums.shape[:3], -1).sum(axis=3)
     if not np.isfinite(found).all():
-        raise Refused("the result is not finite, and positions of padding multiply what is not by zero")
+        raise Refused("the result is not finite, and padding positions would multiply Inf or NaN by zero")
     return found.astype(x.dtype).reshape(plan.out_shape)

@@ -38,8 +38,9 @@ the bits do not either."""
 
 
 def takes(setting: Setting, multiplier: int, *arrays: np.ndarray) -> bool:
-    """Whether all arrays have their channels last, one result comes from each channel, and what has to be rounded is
-    dense (strips of it are rounded with all that lies between)."""
+    """Whether all arrays have their channels last, each channel gives one result, and arrays to be rounded are dense
+    (strips are rounded with everything in between).
+    """
     return multiplier == 1 and all(_takes(setting, x.shape, x.strides, x.dtype) for x in arrays)
 
 

@@ -111,7 +111,7 @@ def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, in
 
 
 def _task_sizes(blocks: int, panels: int, groups: int, threads: int) -> tuple[int, int]:
-    """Blocks and panels of a task: at most so many that sums fit, and fewer where there would be few tasks."""
+    """Blocks and panels per task: at most as many as fit the sums, and fewer if tasks would be few."""
     down, across = min(blocks, 8), min(panels, 8)
     while threads > 1 and groups * -(-blocks // down) * -(-panels // across) < 4 * threads:
         if across >= down and across > 1:
@@ -245,11 +245,11 @@ def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where the setting asks
-    for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
+    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), with an optional ReLU; or its input
+    gradient, from the gradient (N, O, *S') of its result.
 
-    The result is contiguous, or has its channels last in memory where those of x are. Raises `Refused` where the values
-    do not admit parts of the precision.
+    The result is contiguous, or has its channels last in memory if x has. Raises `Refused` if the values exceed the
+    range of the precision's parts.
     """
     if pointwise.takes(setting, x.shape, x.strides, x.itemsize, w.shape[2:]):
         rows = None if bias is None else _bias_rows(bias, setting.groups)

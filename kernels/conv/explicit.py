@@ -1,9 +1,9 @@
-"""Convolution by explicit im2col: what each output position sees is copied into the columns of a matrix, which the
+"""Convolution by explicit im2col: the input window of each output position becomes a column of a matrix, which the
 product kernel multiplies. It takes every dtype, size and precision, and is the last implementation of its kernels.
 
-The method is that of K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document
-processing" (2006). Columns are made of a block of images, or of a part of one image, at a time, so that they
-take no more than `COLUMN_BYTES`, or than `workspace_limit` (or one position's, where that is more).
+Method: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
+(2006). Columns are built for a block of images, or a part of one image, at a time, so that they take at most
+`COLUMN_BYTES` or `workspace_limit` (or one position's size if that is larger).
 """
 
 from __future__ import annotations

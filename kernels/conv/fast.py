@@ -48,10 +48,11 @@ CHUNK_BYTES = 1 << 21
 def _unknown(
     isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str, takes: Computes = computed
 ) -> str | None:
-    """Why arrays of these dtypes are not convolved at this precision by any loops of an instruction set, of which
-    `takes` says what they compute."""
+    """The reason why no loops of an instruction set convolve arrays of these dtypes at this precision. `takes` is the
+    loops' format.
+    """
     if precision not in precisions.PRECISIONS or rounding not in precisions.ROUNDINGS:
-        return f"does not know precision {precision!r} with rounding {rounding!r}"
+        return f"does not support precision {precision!r} with rounding {rounding!r}"
     if x.dtype != other.dtype:
         return f"takes arrays of one dtype, not {x.dtype.name} and {other.dtype.name}"
     if takes(isa, x.dtype, precision) is None:

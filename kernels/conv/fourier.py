@@ -1,11 +1,11 @@
 """Convolution by the fast Fourier transform: products of spectra, frequency by frequency, summed over channels.
 
-A convolution of stride and dilation 1 is a correlation, whose spectrum is that of the input times the conjugate of the
-weight's; its transposes are products of two spectra of the three in the same way. The transforms are as long as the
-padded input, so that nothing wraps around into the result; their plans are kept. (M. Mathieu, M. Henaff, Y. LeCun,
-"Fast training of convolutional networks through FFTs", arXiv 1312.5851.)
+A convolution of stride and dilation 1 is a correlation. Its spectrum is that of the input times the conjugate of the
+weight's; its transposes are products of two of the three spectra in the same way. The transforms are as long as the
+padded input, so that nothing wraps around; their plans are cached. (M. Mathieu, M. Henaff, Y. LeCun, "Fast training of
+convolutional networks through FFTs", arXiv 1312.5851.)
 
-An error is some log2(length) roundings relative to the largest entries, not to each entry's own terms.
+An error is about log2(length) roundings relative to the largest entries, not to each entry's own terms.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _refusal(dtype: np.dtype, dims: int, keywords: dict[str, Any]) -> str | None
 
 
 def _lengths(size: Sequence[int]) -> tuple[int, ...]:
-    """Even ones without large factors: there are passes for real numbers of which half are complex ones."""
+    """Even lengths without large factors: real transforms need a half-length complex transform."""
     next_fast_len = load("scipy.fft").next_fast_len
     return tuple(2 * next_fast_len((length + 1) // 2, real=True) for length in size)
 
@@ -54,12 +54,12 @@ _PRODUCTS_PER_NUMBER, _PRODUCTS_PER_CALL = 250, 18_000_000
 
 
 class _Task(NamedTuple):
-    """What a convolution is by spectra, and by itself.
+    """The cost of a convolution by spectra and directly.
 
     Attributes:
-        spectra: how many are made, those of all three arrays.
-        size: the padded input's, along which they are as long at least.
-        products: how many products of two numbers the definition sums.
+        spectra: the number of spectra, of all three arrays.
+        size: the padded input's, the minimum length of the transforms.
+        products: the number of multiplications in the definition.
     """
 
     spectra: int
@@ -120,7 +120,7 @@ def _wide(size: Sequence[int], padding: Sequence[int]) -> list[int]:
 
 
 def _declaration(run: Callable[..., np.ndarray], task: Callable[..., _Task]) -> dict[str, Any]:
-    """What `declare` is told of one of the three."""
+    """The arguments of `declare` for one of the three."""
 
     def alone(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
         with unobserved():  # of its transforms and products
@@ -136,13 +136,13 @@ def _declaration(run: Callable[..., np.ndarray], task: Callable[..., _Task]) -> 
 
 
 _MOST_UNEVEN = 16.0
-"""The root mean square of an array in ratio to the mean of its magnitudes, up to which a transform's errors, which are
-relative to the former, are as small as those of sums of products for most results: 1.25 for normal numbers, 64 for one
-large number among 4096."""
+"""The largest ratio of root mean square to mean magnitude of an array for which a transform's errors are as small as
+those of direct sums for most results. It is 1.25 for normal numbers, and 64 for one large number among 4096.
+"""
 
 
 def _require_even(x: np.ndarray) -> None:
-    """Raise Refused where a few values are so large that others are lost beside them."""
+    """Raise `Refused` if a few values are so large that they swamp the others."""
     magnitudes = np.abs(x)
     mean, largest = float(magnitudes.mean(dtype=np.float64)), float(magnitudes.max())
     if mean > 0 and largest < np.inf and largest > _MOST_UNEVEN * mean:
@@ -228,4 +228,4 @@ FOURIER = {
     "conv_input_gradient": _declaration(_input_gradient, _of_input_gradient),
     "conv_weight_gradient": _declaration(_weight_gradient, _of_weight_gradient),
 }
-"""For each kernel what `declare` is told."""
+"""The arguments of `declare` for each kernel."""

@@ -1,6 +1,7 @@
-"""Which algorithm is the default: the first of the rows of `TABLE` for a kernel, its number of taps and the channels of
-a group that does not refuse the call ("fft" compares numbers of operations, see `fourier.py`). What was measured stands
-in bench/NOTES.md, "Convolutions"."""
+"""The default algorithm: the first row of `TABLE`, for a kernel, its number of taps and the channels per group, that
+does not refuse the call ("fft" compares numbers of operations, see `fourier.py`). The measurements are in
+bench/NOTES.md, "Convolutions".
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ class Row(NamedTuple):
     """One algorithm of some kernels.
 
     Attributes:
-        least_taps, least_channels: taps of a kernel, and channels of a group of the input, from which it is a default;
+        least_taps, least_channels: the minimum numbers of taps and of input channels per group for which it is a
+            default;
             infinity for never.
-        otherwise: why it is none below.
+        otherwise: why it is not a default below.
     """
 
     algorithm: str

@@ -192,11 +192,11 @@ def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where the setting asks
-    for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
+    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), with an optional ReLU; or its input
+    gradient, from the gradient (N, O, *S') of its result.
 
-    The result is contiguous, or has its channels last in memory where those of x are. Raises `Refused` where the values
-    do not admit parts of the precision.
+    The result is contiguous, or has its channels last in memory if x has. Raises `Refused` if the values exceed the
+    range of the precision's parts.
     """
     if one_tap.takes(setting, x, w):
         return one_tap.convolve(setting, x, w, bias)

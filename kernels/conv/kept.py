@@ -1,4 +1,4 @@
-"""Weights that are kept from call to call, with what implementations have made of them."""
+"""Weights that are cached from call to call, with their packed forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def array_of(weight: np.ndarray | Kept) -> np.ndarray:
 
 
 def form_of(weight: np.ndarray | Kept, key: Any, make: Callable[[np.ndarray], Any]) -> Any:
-    """The packed form of a weight: a kept one where there is one, else made by `make(array)`."""
+    """The packed form of a weight: the cached one if there is one, otherwise made by `make(array)`."""
     if not isinstance(weight, Kept):
         return make(weight)
     form = weight.forms.get(key)

@@ -16,7 +16,7 @@ __all__ = ["convolve", "takes"]
 
 
 def takes(setting: Setting, x: np.ndarray, w: np.ndarray | Kept) -> bool:
-    """Whether each position meets one, of which all follow one another, and channels are one group."""
+    """Whether each position uses one tap, positions are consecutive, and channels form one group."""
     stride, padding, _ = setting.at
     return (
         max(w.shape[2:]) == setting.groups == max(stride) == 1

@@ -152,9 +152,9 @@ def _bias_blocks(values: np.ndarray) -> np.ndarray:
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None) -> np.ndarray:
-    """The convolution of what `takes` takes, (N, C, *S), with w (O, C / groups, 1 ...), or its gradient with respect to
-    the input. `bias` has a value for each output of whole panels of every group. Raises `Refused` where the values do
-    not admit the precision on tiles.
+    """The convolution of supported arrays (N, C, *S) with w (O, C / groups, 1 ...), or its input gradient. `bias` has a
+    value for each output of whole panels of every group. Raises `Refused` if the values exceed the range of the
+    precision on tiles.
     """
     pool, threads = threading.pool()
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
@@ -247,7 +247,7 @@ def _lines_leaf(precision: str, rounding: str | None, dtype: str, picked: bool) 
 
 
 def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, ahead: int) -> np.ndarray:
-    """Where the row of each position begins, and so many rows more that may be asked for."""
+    """The address of the row of each position, with some more rows for prefetching."""
     places = np.arange(shape[0] * math.prod(shape[2:])).reshape(shape[0], *shape[2:])
     rows = places[(slice(None), *(slice(None, None, step) for step in stride))].reshape(-1) * row_bytes
     return np.concatenate([rows, np.repeat(rows[-1:], ahead)])

@@ -1,4 +1,4 @@
-"""What a call of a convolution asks for besides its arrays: one object, made once, that keys what is kept for calls."""
+"""The parameters of a convolution call besides its arrays: one object, made once, as the key of cached calls."""
 
 from __future__ import annotations
 

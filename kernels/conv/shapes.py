@@ -43,8 +43,11 @@ def require(
     kernel_size: Sequence[int] = (),
     **keywords: Any,
 ) -> None:
-    """Raise ValueError unless the arrays of a call have the shapes of one convolution: x (N, C, *S), w (O, C/groups,
-    *K) and y (N, O, *out), of which each of the three kernels takes two, and a bias (O,)."""
+    """Raise ValueError unless the arrays of a call have the shapes of one convolution.
+
+    These are x (N, C, *S), w (O, C/groups, *K) and y (N, O, *out), two of them for each of the three kernels, and a
+    bias (O,).
+    """
     y: tuple[int, ...] | None = None
     if kernel == "conv":
         x, w = first.shape, second.shape

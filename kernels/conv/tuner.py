@@ -1,9 +1,8 @@
-"""Timing the algorithms of a convolution on its first call, and keeping the fastest.
+"""Timing of the algorithms of a convolution on its first call, and a cache of the fastest.
 
-What was measured is kept under a line of text that says all that the time depends on: the task, dtypes, shapes,
-layouts, keywords, the algorithms that were admitted, how many of them may be timed if not all, the CPU's capability
-and the number of threads. So a saved cache can be loaded on any machine, where it serves the calls that were measured
-on one like it.
+Results are stored under a line of text with everything that the time depends on: the task, dtypes, shapes, layouts,
+keywords, the admitted algorithms, the number of algorithms to time if not all, the CPU's capability and the number of
+threads. A saved cache can therefore be loaded on any machine, and serves calls measured on a similar one.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
             entries = _checked(json.loads(Path(path).read_text(encoding="utf-8")))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(
-                f"{os.fspath(path)!r} is no benchmark cache ({error}); expected a file of `save`"
+                f"{os.fspath(path)!r} is not a benchmark cache ({error}); expected a file of `save`"
             ) from None
         self._entries.update(entries)
         self._forget_calls()
@@ -98,8 +97,11 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
     def fastest(
         self, kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], limit: int | None
     ) -> str | None:
-        """The fastest algorithm for a call, measured now if it is not known; `limit` is how many are timed, in the
-        order in which the kernel prefers them (before those that it only admits), all for 0 or None."""
+        """The fastest algorithm for a call, measured now unless cached.
+
+        `limit` is the number of algorithms to time, in the kernel's order of preference (admitted ones last); 0 or None
+        for all.
+        """
         key, limit = _key(kernel.name, arrays, keywords), limit or None
         names = self._calls.get((key, limit))
         if names is None:
@@ -123,7 +125,7 @@ def _checked(content: Any) -> dict[str, dict[str, float]]:
         kernel = kernels.get(line.split(" ")[0])
         unknown = [name for name in times if kernel is None or name not in kernel.implementations]
         if unknown:
-            raise ValueError(f"there is no algorithm {unknown[0]!r} for {line!r}")
+            raise ValueError(f"algorithm {unknown[0]!r} for {line!r} does not exist")
         entries[line] = {str(name): float(seconds) for name, seconds in times.items()}
     return entries
 

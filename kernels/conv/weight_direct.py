@@ -182,10 +182,10 @@ def _matrices(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The gradient (O, C / groups, *K) of a convolution of x (N, C, *S) with respect to its weight, from that of its
-    result, g (N, O, *S').
+    """The weight gradient (O, C / groups, *K) of a convolution of x (N, C, *S), from the gradient g (N, O, *S') of its
+    result.
 
-    Raises `Refused` where the values do not admit parts of the precision.
+    Raises `Refused` if the values exceed the range of the precision's parts.
     """
     kernel, groups, at = setting.size, setting.groups, setting.at
     if groups == 1 and all(each == 1 for each in (*kernel, *at.stride)) and not any(at.padding):

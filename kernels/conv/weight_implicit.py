@@ -190,11 +190,11 @@ def _plan(
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The gradient (O, C / groups, *K) of a convolution of x (N, C, *S) with respect to its weight, from that of its
-    result, g (N, O, *S').
+    """The weight gradient (O, C / groups, *K) of a convolution of x (N, C, *S), from the gradient g (N, O, *S') of its
+    result.
 
-    Raises `Refused` where the result is not finite, since positions of padding are multiplied by zero, and where the
-    values do not admit parts of the precision.
+    Raises `Refused` if the result is not finite, since padding positions are multiplied by zero, and if the values
+    exceed the range of the precision's parts.
     """
     (pool, threads), groups = threading.pool(), setting.groups
     shape = g.shape[1] // groups, x.shape[1] // groups, *setting.size

@@ -1,8 +1,8 @@
-"""Depthwise convolutions of 3 x 3 taps of arrays whose channels are neighbours in memory: windows in registers.
+"""Depthwise 3 x 3 convolutions of channels-last arrays: windows in registers.
 
-A cell is 2 x 4 positions of the result. Its nine weights stay in registers, and so do its results; each value that it
-meets is read once, rounded where the precision says so, and added to all of them. Where a cell reaches beyond the
-image, masks leave out what is not there.
+A cell is 2 x 4 positions of the result. Its nine weights and its results stay in registers. Each input value is read
+once, rounded if the precision requires it, and added to all results that use it. Masks exclude values outside the
+image.
 
 A task is a strip of rows of one image, as in `depthwise_last`.
 """
@@ -31,8 +31,9 @@ TAPS = 3
 
 
 class Every(NamedTuple):
-    """A stride of one. A cell that begins at place p begins with the value at p * advance // apart, less the padding;
-    it meets so many rows and columns of values."""
+    """A stride of one. A cell at place p begins with the value at p * advance // apart, less the padding, and reads a
+    fixed number of rows and columns of values.
+    """
 
     advance, apart = 1, 1
     rows, columns = ROWS - 1 + TAPS, COLUMNS - 1 + TAPS
@@ -120,11 +121,11 @@ class Places:
 def _convolve_cell(
     typingctx, leaf, checked, x, steps, first, sizes, out, out_steps, left, weights, bias, vectors, channels, relu
 ):  # fmt: skip
-    """One cell, for so many vectors of channels, at least one; with `checked`, of which `channels` exist in each.
+    """One cell, for at least one vector of channels; with `checked`, each vector has `channels` valid lanes.
 
-    `x` and `out` are the addresses of the first value and of the first result; `steps` and `out_steps` the bytes from
-    row to row and from column to column. With `checked`, `first` is the row and column of the first value in an image
-    of `sizes`, and `left` how many rows and columns of results there are.
+    `x` and `out` are the addresses of the first value and the first result; `steps` and `out_steps` are the bytes per
+    row and per column. With `checked`, `first` is the row and column of the first value in an image of `sizes`, and
+    `left` the remaining rows and columns of results.
     """
     masked, cell = bool(checked.literal_value), Cell(field_class(leaf, "window"))
 

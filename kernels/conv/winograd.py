@@ -1,14 +1,16 @@
 """Winograd's minimal convolutions F(2x2, 3x3) and F(4x4, 3x3): 2.25 and 4 times fewer products than direct sums.
 
-Tiles of the image and the weights are transformed, multiplied place by place, which is one product of matrices for each
-place of a tile, and transformed back. All transforms, and the products whatever the precision, are in float32. A block
-of tiles goes through all of it within the cache of one core (`winograd_loops`). (S. Winograd, "Arithmetic complexity of
-computations", 1980; A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the
-points 0, 1, -1, infinity and, for tiles of six, 2 and -2.)
+Tiles of the image and the weights are transformed, multiplied (one matrix product per position of a tile), and
+transformed back. All transforms are in float32, whatever the precision of the products. A block of tiles passes through
+all steps within the cache of one core (`winograd_loops`). (S. Winograd, "Arithmetic complexity of computations", 1980;
+A.
+Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the points 0, 1, -1,
+infinity
+and, for tiles of six, 2 and -2.)
 
-Errors are relative to the largest sums of a tile: those of F(2x2) as large as direct sums', those of F(4x4) three to
-nine times in the mean, and up to 25 times. Rounded operands are amplified as much, so that F(4x4) takes only precisions
-that are as good as float32's, and F(2x2) those down to bf16x3.
+Errors are relative to the largest sums of a tile. Those of F(2x2) are as large as direct sums'; those of F(4x4) are
+three to nine times larger on average, and up to 25 times. Rounded operands are amplified as much, so F(4x4) takes only
+precisions as good as float32's, and F(2x2) those down to bf16x3.
 """
 
 from __future__ import annotations

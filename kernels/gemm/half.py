@@ -1,16 +1,17 @@
-"""Products of half operands whose sums are rounded on the way, as a GPU may round them.
+"""Products of half operands whose sums are rounded along the way, as a GPU may round them.
 
 Call form: `half_matmul(a, b, *, sums)`, where a is (..., m, k), b is (..., k, n), both float16 or both bfloat16; batch
-dimensions broadcast; the result has the operands' dtype. Products are exact. `sums` says where the sums over k are
-rounded to that dtype, to nearest even:
+dimensions broadcast; the result has the operands' dtype. Products are exact. `sums` determines where the sums over k
+are rounded to that dtype, to nearest even:
 
-* "half": after each block of `BLOCK` products, which is what tensor cores with float16 accumulators do (M. Fasi,
-  N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330).
-* "parts": after each part of `PART` products, whose sums are then added in float32. That is cuBLAS's split-K with
-  reductions in the type of the output. How many parts cuBLAS makes is not documented, and depends on its heuristics.
+* "half": after each block of `BLOCK` products, as tensor cores with float16 accumulators do (M. Fasi, N. J. Higham, M.
+  Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330).
+* "parts": after each part of `PART` products; the parts are then added in float32. This is cuBLAS's split-K with
+  reductions in the output type. The number of parts in cuBLAS is not documented, and depends on its heuristics.
 
 An error relative to the sum of the magnitudes of the products is at most the dtype's unit times the number of
-roundings, which is what `bound` has for one.
+roundings;
+`bound` holds that for one.
 """
 
 from __future__ import annotations

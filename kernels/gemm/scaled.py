@@ -1,16 +1,16 @@
-"""Products of half and 8-bit operands whose results are float32, and scales of tensors, rows or blocks along K.
+"""Products of half and 8-bit operands with float32 results, and scales of tensors, rows or blocks along K.
 
 Call form: `scaled_matmul(a, b, *scales, block=0, inside=False, unit=None, fast=False)`, where a is (..., m, k) and b
-(..., k, n), float16, bfloat16, or any 8-bit formats; or float32 arrays whose values have 8 bits at most. The result is
+(..., k, n), float16, bfloat16, or any 8-bit formats; or float32 arrays with at most 8 significant bits. The result is
 float32. Products are exact, and sums are those of float32 products of such values, or of the unit.
 
 `scales` are scale_a (m or 1, parts) and scale_b (parts, n or 1), float32, for parts of `block` places of k (0: all):
 
-* what the product of each part sums up to is multiplied by its scales, and these parts are added in ascending order;
-* `inside`: operands are multiplied by their scales first, which must be exact: powers of two, or short numbers.
+* by default the sum of each part is multiplied by its scales, and the parts are added in ascending order;
+* with `inside`, operands are multiplied by their scales first, which must be exact: powers of two, or short numbers.
 
-`unit` (a `device.Unit`) has products summed as the matrix unit of another device does, which adds partial sums outside
-of the unit after each `unit.promote` places, unless `fast`.
+`unit` (a `device.Unit`) sums products as the matrix unit of another device does, which adds partial sums outside the
+unit after each `unit.promote` places, unless `fast`.
 
 The error of a result is that of float32 accumulation, and of two roundings by the scales.
 """

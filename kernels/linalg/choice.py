@@ -1,12 +1,13 @@
-"""Which family of implementations is asked first: that of the flag, or by size for "default".
+"""The family of implementations that is tried first: that of the flag, or by size for "default".
 
 The names are those of `torch.backends.cuda.preferred_linalg_library`. "magma" is the blocked algorithms and, for
 eigenvalues and singular values, LAPACK's divide and conquer. "cusolver" is the kernels for many small matrices
-("batched") and, for eigenvalues and singular values, rotations ("jacobi"); what those refuse goes on to the other
-families. "default" asks by size, as PyTorch does for cuSOLVER (there, eigh by Jacobi rotations for batches of at most
-32 x 32, LU by the batched kernel where the batch is large for the size): the kernels for small matrices where they take
-less time than LAPACK for each (one matrix may be enough), LAPACK for other small ones, "magma" for large ones.
-bench/NOTES.md has the measurements behind the limits.
+("batched") and, for eigenvalues and singular values, Jacobi rotations ("jacobi"); calls that they refuse go to the
+other families.
+
+"default" chooses by size, as PyTorch does for cuSOLVER (there, eigh by Jacobi rotations for batches of at most 32 x 32,
+LU by the batched kernel for large batches): the kernels for small matrices where they are faster than LAPACK per matrix
+(one matrix may suffice), LAPACK for other small ones, "magma" for large ones. The measurements are in bench/NOTES.md.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ matrices than by one call of LAPACK for each."""
 
 
 def smallest_batch(kernel: str, size: int) -> float:
-    """From how many matrices of this size on "default" asks the kernel for small matrices; infinity for never."""
+    """The smallest batch of matrices of this size for which "default" prefers the kernel for small matrices; infinity
+    for never.
+    """
     return next((batch for limit, batch in _BATCHES.get(kernel, ()) if size <= limit), math.inf)
 
 

@@ -16,7 +16,7 @@ __all__ = ["residuals"]
 
 
 def _wide(a: Any) -> Any:
-    """In double precision; integers, and what was not asked for, as they are."""
+    """Cast to double precision; integers and omitted results are unchanged."""
     if a is None or a.dtype.kind == "i":
         return a
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)

@@ -28,14 +28,16 @@ from .sequences import by_loop, by_steps, gradient_of, sequence_of
 __all__ = ["recurrence", "recurrence_gradient"]
 
 recurrence = Kernel("recurrence", reference=exact.recurrence, bound=PRODUCT_BOUND)
-"""What a layer in one direction makes of (projected, weight, hidden), and an LSTM's first cell or a GRU's bias, for a
-`cell` of the list above: the states after each step, then, of an LSTM, the cells and the gates (..., 4 size), of a GRU
-r, z, n and the n of product and bias (..., 4 size)."""
+"""The results of a layer in one direction for (projected, weight, hidden), and an LSTM's first cell or a GRU's bias.
+
+`cell` is one of the list above. Returns the states after each step; then, for an LSTM, the cells and the gates (..., 4
+size); for a GRU, r, z, n and the n of product and bias (..., 4 size).
+"""
 
 recurrence_gradient = Kernel("recurrence_gradient", reference=exact.gradient, bound=PRODUCT_BOUND)
-"""The gradients of (g, weight, output), and of an LSTM's (gradient of the cells, first cell, cells, gates) or a GRU's
-(hidden, gates) besides: that of the products, that of the first state, and that of an LSTM's first cell, or of what a
-GRU's steps were given."""
+"""The gradients for (g, weight, output), and an LSTM's (gradient of the cells, first cell, cells, gates) or a GRU's
+(hidden, gates): those of the products, of the first state, and of an LSTM's first cell or of a GRU's inputs.
+"""
 
 _MOST_BYTES, _MOST_IN_ALL = 1 << 20, 1 << 25
 """Of a weight that each core reads from its caches for every few rows in every step, and these bytes times the rows.
@@ -97,7 +99,7 @@ def _steps_gradient_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.nd
 def _finished(
     cell: str, weight: np.ndarray, results: tuple[np.ndarray, ...], **keywords: Any
 ) -> tuple[np.ndarray, ...]:
-    """The results with the gradient of the first state, of what the first step's product was made of."""
+    """The results with the gradient of the first state, from that of the first step's product."""
     of_products, *others = results
     with unobserved():
         before = [matmul(each, weight, **keywords) for each in of_products[:1]]

@@ -1,4 +1,4 @@
-"""What a step of a recurrence does with its product: tags whose `emit` makes what it writes of what it reads."""
+"""The step of each recurrence after its product: tags whose `emit` generates the code from inputs to outputs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _slope(v: Vectors, y: ir.Value) -> ir.Value:
     return v.times(y, _less(v, y))
 
 
-# `reads` and `writes` are how many parts each array has. What is read first is what the product gave: of the state
-# before, or, for gradients, of those of the next step, which then are that of this state, from there.
+# `reads` and `writes` are the numbers of parts of each array. The first input is the product: of the state before, or,
+# for gradients, of those of the next step, which then is the recurrent part of this state's gradient.
 
 
 class Tanh(NamedTuple):
@@ -132,8 +132,9 @@ class Gated(NamedTuple):
 
 
 class GatedGradient(NamedTuple):
-    """Reads the gradients of the state, from here and from the next step beside the product, the gates and the state
-    before; writes the gradients of the sums, of the product, and of the state before beside the product."""
+    """Reads the gradients of the state (from the output, and from the next step without the product), the gates and the
+    state before. Writes the gradients of the sums, of the product, and of the state before without the product.
+    """
 
     reads, writes = (1, 1, 1, 4, 1), (3, 3, 1)
 

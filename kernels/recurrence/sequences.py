@@ -29,11 +29,11 @@ class Sequence(NamedTuple):
 
     Attributes:
         function: its name.
-        states: (length, rows, depth), what each step's product is of.
-        matrix: (depth, width), what they are multiplied by.
-        arrays: what a step reads beside the product, and writes: those of three dimensions have a part for each step,
-            those of two are the same in all steps, those of one for all rows, too. Numbers of a row lie side by side.
-        backward: whether the last step is the first. The product of that one is 0, whatever its state.
+        states: (length, rows, depth), the left factor of each step's product.
+        matrix: (depth, width), the right factor.
+        arrays: the other inputs and the outputs of a step: three dimensions for one part per step, two for one shared
+            by all steps, one for one shared by all rows too. Numbers of a row are contiguous.
+        backward: whether steps run from last to first. The product of the first one is 0.
         columns: numbers of a state.
     """
 
@@ -110,7 +110,7 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
 
 
 def by_loop(sequence: Sequence) -> None:
-    """All products in float32, or float64, by the loop itself: threads share the rows, and wait for nobody."""
+    """All products in float32 or float64, computed by the loop itself: threads share the rows and never synchronise."""
     states, rows = sequence.states, sequence.rows
     if not (rows and len(states)):
         return
@@ -131,7 +131,7 @@ def by_loop(sequence: Sequence) -> None:
 
 
 def _in_panels(matrix: np.ndarray, panel: int) -> np.ndarray:
-    """A matrix, so many of its columns after the other, and then those that are left."""
+    """A matrix in panels of columns, followed by the remaining columns."""
     depth, width = matrix.shape
     whole = width // panel * panel
     panels = in_order(matrix[:, :whole].reshape(depth, -1, panel).transpose(1, 0, 2)).reshape(-1)
@@ -149,7 +149,7 @@ def _begun(first: np.ndarray, length: int) -> np.ndarray:
 
 
 def _in_lines(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """The arrays, or copies of those that are read and whose rows lie apart."""
+    """The arrays, or copies of inputs whose rows are not contiguous."""
     return tuple(x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x) for x in arrays)
 
 
@@ -179,7 +179,7 @@ def _check(cell: str, arrays: tuple[np.ndarray, ...], expected: dict[str, tuple[
 def _sizes(cell: str, sequence: np.ndarray, state: np.ndarray, parts: int) -> tuple[int, int, int, int]:
     """Steps, rows, numbers of a state, and those of all gates, for a sequence that has so many parts of a state."""
     if cell not in _PARTS:
-        raise ValueError(f"{cell!r} is no recurrence; expected one of {', '.join(_PARTS)}")
+        raise ValueError(f"{cell!r} is not a recurrence; expected one of {', '.join(_PARTS)}")
     if sequence.ndim != 3 or state.ndim < 2:
         raise RuntimeError(
             f"{cell}: expected a sequence (length, rows, {parts} x size) and states (rows, size), got shapes "
@@ -218,8 +218,9 @@ def sequence_of(
 def gradient_of(
     cell: str, g: np.ndarray, weight: np.ndarray, output: np.ndarray, *others: np.ndarray
 ) -> tuple[Sequence, tuple[np.ndarray, ...]]:
-    """The steps backward, and the arrays that they fill: the gradient of the products, that of a GRU's sums, and what a
-    GRU leaves for its first state beside the product, or an LSTM for its first cell."""
+    """The backward steps, and the arrays that they fill: the gradient of the products, that of a GRU's sums, and the
+    remaining part for a GRU's first state or an LSTM's first cell.
+    """
     length, rows, size, width = _sizes(cell, g, output, 1)
     states, dtype = (length, rows, size), output.dtype
     expected = {"g": states, "weight": (width, size), "output": states}

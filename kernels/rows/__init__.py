@@ -146,8 +146,7 @@ _JOINS = {"Largest": np.maximum, "Smallest": np.minimum}
 
 
 def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
-    """The logarithms of the sums of the exponentials of several rows, in dimensions of size 1; None for arrays of which
-    NumPy makes them as well."""
+    """log(sum(exp)) along several dimensions, kept with size 1; None for arrays where NumPy is as fast."""
     return _reduced("LogSumExp", x, dim)
 
 

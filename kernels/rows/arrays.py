@@ -140,12 +140,12 @@ NO_WEIGHTS = Weights()
 
 
 def tasks_that_share(shape: Shape, dtype: np.dtype) -> int:
-    """How many sums of columns there are, one for the rows that a thread takes at a time."""
+    """The number of column sums, one per task of rows."""
     return max(shape.rows // _rows_in_task(shape, dtype, sharing=True), 1)
 
 
 def _rows_in_task(shape: Shape, dtype: np.dtype, sharing: bool = False) -> int:
-    """How many rows a thread takes at a time, at least, with sums of columns that they share."""
+    """The minimum number of rows per task for shared column sums."""
     numbers = shape.segments * shape.columns
     if shape.strips:
         lanes = lanes_of_strip(dtype)

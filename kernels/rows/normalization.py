@@ -99,15 +99,15 @@ def _summed_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class _Seen(NamedTuple):
-    """How vectors see the rows of an array, with its dimensions in another order, and weights.
+    """An array as rows of vectors, possibly with permuted dimensions, and its weights.
 
     Attributes:
-        plan: what does it.
-        order: of the dimensions; None where they stay.
+        plan: the compiled plan.
+        order: the permutation; None for none.
         padded: the sizes of the weights in that order.
-        kept: those of the numbers that are kept for each row.
-        sums: those of what makes up the gradients of the weights.
-        copied: whether the result is made contiguous and copied to where the array has its dimensions.
+        kept: the shape of the numbers stored per row.
+        sums: the shape of the partial gradients of the weights.
+        copied: whether the result is computed contiguously and copied to the array's layout.
     """
 
     shape: Shape
@@ -154,7 +154,7 @@ def _seen(
     name: str, statistics: str, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, dim: Dim,
     weights: tuple[int, ...],
 ) -> _Seen | None:  # fmt: skip
-    """How vectors see an array, in the order in which it lies in memory, or else as it is."""
+    """An array as rows of vectors, in the order of its memory if possible, otherwise as given."""
     array = np.lib.stride_tricks.as_strided(np.empty((), dtype), sizes, strides)
     ndim, dims = len(sizes), dim if isinstance(dim, tuple) else (dim,)
     if len(weights) > ndim or not ndim:
@@ -188,7 +188,7 @@ def _laid_out(seen: _Seen, x: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def _fit(seen: _Seen, g: np.ndarray, x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, statistics: str) -> bool:
-    """Whether a gradient, means and deviations are of the size that loops, which know addresses, take them for."""
+    """Whether a gradient, means and deviations have the expected sizes; the loops only receive addresses."""
     about_mean, scaled = statistics == "moments", statistics != "nothing"
     kept = (not about_mean or mean.size == seen.shape.rows) and (not scaled or deviation.size == seen.shape.rows)
     return kept and g.shape == x.shape and g.dtype == x.dtype

@@ -1,9 +1,8 @@
-"""Sums, and what else joins all numbers along some dimensions to one, of arrays of any layout.
+"""Reductions of arrays of any layout along some dimensions: sums and others.
 
-Every sum of the project that is not part of a product is made here. NumPy adds rows one after the other, so that a
-million float32 numbers along any dimension but the innermost lose 1e-2 of their sum. Here float32 and half types are
-joined in float64 and rounded once, and float64 in blocks. The order depends on shape and strides alone, never on the
-number of threads.
+Every sum of the project outside products is computed here. NumPy adds rows one after another, so a million float32
+numbers along an outer dimension lose 1e-2 of their sum. Here float32 and half types are summed in float64 and rounded
+once, and float64 in blocks. The order depends on shape and strides only, never on the number of threads.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ _COMPLEX64, _COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
 _PARTS: dict[np.dtype, np.dtype] = {_FLOAT32: _FLOAT32, _FLOAT64: _FLOAT64, _COMPLEX64: _FLOAT32, _COMPLEX128: _FLOAT64}
 
 _FEW, _FEW_IN_ALL, _FEW_IN_ORDER = 8, 256, 64
-"""Numbers that NumPy adds one after the other, losing 3 units in the last place at most, and those of an array for
-which it is quicker; numbers of which the same is true where they are contiguous, and added in 8 chains."""
+"""Limits below which NumPy is used: sequential sums with an error of at most 3 units in the last place, small arrays
+where it is faster, and contiguous sums in 8 chains.
+"""
 
 _LEAST_SHARED = 1 << 16
 """Numbers of an array from which threads gain."""
@@ -145,13 +145,13 @@ class _Plan(NamedTuple):
     """How an array is reduced.
 
     Attributes:
-        shape, dtype: of the result, with sizes of 1 where it is expanded.
-        run, leaf: the loops: `loops.run`, and the address of those for this type.
-        table, words: the address of what they read, and its memory.
-        start, out_start: where they begin, in bytes.
+        shape, dtype: of the result, with size 1 along expanded dimensions.
+        run, leaf: the loops: `loops.run`, and the address of the compiled leaf for this dtype.
+        table, words: the address of their table, and its memory.
+        start, out_start: byte offsets of the first input and result.
         totals: bytes of the totals of chunks.
-        alone: whether there is work for one thread.
-        expanded: the shape of the result, where the array is expanded along dimensions that are kept.
+        alone: whether one thread suffices.
+        expanded: the shape of the result, if the array is expanded along kept dimensions.
     """
 
     shape: tuple[int, ...]
@@ -172,7 +172,7 @@ def _plan(
     name: str, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, axes: Axes, keepdims: bool,
     mean: bool, wide: bool,
 ) -> _Plan | None:  # fmt: skip
-    """How loops reduce an array; None where NumPy does it as well, or says what is wrong."""
+    """The plan of a reduction; None if NumPy is as fast, or reports the error."""
     ndim, count = len(sizes), math.prod(sizes)
     given = range(ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,)
     reduced = {axis % ndim for axis in given if -ndim <= axis < ndim}

@@ -38,8 +38,9 @@ class Dim(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What the loops read, the bytes from the first number and result to those of the lowest address, and the float64
-    totals of chunks, 0 where results are not shared."""
+    """The table of the loops, the byte offsets from the first number and result to the lowest address, and the number
+    of float64 totals of chunks, 0 if results are not shared.
+    """
 
     table: np.ndarray
     start: int

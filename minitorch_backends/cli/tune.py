@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
             there = file.exists()
             for path in (file, partial):
                 path.unlink(missing_ok=True)
-            _print(options, {"file": str(file), "removed": there}, "removed" if there else "there is no file")
+            _print(options, {"file": str(file), "removed": there}, "removed" if there else "no file")
             return 0
         if not options.dry_run:
             tuning_file.writable()  # says before the minutes of measuring what is wrong

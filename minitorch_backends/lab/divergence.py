@@ -54,8 +54,8 @@ class Divergence(NamedTuple):
 def first_divergence(
     run_a: str | os.PathLike[str] | Run, run_b: str | os.PathLike[str] | Run, *, factor: float = 8.0
 ) -> Divergence | None:
-    """The first call whose results differ by more than precision explains, or that only one run has; None if there is
-    none.
+    """The first call whose results differ by more than precision explains, or that only one run has; None if
+    all are explained.
 
     Errors of calls add in quadrature along a run. The explained difference at a call is `factor` times the root of the
     sum of squares of the errors of this call and the preceding ones. A call's error is that of its precisions on random

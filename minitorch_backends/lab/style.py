@@ -28,7 +28,7 @@ MARKS = {
 """Colour and mark of precisions."""
 
 SHAPES = "osD^vPX*<>p"
-"""Marks of what is not a precision."""
+"""Marks of points without a precision."""
 
 _STYLE = {
     "font.family": "sans-serif",

@@ -109,7 +109,7 @@ class ModuleInternals:
         return self._add_hook("load_post", hook, False)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`register_full_backward_hook`, of which this is torch's old form."""
+        """torch's old form of `register_full_backward_hook`."""
         return self._add_hook("backward", hook, False)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

@@ -562,7 +562,7 @@ def test_gradients_that_choices_alone_made_have_a_gradient_of_zeros() -> None:
         (g,) = mt.autograd.grad(function(x).sum(), x, create_graph=True)
         (second,) = mt.autograd.grad((g * g).sum(), x)
         assert values(second) == [0.0, 0.0, 0.0]
-    mt.manual_seed(0)  # with some weights no ReLU lets anything pass
+    mt.manual_seed(0)  # with some weights every ReLU is inactive
     first, last, x = mt.nn.Linear(3, 4), mt.nn.Linear(4, 1), mt.ones(2, 3, requires_grad=True)
     (g,) = mt.autograd.grad(last(first(x).relu()).sum(), x, create_graph=True)
     penalty = (g.norm(2, 1) - 1).pow(2).mean()

@@ -444,7 +444,7 @@ def test_hooks_see_which_argument_a_gradient_is_of() -> None:
 
 
 def test_tangents_of_functions() -> None:
-    """They are taken before forward, which knows of none, and zeros where an argument has none."""
+    """They are read before forward, which runs without tangents; a missing tangent is zeros."""
     import minitorch_backends.autograd.forward_ad as forward_ad
 
     def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:

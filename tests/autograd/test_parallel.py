@@ -31,7 +31,7 @@ def every_node_is_heavy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def used(function: Any) -> set[str]:
-    """The names of the threads in which `mul` applied its rules while a function ran."""
+    """The names of the threads that applied the rules of `mul` while a function ran."""
     names: set[str] = set()
     op = mt.mul.op
     original = op.propagate

@@ -197,7 +197,7 @@ def test_explain_names_profile_rule_and_evidence() -> None:
 
 
 def test_what_a_device_has_no_unit_for() -> None:
-    """Exact products are no business of the unit; other precisions are refused in words."""
+    """Exact products bypass the unit; other precisions raise an error."""
     a, b = normal(4, 4), normal(4, 4, seed=1)
     with backends.flags(profile="v100"):
         np.testing.assert_array_equal((a @ b).numpy(), mt.matmul(a, b, precision="ieee").numpy())

@@ -3,9 +3,10 @@
     python -m tests.data.make_torch_signatures CALLABLES.json
 
 The file has, for each namespace, names and their overloads as lists of parameters with defaults, "input, dim=None".
-They are facts from torch 2.13's published stubs and `inspect.signature`. Left out are what is no function of torch's (a
-module's own imports), and overloads that another one of the name contains. Of a method, "=" says that it takes what the
-function of its name takes, but the tensor and `out`. FACTORY stands for the options that most factories share.
+They are facts from torch 2.13's published stubs and `inspect.signature`. Objects other than torch's functions (a
+module's own imports) are omitted, and so are overloads that another one of the name contains. For a method, "=" means
+the parameters of the function of its name without the tensor and `out`. FACTORY stands for the options that most
+factories share.
 """
 
 import itertools

@@ -418,7 +418,7 @@ def test_strides_and_dilations_beyond_an_image_reach_one_place() -> None:
     ],
 )
 def test_counts_that_no_memory_holds_are_refused_at_once(call: Any) -> None:
-    """In a sentence about them; 2**64 is no integer of 64 bits."""
+    """In a sentence about them; 2**64 exceeds 64 bits."""
     for count in (2**60, 2**63 - 1, 2**64):
         with pytest.raises((RuntimeError, ValueError, MemoryError)) as raised:
             call(mt.ones(2, 2), count)

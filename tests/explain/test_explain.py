@@ -105,7 +105,7 @@ def test_difference_of_two_runs(factors: tuple[Any, Any]) -> None:
 
     ieee, again, tf32 = run("ieee"), run("ieee"), run("tf32")
     assert explain.diff(ieee, ieee) is None
-    assert explain.diff(ieee, again) is None, "time is no difference"
+    assert explain.diff(ieee, again) is None, "time does not count as a difference"
     found = explain.diff(ieee, tf32)
     assert found is not None
     assert (found.number, found.first, found.second) == (1, ieee[1], tf32[1])

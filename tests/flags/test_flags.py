@@ -337,7 +337,7 @@ def test_states_are_told_apart_by_the_types_and_identities_of_values(monkeypatch
     assert len(set(map(id, states))) == len(states)
     assert [type(state.stored["a"]) for state in states[:4]] == [int, bool, float, str]
     assert _state_of({"a": first}) is states[4]
-    for number in range(2 * _STATES_KEPT):  # of which the first ones are forgotten
+    for number in range(2 * _STATES_KEPT):  # the first ones are dropped
         assert _state_of({"b": number}).stored == {"b": number}
     assert _state_of({"a": first}) is not states[4]
 

@@ -18,7 +18,7 @@ from minitorch_backends.flags import NO_OPINION, Snapshot, rows
 
 from ..support.processes import python
 
-# The model: a dictionary for the process, and for each thread a stack of overrides, some of which are guards.
+# The model: a dictionary for the process, and for each thread a stack of overrides and guards.
 
 GUARD = {"guard": True}
 UNSET = object()
@@ -65,7 +65,7 @@ class Model:
 
 
 class Actor:
-    """A thread that does what it is told, one thing at a time."""
+    """A thread that executes submitted functions, one at a time."""
 
     def __init__(self) -> None:
         self.stack: list[dict[str, Any]] = []

@@ -53,7 +53,7 @@ def test_operations_of_a_batch(name: str) -> None:
 
 
 def check(name: str, call: Sample, batched: tuple[bool, ...]) -> None:
-    """Of two samples, in which the float arrays that are `batched` differ."""
+    """Two samples that differ in the `batched` float arrays."""
     floats = floats_of(call)
 
     def with_floats(values: Any) -> Sample:

@@ -30,7 +30,7 @@ ADDRESS_SPACE = 6 << 30
 """Bytes that a worker may map."""
 
 SECONDS = 60
-"""How long a call may take, of which compiling is the longest part."""
+"""The time limit of a call; compilation dominates it."""
 
 RAW = re.compile(
     r"object has no attribute|not supported between|unsupported operand|cannot be interpreted|values to unpack|"
@@ -87,7 +87,7 @@ def examined(case: Case, namespace: dict[str, Any]) -> str:
         function = eval(case.target, namespace)
         args = [eval(each, namespace) for each in case.args]
         named = {name: eval(each, namespace) for name, each in case.named.items()}
-    except Exception:  # the values do not exist, so that there is no call
+    except Exception:  # the values do not exist, so the call is skipped
         return ""
     before = surroundings(), [_state_of(each) for each in _tensors([*args, *named.values()])]
     try:

@@ -310,7 +310,7 @@ def test_masks_at_every_precision(precision):
 
 
 NAN_WITH_BITS = np.uint32(0x7FC00001).view(np.float32)
-"""A NaN of which compiled code might make a number, where it takes low bits for an exponent."""
+"""A NaN that compiled code could turn into a number by reading its low bits as an exponent."""
 
 
 @pytest.mark.parametrize("name", ["flash", "efficient"])

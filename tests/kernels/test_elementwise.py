@@ -188,7 +188,7 @@ PAIRS = [(each, dtype) for each in UFUNCS for dtype in DTYPES[:2] if (each, dtyp
 
 @pytest.mark.parametrize(("ufunc", "dtype"), PAIRS, ids=[f"{ufunc.__name__}-{dtype.name}" for ufunc, dtype in PAIRS])
 def test_large_arrays_have_the_bits_of_numpy(ufunc: np.ufunc, dtype: np.dtype) -> None:
-    """Of every ufunc of an op, for every way in which operands meet, or NumPy is left alone with it."""
+    """For every ufunc of an op and every combination of operands, or NumPy computes it."""
     rng = np.random.default_rng(0)
     large = threaded(ufunc)
     assert large is not None

@@ -162,7 +162,7 @@ def test_in_registers(kind: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ends_of_half_a_spectrum(dtype: str) -> None:
     """Imaginary parts at frequency 0 and in the middle are 0, without a sign, and count for nothing where they are
-    given; what is no number stays in its row."""
+    given; NaN stays in its row."""
     for m in (*IN_REGISTERS, 30, 240):
         x = numbers(37, 2 * m, dtype=dtype).real.copy()
         x[5] = np.nan
@@ -355,7 +355,7 @@ def test_which_matrices_are_transformed_one_by_one() -> None:
     assert not found(64, 64, 64, axes=(2, 1))
     assert not found(4, 4096, 4096, axes=(1, 2))
     assert not found(64, 61, 64, axes=(1, 2))
-    assert not found(64, 2, 70, axes=(1, 2))  # lanes of a vector, of which two rows fill few
+    assert not found(64, 2, 70, axes=(1, 2))  # lanes of a vector; two rows fill few
 
 
 def test_layouts_are_read_as_they_are() -> None:
@@ -426,7 +426,7 @@ def test_refusals() -> None:
 @pytest.mark.parametrize("n", [61, 62, 124, 197])
 def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of each row is relative to its own norm, whatever its partner's, of an odd number of rows as well; and
-    what is no number stays in its row."""
+    NaN stays in its row."""
     monkeypatch.setattr(bluestein, "LEAST_REAL", (0, 0))
     x = numbers(33, n, dtype=dtype)
     x = x.real.copy() if kind == "real" else x[:, : n // 2 + 1].copy()

@@ -1,4 +1,4 @@
-"""Machine code as functions of Python: how arguments are read, and what is not taken for what."""
+"""Machine code as functions of Python: how arguments are read, and which types are rejected."""
 
 import gc
 import subprocess

@@ -19,12 +19,12 @@ compiler.Compiler._compile_core = slowly
 notice._PATIENCE = 0.7
 functions = [jit.njit(cache=False)(lambda x: x + 3) for _ in range(6)]
 """
-"""Six functions, each of which takes at least 0.3 s to compile."""
+"""Six functions that take at least 0.3 s each to compile."""
 
 
 @pytest.mark.parametrize(("asked", "lines"), [("1", 2), ("0", 0), ("", 0)])
 def test_one_line_for_a_call_that_compiles_for_long(asked, lines):
-    """Two calls compile three functions each. stderr is no terminal here."""
+    """Two calls compile three functions each. stderr is not a terminal here."""
     code = SLOW + "print(sum(f(1) for f in functions[:3]))\nprint(sum(f(1) for f in functions[3:]))\n"
     printed = python(code, MINITORCH_COMPILE_NOTICE=asked, MINITORCH_CPU_CAPABILITY="portable")
     assert printed.out == "12\n12\n"

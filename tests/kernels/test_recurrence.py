@@ -146,5 +146,5 @@ def test_arrays_that_do_not_fit_are_refused(cell: str, way: str) -> None:
             for bad in (arrays[place].astype(np.float64), np.repeat(arrays[place], 2, -1), arrays[place][..., None]):
                 with pytest.raises(RuntimeError, match=f"{cell}: expected"):
                     kernel.implementations[way].run(*arrays[:place], bad, *arrays[place + 1 :], cell=cell)
-        with pytest.raises(ValueError, match="'rnn' is no recurrence; expected one of rnn_tanh"):
+        with pytest.raises(ValueError, match="'rnn' is not a recurrence; expected one of rnn_tanh"):
             kernel.implementations[way].run(*arrays, cell="rnn")

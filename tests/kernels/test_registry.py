@@ -55,7 +55,7 @@ def test_the_first_that_does_not_refuse_runs(scale):
 def test_data_that_is_refused_falls_through(scale):
     assert scale(-np.ones(3)) == ("fussy", 1)
     assert scale(-np.ones(3), factor=0.5) == ("portable", 0.5)
-    assert scale(np.ones(3)) == ("narrow", 1), "a refusal of data is no verdict on the signature"
+    assert scale(np.ones(3)) == ("narrow", 1), "a refusal of data does not refuse the signature"
 
 
 def test_data_is_offered_once(scale):

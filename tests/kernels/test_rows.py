@@ -166,7 +166,7 @@ def test_layouts_and_threads_leave_the_bits(name: str, columns: int, wide: bool,
 
 @every_function
 def test_threads_leave_the_bits_of_strips(name: str) -> None:
-    """Where the last strip does rows of the one before again, over results in which others might be at work."""
+    """The last strip repeats rows of the one before, whose results another thread might be writing."""
     if name == "exponentials":
         pytest.skip("takes no dimensions: rows are the last one")
     before = threading.get_num_threads()
@@ -242,7 +242,7 @@ def test_running_sums_are_rounded_once(shape: tuple, dim: int, dtype: Any) -> No
 
 
 def factors(shape: tuple, dtype: Any) -> np.ndarray:
-    """Numbers of which many have a product that is neither 0 nor infinite, of both signs."""
+    """Numbers of both signs; the product of many is neither 0 nor infinite."""
     rng = np.random.default_rng(0)
     return (np.exp(rng.standard_normal(shape) / 50) * rng.choice([-1, 1], shape)).astype(dtype)
 

@@ -1,4 +1,4 @@
-"""Runs in files, and their comparison: what is aligned, how far apart it is said to be, and what is no run."""
+"""Runs in files, and their comparison: alignment, reported differences, and invalid files."""
 
 import functools
 import json

@@ -44,7 +44,7 @@ def test_ctc_where_no_alignment_fits() -> None:
 
 
 def test_ctc_of_certain_and_impossible_labels() -> None:
-    """A probability of zero is no reason for NaN."""
+    """A probability of zero does not give NaN."""
     certain = mt.tensor([[-math.inf, 0.0], [0.0, -math.inf]], requires_grad=True)
     loss = F.ctc_loss(certain, mt.tensor([1]), mt.tensor(2), mt.tensor(1))
     loss.backward()

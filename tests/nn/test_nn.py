@@ -603,7 +603,7 @@ def test_inplace_by_position() -> None:
 
 
 def test_subgradients_and_special_values() -> None:
-    """torch's: relu has 0 at 0, lets gradients through at NaN, stops infinite ones; hardtanh has 0 on its border."""
+    """torch's: relu has 0 at 0, passes gradients at NaN, stops infinite ones; hardtanh has 0 on its border."""
     x = tensor([math.nan, 0.0, -0.0, -1.0, 2.0]).requires_grad_()
     out = x.relu()
     assert math.isnan(out[0].item())
@@ -612,7 +612,7 @@ def test_subgradients_and_special_values() -> None:
     x = tensor([-1.0, 0.5, 1.0]).requires_grad_()
     F.hardtanh(x).sum().backward()
     assert x.grad.tolist() == [0.0, 1.0, 0.0]
-    x = tensor([-3.0, 2.998, 3.0]).half().requires_grad_()  # of which 2.998 + 3 is rounded to 6
+    x = tensor([-3.0, 2.998, 3.0]).half().requires_grad_()  # 2.998 + 3 is rounded to 6
     F.hardsigmoid(x).sum().backward()
     assert x.grad.tolist() == [0.0, pytest.approx(1 / 6, rel=1e-3), 0.0]
     weight = tensor([0.25]).requires_grad_()
@@ -840,7 +840,7 @@ def test_clip_grad_value() -> None:
     assert nn.utils.clip_grad_norm_([Parameter(zeros(1))], 1.0).item() == 0.0
 
 
-# Losses of what is no number, and of labels that are none
+# Losses of NaN, and of invalid labels
 
 
 @pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss, F.mse_loss])

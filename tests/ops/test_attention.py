@@ -97,7 +97,7 @@ def test_data_that_flash_refuses_goes_to_a_kernel_that_is_allowed() -> None:
         out = attend(q, k, v)
     assert [kernel for kernel, _ in ran(log)] == ["attention"]
     assert mt.allclose(out, expected, atol=1e-4)
-    if ran(log)[0][1] != "flash":  # because of the data or, where there are no tiles, of the precision
+    if ran(log)[0][1] != "flash":  # because of the data or, without tiles, of the precision
         refused = "no implementation of attention takes|flash attention has no loops for float32 at bf16x3 on this CPU"
         with (
             backends.flags(fp32_precision="bf16x3"),

@@ -456,7 +456,7 @@ def test_dlpack_options() -> None:
 
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_dlpack_of_bfloat16(version: tuple[int, int] | None) -> None:
-    """Our own capsules, of both versions of the protocol; NumPy knows that it does not know the type."""
+    """Our own capsules, of both versions of the protocol; NumPy rejects the dtype."""
     x = mt.arange(6, dtype=mt.bfloat16).reshape(2, 3)
     for source in (x, x.mT, x[:, 1:], x[0, 0]):
 

@@ -122,7 +122,7 @@ def test_calls_that_are_remembered(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2"])
 def test_calls_of_matrices_that_are_remembered(name: str) -> None:
-    """The same over the last two dims, by themselves and named, and refused where they are no ints."""
+    """The same over the last two dims, by default and named; other values than ints raise."""
     transform, cache = getattr(mt.fft, name), mt.backends.cuda.cufft_plan_cache
     x = mt.randn(3, 32, 64, dtype=mt.float32 if name == "rfft2" else mt.complex64)
     first = transform(x)

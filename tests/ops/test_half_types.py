@@ -35,7 +35,7 @@ every_half = pytest.mark.parametrize("dtype", HALVES, ids=lambda dtype: dtype.na
 MOST_SAMPLES = 3
 """Samples of each op that are computed here; all of them are in test_ops.py, with a wider tolerance."""
 
-CHAIN = "a chain of products, each of which has the type of its operands, and takes the kernels of that type"
+CHAIN = "a chain of products; each has the dtype of its operands, and uses the kernels of that dtype"
 EXCEPTIONS = {
     "chain_matmul": CHAIN,
     "contraction": CHAIN,
@@ -45,7 +45,7 @@ EXCEPTIONS = {
     "linalg_matrix_power": CHAIN,
     "matrix_power": CHAIN,
     "multi_dot": CHAIN,
-    "multi_head_attention_forward": "layers, each of which rounds, as a module of them does",
+    "multi_head_attention_forward": "layers that each round, as a module of them does",
     "scaled_dot_product_attention": "rounds probabilities before they meet the values, as flash attention does",
 }
 """What may round more than once, and why."""
@@ -104,7 +104,7 @@ def assert_one_rounding(got: Tensor, wanted: Tensor, where: str) -> None:
     assert not wrong.any(), f"{where}: {found[wrong]}, expected {true[wrong]}"
 
 
-# Functions that used to round twice, or the gradients of which overflowed on the way
+# Functions that used to round twice, or whose gradients overflowed along the way
 
 
 @every_half

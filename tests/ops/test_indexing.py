@@ -709,7 +709,7 @@ def test_additions_in_more_than_32_dimensions(name, add):
 
 @pytest.mark.parametrize(("reduce", "wanted"), [("add", [3, 1, 1]), ("sum", [3, 1, 1]), ("amax", [1, 1, 1])])
 def test_scattering_in_more_than_32_dimensions(reduce, wanted):
-    """Of which `np.ravel_multi_index` takes no more."""
+    """More than `np.ravel_multi_index` accepts."""
     x, index = mt.ones(3, *MANY), mt.zeros(2, *MANY, dtype=mt.int64)
     values = mt.ones(2, *MANY)
     found = x.scatter_add(0, index, values) if reduce == "add" else x.scatter_reduce(0, index, values, reduce)

@@ -593,7 +593,7 @@ def test_backward_precision_reaches_solutions() -> None:
         assert [entry.precision for entry in log if entry.kernel in ("solve", "lu_solve")] == [expected]
 
 
-# What is no number
+# NaN
 
 
 @pytest.mark.parametrize("implementation", ["lapack", "magma", "batched"])

@@ -131,7 +131,7 @@ def test_forward_agrees_with_the_reference(name: str) -> None:
             if out is None:
                 continue
             # An op made of ops rounds in each, and a number beside half types is rounded to them.
-            # A neighbour in the type is one of its steps away from the reference, which knows only float64.
+            # A neighbour in the dtype is one of its steps away from the float64 reference.
             one = not is_composite(name) and name != "nextafter" and not any(type(each) is float for each in call.args)
             roundings = 1 if one else 8
             assert_equal_nested(out, expected(name, call, dtype), where, roundings)

@@ -31,7 +31,7 @@ def kept(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def places(count: int) -> Tensor:
-    """Indices of one of three rows each, of which one is named by most."""
+    """Indices of three rows; most name the same one."""
     return mt.tensor([0 if place % 7 else place % 3 for place in range(count)])
 
 
@@ -161,7 +161,7 @@ def check(name: str, found: Tensor, exact: np.ndarray, scale: np.ndarray, roundi
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_every_function_over_every_layout(data: st.DataObject) -> None:
-    array = data.draw(arrays(list(ROUNDINGS), ndims=(4, 4)).filter(lambda array: array.size > 1))  # as group_norm asks
+    array = data.draw(arrays(list(ROUNDINGS), ndims=(4, 4)).filter(lambda array: array.size > 1))  # as group_norm does
     axes, rounding = data.draw(axes_of(array)), ROUNDINGS[array.dtype]
     x, wide = mt.from_numpy(array) if array.flags.writeable else mt.tensor(array), mt.tensor(array).double()
     for name, function in LINEAR.items():

@@ -382,7 +382,7 @@ def test_a_view_and_its_base_are_updated_in_the_order_of_the_list() -> None:
 
 @every_case
 def test_options_may_be_numbers_of_numpy_and_tensors(make: Any, formula: Any, options: dict[str, Any]) -> None:
-    """Of which loops and NumPy make the same of float32."""
+    """Loops and NumPy give the same float32 results."""
     given = {name: np.float64(value) if type(value) is float else value for name, value in options.items()}
     results = []
     for lr, count in ((0.1, 1), (np.float64(0.1), 1), (np.float64(0.1), 40), (mt.tensor([0.1]).double(), 40)):

@@ -39,7 +39,7 @@ UNPROMISED = """empty empty_like new_empty empty_strided new_empty_strided empty
     nn.functional.multi_head_attention_forward
     pca_lowrank svd_lowrank svd linalg.svd linalg.eig linalg.eigh linalg.qr qr geqrf"""
 SHAPES_ONLY = frozenset(UNPROMISED.split())
-"""Whose values nobody promises: uninitialised memory, random numbers, and bases that are not unique."""
+"""Functions with unspecified values: uninitialised memory, random numbers, and bases that are not unique."""
 
 TIES = frozenset({"sort", "msort", "argsort", "topk", "kthvalue", "mode"})
 """Whose indices are any of those of equal values."""
@@ -58,7 +58,7 @@ def name_of_op(op: OpInfo) -> str:
 
 
 def found_here(op: OpInfo) -> list[Callable[..., Any]]:
-    """The function of torch's name, and the method; empty where there is none."""
+    """The function of torch's name, and the method, as far as they exist."""
     home: Any = mt
     for part in op.name.split("."):
         home = getattr(home, part, None)
@@ -100,7 +100,7 @@ def here(value: Any, leaves: list[Tensor] | None = None) -> Any:
 
 
 def in_own_memory(array: np.ndarray) -> np.ndarray:
-    """A copy of the same layout, in which expanded dimensions stay expanded."""
+    """A copy of the same layout; expanded dimensions stay expanded."""
     once = np.asarray(array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]).copy("K")
     strides = [0 if step == 0 else own for step, own in zip(array.strides, once.strides, strict=True)]
     return once if once.shape == array.shape else np.lib.stride_tricks.as_strided(once, array.shape, strides)

@@ -112,7 +112,7 @@ def widened(tensor: Tensor) -> np.ndarray:
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """The name of our dtype; there is no complex type of half the size here, complex64 stands for it."""
+    """The name of our dtype; complex64 stands for torch's half-size complex type."""
     return str(dtype).removeprefix("torch.").replace("complex32", "complex64")
 
 

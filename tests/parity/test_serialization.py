@@ -107,7 +107,7 @@ def test_what_has_no_counterpart_is_refused_in_words(tmp_path: Any) -> None:
 
 
 def test_states_of_torch_are_loaded_as_they_are() -> None:
-    """bfloat16 has no NumPy dtype that torch knows; with `assign` the module takes torch's memory."""
+    """torch does not support a NumPy dtype for bfloat16; with `assign` the module uses torch's memory."""
     theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).bfloat16()
     copied, shared = (mt.nn.Sequential(mt.nn.Linear(3, 4), mt.nn.BatchNorm1d(4)) for _ in range(2))
     copied.load_state_dict(theirs.state_dict())

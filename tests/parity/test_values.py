@@ -62,7 +62,7 @@ FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm
     multilabel_margin_loss"""
 EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor_ex linalg_lu_factor linalg_lu lu
     cholesky linalg_eigh linalg_eigvalsh linalg_cond linalg_cholesky linalg_cholesky_ex"""
-"""Functions of which torch refuses integers only where there is a matrix."""
+"""Functions for which torch rejects integers only if there is a matrix."""
 REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
@@ -92,9 +92,9 @@ HALVES_IN_LINALG = """linalg_inv_ex linalg_inv linalg_solve_ex linalg_solve lina
     logdet inverse pinverse slogdet linalg_vander matrix_power linalg_matrix_power"""
 ACCEPTED_HERE = {
     **dict.fromkeys(NO_HALVES, "batches of no transforms, at which MKL fails"),
-    "complex": "bfloat16, of which torch has no complex type",
-    "polar": "bfloat16, of which torch has no complex type",
-    "view_as_complex": "bfloat16, of which torch has no complex type",
+    "complex": "bfloat16, without a complex type in torch",
+    "polar": "bfloat16, without a complex type in torch",
+    "view_as_complex": "bfloat16, without a complex type in torch",
     "sub": "a boolean tensor and a number, which are brought to the number's type",
     "rsub": "a boolean tensor and a number, which are brought to the number's type",
     "affine_grid": "no images",

@@ -35,7 +35,7 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 43_400,
+    "kernels": 43_450,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_400,
@@ -97,7 +97,7 @@ class Import(NamedTuple):
     place: str
 
     def part(self) -> str:
-        """The part of the package that is imported; a name that is no module of it is defined by its `__init__`."""
+        """The part of the package that is imported; a name other than a module's is defined by its `__init__`."""
         return part_of(self.imported) if len(self.imported) > 1 and self.imported[1] in PARTS else "__init__"
 
 

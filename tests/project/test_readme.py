@@ -1,4 +1,4 @@
-"""README.md: its first code runs in a new process, shows precisions and who decided, and prints what the page says."""
+"""README.md: its first code runs in a new process, shows precisions and their flags, and prints what the page says."""
 
 from ..support.pages import ROOT, read
 from ..support.processes import python

@@ -143,7 +143,7 @@ INDICES = [
     BadCall("negative index out of range", lambda m: ones(m, 3)[-4], IndexError, ("-4", "3")),
     BadCall("too many indices", lambda m: ones(m, 3)[0, 0], IndexError, ("1",)),
     BadCall("index of a 0-dim tensor", lambda m: ones(m)[0], IndexError, ("0-dim",)),
-    BadCall("an index that is no integer", lambda m: ones(m, 3)[1.5], IndexError, ("float",)),
+    BadCall("an index that is not an integer", lambda m: ones(m, 3)[1.5], IndexError, ("float",)),
     BadCall("an index that is text", lambda m: ones(m, 3)["a"], TypeError, ("'a'", "str")),
     BadCall("a floating index tensor", lambda m: ones(m, 3)[ones(m, 2)], IndexError, ("float32",)),
     BadCall("index tensor out of range", lambda m: ones(m, 3)[integers(m, 0, 7)], IndexError, ("7", "3")),
@@ -296,7 +296,7 @@ AUTOGRAD = [
     BadCall("backward without a graph", lambda m: ones(m, 1).backward(), RuntimeError, ("requires_grad_()",)),
     BadCall("gradient of another shape", lambda m: (leaf(m, 3) * 2).backward(ones(m, 2)), RuntimeError, ("[2]", "[3]")),
     BadCall(
-        "gradient that is no tensor",
+        "gradient that is not a tensor",
         lambda m: (leaf(m, 3) * 2).backward([1.0, 1.0, 1.0]),
         TypeError,
         ("float", "tensor("),
@@ -321,7 +321,7 @@ AUTOGRAD = [
         ("MulBackward0", "detach()"),
     ),
     BadCall(
-        "requires_grad that is no boolean",
+        "requires_grad that is not a boolean",
         lambda m: setattr(ones(m, 2), "requires_grad", 1),
         RuntimeError,
         ("1", "True"),

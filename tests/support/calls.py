@@ -21,7 +21,7 @@ NO_HALVES = frozenset({"istft", "stft"}.union(each for each in mt.fft.__all__ if
 
 
 NO_GAPS = {"as_strided", "as_strided_scatter", "strided_window", "view_as_complex"}
-"""Functions of the memory in which elements lie, which see the gaps between them, or refuse them."""
+"""Functions of the memory of elements, which see the gaps between them, or refuse them."""
 
 
 UNDERIVABLE = {
@@ -128,7 +128,7 @@ def as_dtype(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def exactly(array: np.ndarray, in_floats: bool) -> np.ndarray:
-    """The same values in a type in which references compute: for integers and booleans float64, if the op takes it."""
+    """The same values in the dtype of references: for integers and booleans float64, if the op takes it."""
     category = dtype_of(array).category
     if category == COMPLEX:
         return array.astype(np.complex128)
@@ -188,7 +188,7 @@ def results(out: Any) -> list[mt.Tensor]:
 
 
 def replaced(value: Any, others: dict[int, mt.Tensor]) -> Any:
-    """The call, or a part of it, with tensors replaced as `others` says, which knows them by their ids."""
+    """The call, or a part of it, with tensors replaced by `others`, a dict by id."""
     if isinstance(value, Sample):
         return Sample(*map(replaced, value, (others, others)))
     if isinstance(value, dict):

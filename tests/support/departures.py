@@ -45,8 +45,7 @@ DEPARTURES = {
         "used here, which has a flash attention kernel, and is neither oneDNN nor NNPACK; the flags act all the same."
     ),
     "missing_devices_raise_runtime_error": (
-        "What asks a device that is not there raises RuntimeError and says so; torch raises AttributeError about "
-        "itself."
+        "Functions that need an absent device raise RuntimeError and say so; torch raises AttributeError about itself."
     ),
     "internals_of_torch_are_absent": (
         "Names that only serve torch's own modules are absent: `ContextProp`, `PropModule`, `GenericModule`, "

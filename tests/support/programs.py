@@ -1,6 +1,6 @@
-"""Random programs of ops, views and writes, and a slow replay of them that knows neither views nor writes.
+"""Random programs of ops, views and writes, and a slow replay of them without views and writes.
 
-A program is a list of instructions (name, a, b, number) on a growing list of tensors, of which `a` and `b` choose one.
+A program is a list of instructions (name, a, b, number) on a growing list of tensors; `a` and `b` are indices into it.
 `Machine` runs it with a library, this package or torch. `Replay` follows what the machine did, on flat values that
 are never written to: a tensor is a set of places in one, and a write makes a new value. Detached tensors share a memory
 with others and not a history, so that each memory has several lanes, one for each history.

@@ -71,7 +71,7 @@ def test_what_cannot_be_answered(call: Any, error: type, sentence: str) -> None:
 
 
 def test_as_an_array() -> None:
-    """`asarray` shares memory, or copies, as it is told."""
+    """`asarray` shares memory, or copies, by its arguments."""
     array = np.arange(3.0)
     shared, copied = mt.asarray(array), mt.asarray(array, copy=True)
     array[0] = 9

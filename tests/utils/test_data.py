@@ -47,7 +47,7 @@ class Numbers(Dataset):
 
 
 class Shares(IterableDataset):
-    """0 to n - 1, of which each worker yields its share."""
+    """0 to n - 1; each worker yields its share."""
 
     def __init__(self, n):
         self.n = n

@@ -98,8 +98,8 @@ def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator 
 def randint(
     low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
 ) -> Draw:
-    """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` from
-    0 on.
+    """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` for
+    integers from 0.
     """
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high

@@ -79,8 +79,8 @@ def cofactors(A: Tensor) -> Tensor:
     """The derivative of the determinant by each element, det(A) * inv(A).T, for singular matrices too.
 
     With A = U S Vh, and the small singular values put last, U.H A V = [[F, G], [H, K]] has a Schur complement
-    C = K - H F^-1 G that is small, and adj(A) = det(U) det(Vh) V adj(U.H A V) U.H with the adjugate of the blocks in
-    terms of F^-1, det(C) and adj(C), which are polynomials of C. (Horn and Johnson, Matrix Analysis, 0.8.2 and 0.8.5.)
+    C = K - H F^-1 G that is small. Then adj(A) = det(U) det(Vh) V adj(U.H A V) U.H, and the adjugate of the blocks is
+    given by F^-1, det(C) and adj(C), which are polynomials of C. (Horn and Johnson, Matrix Analysis, 0.8.2 and 0.8.5.)
     U and V are constants here, so that every derivative is exact.
     """
     array = A._array

@@ -198,7 +198,7 @@ def test_values_that_tiles_cannot_hold(value: float, precision: str) -> None:
 
 @pytest.mark.parametrize("which", ["x", "g"])
 def test_a_weight_gradient_of_infinities(which: str) -> None:
-    """What is not finite stays where the definition has it, though positions of padding are multiplied too."""
+    """Values that are not finite appear only where the definition has them, although padding is multiplied too."""
     x, g = random(2, 9, 6, 6, seed=1), random(2, 17, 6, 6, seed=2)
     (x if which == "x" else g)[1, 2, 0, 0] = np.inf
     keywords = {"kernel_size": (3, 3), "padding": (1, 1)}

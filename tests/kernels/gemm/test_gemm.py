@@ -189,7 +189,7 @@ def test_batches(isa, shape_a, shape_b):
 @every_isa
 @pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
 def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
-    """Few rows with a matrix of which each thread packs the columns that it multiplies, or all is packed before."""
+    """Few rows with a matrix whose columns each thread packs for itself, or that is packed beforehand."""
     from minitorch_backends.kernels.gemm import plans, strips, tuning
     from minitorch_backends.kernels.gemm import product as gemm_product
 

@@ -160,7 +160,7 @@ def test_exact_where_sums_are_exact(implementation, precision, rounding):
 HOSTILE = float32(
     [
         *(0x00000000, 0x00000001, 0x00000123, 0x00008000, 0x00010000, 0x00012345, 0x007FFFFF),  # zero and subnormals
-        *(0x00800000, 0x00810081, 0x01234567, 0x057FFFFF, 0x0B7FFFFF, 0x0C000001),  # parts of which are subnormal
+        *(0x00800000, 0x00810081, 0x01234567, 0x057FFFFF, 0x0B7FFFFF, 0x0C000001),  # with subnormal parts
         *(0x33000000, 0x33000001, 0x33C00000, 0x387FC000, 0x38800000, 0x477FEFFF, 0x477FF000),  # where float16 ends
         *(0x3F800000, 0x3F801000, 0x3F803000, 0x3F808000, 0x3F818000, 0x3F800001, 0x3FFFFFFF),  # ties, and full parts
         *(

@@ -1,4 +1,4 @@
-"""The microkernel of AVX512_BF16: its sums to the bit, and who takes it."""
+"""The microkernel of AVX512_BF16: its sums to the bit, and its callers."""
 
 import ml_dtypes
 import numpy as np
@@ -60,7 +60,7 @@ def test_precisions_that_take_more_terms_are_left_to_vectors():
         assert compiled.computed_by_panels("avx512_bf16", np.dtype(np.float32), precision) is None
 
 
-@pytest.mark.skipif(compiled.passed_over("avx512_bf16") is not None, reason="pairs are no gain here")
+@pytest.mark.skipif(compiled.passed_over("avx512_bf16") is not None, reason="pairs are not faster here")
 def test_bf16_products_go_by_pairs():
     a = normal(300, 300)
     assert matmul.decide(a, a, precision="bf16").candidates[0].name == "avx512_bf16"

@@ -21,7 +21,7 @@ from ...support import reference
 from .test_matmul import IMPLEMENTATIONS, normal, rounding_errors, run
 
 TINY = np.uint32(0x000A7F80).view(np.float32)
-"""A subnormal number, about 1e-39, of whose bits the lower half is an infinity in bf16: none may get into a part."""
+"""A subnormal number, about 1e-39, whose lower half is an infinity in bf16: it must not enter a part."""
 
 
 def _one(a: np.ndarray, b: np.ndarray) -> None:
@@ -129,7 +129,7 @@ def test_results_that_flushed_numbers_may_change_are_refused() -> None:
     least = ranges.certain_from("bf16", 100, tiny, normal_only)
     assert 100 * 2.0**-126 * 2.0**24 < least < 1e-20
     assert ranges.certain_from("bf16", 100, normal_only, normal_only) == 0
-    unknown = int(TINY.view(np.uint32))  # of small products at bf16, of which the least magnitude alone is found
+    unknown = int(TINY.view(np.uint32))  # small products at bf16 only need the smallest magnitude
     assert ranges.certain_from("bf16", 100, tiny, one) > 1e9 > ranges.certain_from("bf16", 100, unknown, normal_only)
     out = np.full((2, 3), 2 * least, np.float32)
     out[1, 1] = np.nan

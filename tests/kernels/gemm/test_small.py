@@ -143,7 +143,7 @@ def test_magnitudes_of_two_parts(isa):
 
 @with_tiles
 def test_what_looks_like_zero_by_its_first_part():
-    """Numbers of which parts hold nothing, and NaN that rounding might turn into zero, among usual ones."""
+    """Numbers with zero parts, and NaN that rounding might turn into zero, among ordinary ones."""
     for bits in (0x00000001, 0x00007FFF, 0x80000123, 0x7FFF8000, 0xFFFFFFFF):
         for precision in ("bf16x6", "tf32x3"):
             a, b = normal(4, 32, 32), normal(4, 32, 32, seed=1)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def caches(monkeypatch):
-    """Have a core's L2 cache so many bytes, on a CPU of which no row is known."""
+    """Set the size of a core's L2 cache, on a CPU without a row."""
 
     def pretend(size, name=""):
         monkeypatch.setattr(machine, "caches", lambda: machine.Caches(*[machine.Cache(size)] * 3, True))

@@ -140,6 +140,6 @@ def test_refinement_that_stalls_far_from_float32_has_not_converged() -> None:
     n, unit = 600, 2.0**-24
     d, b = np.ones((n, 1), np.float32), np.ones((n, 1), np.float32)
     for units, fine in ((4, True), (20, False)):
-        start = b + np.float32(2 * units * unit)  # of which the backward error is about so many units
+        start = b + np.float32(2 * units * unit)  # with a backward error of about so many units
         found = refined(start, b, 1.0, lambda x: d * x, lambda r: r * np.float32(0.01))
         assert (found.converged, found.error > unit) == (fine, True)

@@ -246,7 +246,7 @@ def test_bits_depend_on_the_matrix_alone(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_non_finite_input_ends_and_shows(name: str, dtype: str, value: float) -> None:
-    """It ends, it is told by info or NaN or Inf, and the neighbours of such a matrix do not notice."""
+    """The call ends, info or NaN or Inf report the failure, and neighbouring matrices are unaffected."""
     for n in (2, 9):
         arrays = arguments(name, random(20, n, n), dtype)
         clean = results(run(name, *arrays))

@@ -1,4 +1,4 @@
-"""Who does what in a blocked factorisation: strips see the blocks in order, and no block's memory is lost early."""
+"""Scheduling of a blocked factorisation: strips see the blocks in order, and no block's memory is lost early."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_workers_do_every_step_once_and_in_order(strips, blocks, kept, passing, 
         strip = _next(state, strips, blocks, kept, passing, worker, level)
         if strip == -2:
             break
-        assert strip >= 0 or at_work, "nobody works and nobody is given work"
+        assert strip >= 0 or at_work, "no thread works or receives work"
         if strip >= 0 and (not at_work or (len(at_work) < workers and chance.random() < 0.7)):
             first, factored = done[strip], state[order._FACTORED]
             assert busy[strip] <= 0

@@ -1,0 +1,99 @@
+"""The prose of the project: turns that a reader has to read twice, and sentences that are too long."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+TURNS = re.compile(
+    r"\b(and got(?! to)|is no(?! longer)|are no(?! longer)|what is (none|no|not)|there is none|nobody|somebody|of which"
+    r"|of whose|from 0 on|who|lets|knows|is told)\b".replace(" ", r"\s+"),
+    re.IGNORECASE,
+)
+"""Inverted, headless and personifying turns; `CONTRIBUTING.md` shows what to write instead."""
+
+LONGEST_SENTENCE = 45
+"""Words in a sentence of a docstring."""
+
+EXCEPTIONS = {
+    "tests/project/test_language.py": "names the turns",
+    "CHANGELOG.md": "quotes earlier messages",
+    "bench/NOTES.md": "a log of measurements, in the words of their day",
+}
+"""Files that are not read, with the reason."""
+
+LEFT = {
+    "kernels": 25,
+    "kernels/attention": 7,
+    "kernels/conv": 17,
+    "kernels/elementwise": 15,
+    "kernels/fft": 16,
+    "kernels/gemm": 39,
+    "kernels/linalg": 23,
+    "kernels/recurrence": 1,
+    "kernels/rows": 3,
+}
+"""Turns left in modules of compiled kernels, whose edit compiles them again: they go with the next change of a module.
+The numbers may only fall.
+"""
+
+
+def tracked(*patterns: str) -> list[Path]:
+    names = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [ROOT / name for name in names.stdout.split("\0") if name and name not in EXCEPTIONS]
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def prose(source: str) -> Iterator[str]:
+    """The comments and the strings of a module, strings of a message joined."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_no_turn_has_to_be_read_twice() -> None:
+    found: Counter[str] = Counter()
+    shown = []
+    for path in tracked("*.py", "*.md"):
+        text = path.read_text(encoding="utf-8")
+        if not TURNS.search(text):
+            continue
+        parts = prose(text) if path.suffix == ".py" else [text]
+        turns = [match.group() for part in parts for match in TURNS.finditer(part)]
+        folder = path.relative_to(ROOT).parent.as_posix()
+        found[folder] += len(turns)
+        if turns and folder not in LEFT:
+            shown.append(f"{path.relative_to(ROOT)}: {', '.join(turns)}")
+    assert not shown, "\n".join(shown)
+    more = {folder: (found[folder], most) for folder, most in LEFT.items() if found[folder] > most}
+    assert not more, f"more turns than were left: {more}"
+
+
+def sentences(docstring: str) -> Iterator[str]:
+    """The sentences of the paragraphs of a docstring, without code, lists and tables."""
+    for paragraph in re.split(r"\n\s*\n", docstring):
+        lines = paragraph.splitlines()
+        if any(line.startswith("        ") or re.match(r"\s*([*|>+-]|\w[\w, ]*:\s)", line) for line in lines):
+            continue
+        yield from re.split(r"(?<=[.;:?!])\s+", " ".join(paragraph.split()))
+
+
+def test_sentences_are_short() -> None:
+    long = []
+    for path in tracked("minitorch_backends/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found = sentences(ast.get_docstring(node) or "")
+                long += [f"{path.relative_to(ROOT)}: {each}" for each in found if len(each.split()) > LONGEST_SENTENCE]
+    assert not long, "\n".join(long)
