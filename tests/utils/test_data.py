@@ -30,6 +30,8 @@ from minitorch_backends.utils.data import (
     random_split,
 )
 
+from ..support.processes import python
+
 
 class Numbers(Dataset):
     """0 to n - 1; at the item `at` it calls `action`."""
@@ -201,3 +203,31 @@ def test_an_interrupt_ends_parent_and_workers():
     _, errors = process.communicate(timeout=30)  # returns once workers have closed their end as well
     assert b"KeyboardInterrupt" in errors
     assert process.returncode != 0
+
+
+INTERRUPTED_STARTS = """
+import signal, sys
+from tests.utils.test_data import DataLoader, Numbers
+
+def interrupted(name):
+    def interrupt(frame, event, argument):
+        if event == "call" and frame.f_code.co_qualname == name:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    loader = DataLoader(Numbers(), num_workers=2, batch_size=4)
+    sys.setprofile(interrupt)
+    try:
+        next(iter(loader))
+        return "lost"
+    except KeyboardInterrupt:
+        return "raised" if sys.getprofile() is None else "of another call"
+
+print(*map(interrupted, ("_ConnectionBase.__del__", "_after_fork", "Pool._start", "Pool.receive")))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_no_interrupt_is_lost_while_workers_start():
+    """Python drops what is raised in a `__del__` and at a fork. The first call of each function is interrupted."""
+    assert python(INTERRUPTED_STARTS) == ("raised raised raised raised\n", "")

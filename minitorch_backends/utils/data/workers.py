@@ -212,8 +212,8 @@ def _attempt(function: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Delay Ctrl-C until the block ends: Python drops exceptions raised during a fork, including the interrupt. It
-    applies to the main thread only, which alone is interrupted.
+    """Delay Ctrl-C until the block ends: Python drops exceptions raised during a fork or in a `__del__`, including the
+    interrupt. It applies to the main thread only, which alone is interrupted.
     """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or usual is None:
@@ -225,8 +225,8 @@ def _interrupts_later() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-    if came:
-        signal.raise_signal(signal.SIGINT)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Pool:
@@ -236,18 +236,22 @@ class Pool:
         self._connections: list[Any] = []
         self._processes: list[Any] = []
         try:
-            for number in range(setting.workers):
-                own, other = context.Pipe()
-                self._connections.append(own)
-                inherited = self._connections if context.get_start_method() == "fork" else []
-                process = context.Process(target=_work, args=(number, other, setting, inherited), daemon=True)
-                with _interrupts_later():
-                    process.start()
-                    self._processes.append(process)
-                other.close()
+            with _interrupts_later():
+                for number in range(setting.workers):
+                    self._start(number, setting, context)
         except BaseException:
             self.close()
             raise
+
+    def _start(self, number: int, setting: Setting, context: Any) -> None:
+        """Start one worker. The end of the pipe that it has is closed and collected here on return."""
+        own, other = context.Pipe()
+        self._connections.append(own)
+        inherited = self._connections if context.get_start_method() == "fork" else []
+        process = context.Process(target=_work, args=(number, other, setting, inherited), daemon=True)
+        process.start()
+        self._processes.append(process)
+        other.close()
 
     def submit(self, worker: int, place: int | None, indices: Any) -> None:
         """Give a worker the indices of a batch. Raises RuntimeError when the worker is dead."""
