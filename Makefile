@@ -8,10 +8,17 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test lint types docs parity kernel-levels readme release-check stubs weights clean
+.PHONY: run smoke test lint types docs parity kernel-levels readme release-check stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
+
+SMOKE := tensor/test_predicates.py tensor/test_printing.py tensor/test_from_data.py autograd/test_engine_statements.py \
+	autograd/test_hook_statements.py flags/test_guard.py dispatch/test_overloads.py nn/test_functional.py \
+	optim/test_states.py ops/test_products.py::test_the_generic_flag_governs_products[bf16]
+
+smoke: $(VENV)/installed-bench,test ## Half a minute: a few tests of each floor, one of which compiles a kernel
+	$(VENV_PYTHON) -m pytest -q $(addprefix tests/,$(SMOKE)) $(ARGS)
 
 # By default files go to the workers by their numbers of tests, and the long ones with few tests come last.
 test: $(VENV)/installed-bench,test ## The whole suite: make test ARGS="-k matmul"

@@ -34,13 +34,17 @@ LONGEST_FILES = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that no worker has one of them left when the others have nothing."""
+    """Mark folders; and the longest files first, so that no worker has one of them left when others have nothing."""
+    for item in items:
+        for folder, mark in (("parity", "parity"), ("kernels", "levels")):
+            if TESTS / folder in item.path.parents:
+                item.add_marker(mark)
     longest = {TESTS / name for name in LONGEST_FILES}
     items.sort(key=lambda item: item.path not in longest)
 
 
 def pytest_collection_finish() -> None:
-    """22,000 tests live to the end: the collector, which compiling keeps busy, need not walk through them each time."""
+    """All tests live to the end: the collector, which compiling keeps busy, need not walk through them each time."""
     gc.collect()
     gc.freeze()
 

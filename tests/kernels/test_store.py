@@ -157,6 +157,7 @@ def at_once(folder, kinds):
     return [tuple(map(int, process.communicate()[0].split())) for process in processes]
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_lose_nothing_of_each_other(tmp_path):
     """All save the same function, each for another type."""
     assert at_once(tmp_path, TYPES) == [(1, 0)] * len(TYPES)
@@ -269,6 +270,7 @@ def test_an_impossible_folder_is_replaced_by_a_temporary_one(tmp_path):
     refused(tmp_path / "file", "File exists")
 
 
+@pytest.mark.slow
 def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
     """Whoever can put files there could have the user run them."""
     folder = tmp_path / "shared"

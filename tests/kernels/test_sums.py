@@ -17,6 +17,7 @@ UNITS = {np.dtype(dtype): 2.0**-23 for dtype in DTYPES} | dict.fromkeys(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_every_layout(data: st.DataObject) -> None:

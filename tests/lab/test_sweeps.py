@@ -133,6 +133,7 @@ def workers_of(pid):
     return [child for child in children if "spawn_main" in (proc / f"{child}/cmdline").read_text()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="workers are found by /proc")
 def test_a_sweep_that_is_killed_again_and_again_loses_nothing(tmp_path):
     """A worker by SIGKILL, the whole by Ctrl-C, the parent by SIGKILL: then the same call goes on to the end."""
@@ -157,6 +158,7 @@ def test_a_sweep_that_is_killed_again_and_again_loses_nothing(tmp_path):
     assert fixed(found) == fixed(lab.sweep(slow, **whole).rows)
 
 
+@pytest.mark.slow
 def test_two_processes_write_to_one_store(tmp_path):
     processes = [start(tmp_path, 0) for _ in range(2)]
     for process in processes:

@@ -192,6 +192,7 @@ for batch in DataLoader(Numbers(100, 40, lambda: time.sleep(600)), num_workers=2
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups of POSIX")
 def test_an_interrupt_ends_parent_and_workers():
     process = subprocess.Popen(

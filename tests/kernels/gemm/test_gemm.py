@@ -455,6 +455,7 @@ print(before > 0, store.activity.compiled - before, seen[0][0], seen[-1][0] == s
 """
 
 
+@pytest.mark.slow
 def test_warmup_compiles_what_products_need(tmp_path):
     assert python(AFTER_WARMUP, MINITORCH_CACHE_DIR=str(tmp_path)) == ("True 0 0 True bfloat16\n", "")
 
@@ -471,6 +472,7 @@ def test_warmup_names_what_it_does_not_know():
         warmup("fp8")
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     first, second = (python(SECOND_PROCESS, MINITORCH_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert (first.error, second.error) == ("", "")
