@@ -127,7 +127,7 @@ def einsum(
     return contract(plan, tensors, precision, strategy, memory_limit, slices, share)
 
 
-def _checked(strategy: Any, precision: Any, memory_limit: Any, slices: Any) -> Strategy:
+def _checked(strategy: Any, precision: Any, memory_limit: Any, slices: Any, called: str = "einsum") -> Strategy:
     """The strategy; raises for options of wrong types or values."""
     if slices is not BY_FLAGS:
         checked_slices(slices)
@@ -137,7 +137,9 @@ def _checked(strategy: Any, precision: Any, memory_limit: Any, slices: Any) -> S
         )
     number = isinstance(memory_limit, (int, float)) and not isinstance(memory_limit, bool)
     if memory_limit is not None and not (number and memory_limit >= 0):
-        raise ValueError(f"einsum(): memory_limit must be None or a non-negative number of bytes, got {memory_limit!r}")
+        raise ValueError(
+            f"{called}(): memory_limit must be None or a non-negative number of bytes, got {memory_limit!r}"
+        )
     return strategy if strategy is BY_FLAGS else checked(strategy)
 
 
@@ -330,7 +332,7 @@ def einsum_plan(
         names = ", ".join(map(repr, OBJECTIVES))
         raise ValueError(f"einsum_plan(): minimize must be one of {names}, got {minimize!r}")
     parts = slices if isinstance(slices, Mapping) else None
-    _checked(BY_FLAGS, None, memory_limit, BY_FLAGS if parts is not None else slices)
+    _checked(BY_FLAGS, None, memory_limit, BY_FLAGS if parts is not None else slices, "einsum_plan")
     order = strategy_in_force() if strategy is BY_FLAGS else checked(strategy)
     plan = Plan(inputs, output, shapes, order, minimize=minimize)
     if parts is not None:
