@@ -237,7 +237,7 @@ def test_results(tmp_path):
 def test_the_front_is_what_nothing_beats():
     from minitorch_backends.lab.pareto import pareto
 
-    values = {"a": (1, 5), "b": (2, 3), "c": (3, 4), "d": (4, 1), "e": (2, 6)}
+    values = {"a": (1, 5), "b": (2, 3), "c": (3, 4), "d": (4, 1), "e": (2, 6), "f": (5, 1)}
     points = pareto({name: [{"x": x, "y": y}] for name, (x, y) in values.items()}, "x", "y")
     assert [point.label for point in points.front] == ["a", "b", "d"]
 
