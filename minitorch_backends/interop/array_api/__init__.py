@@ -35,6 +35,7 @@ from ...tensor.dtypes import (
 from . import fft, linalg
 from .creation import *
 from .functions import *
+from .functions import floor_quotient as _floor_quotient
 from .info import Info as __array_namespace_info__
 from .renaming import promoting as _promoting
 from .renaming import renamed as _renamed
@@ -62,7 +63,7 @@ isnan log log10 log1p log2 logical_not negative positive real reciprocal signbit
 tanh trunc"""
 
 _OF_TWO = """add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal
-floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor matmul maximum
+greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor matmul maximum
 minimum multiply nextafter not_equal pow remainder subtract"""
 
 _PARAMETERS = {
@@ -78,6 +79,7 @@ _PARAMETERS = {
 }
 """The standard's parameters of functions that are ours but for names."""
 
+floor_divide = _promoting(_floor_quotient, "floor_divide")
 for _name in _OF_TWO.split():
     globals()[_name] = _promoting(getattr(_ops, _OURS.get(_name, _name)), _name)
 for _name, _parameters in _PARAMETERS.items():

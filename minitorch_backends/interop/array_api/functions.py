@@ -66,6 +66,14 @@ def expm1(x: Tensor, /) -> Tensor:
     return ops.where(ops.isfinite(x), out, ops.exp(x) - 1) if x.is_complex() else out
 
 
+def floor_quotient(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """`floor_divide`, and beside infinities the floor of the quotient, where Python and torch give NaN or -1."""
+    out = ops.floor_divide(x1, x2)
+    if not out.is_floating_point():
+        return out
+    return ops.where(ops.isfinite(x1) & ops.isfinite(x2), out, ops.floor(ops.divide(x1, x2)))
+
+
 def round(x: Tensor, /) -> Tensor:
     """The nearest integers, even ones at ties; of complex numbers in both parts."""
     return ops.complex(ops.round(x.real), ops.round(x.imag)) if x.is_complex() else ops.round(x)
