@@ -27,6 +27,7 @@ from .autograd import (
     set_grad_enabled,
 )
 from .compat.torch.paths import serve as _serve
+from .compile_ahead import warmup
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
 from .backends.determinism import (
     are_deterministic_algorithms_enabled,
@@ -64,7 +65,6 @@ from .tensor.dtypes import (
 )
 from .tensor.limits import finfo, iinfo
 from .func import vmap
-from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .ops.matmul.scaled import _scaled_mm

@@ -83,7 +83,7 @@ def _compiled_code() -> dict[str, Any]:
     return {
         "folder": str(store.cache_folder()),
         "size": f"{found.size / 1e6:.1f} MB in {found.files} files",
-        f"functions for {cpu.capability()}": of_groups or "none yet; mt.warmup() compiles those of products",
+        f"functions for {cpu.capability()}": of_groups or "none yet; mt.warmup() compiles those of first calls",
     }
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import minitorch_backends
+from minitorch_backends.kernels.gemm import warmup
 from minitorch_backends.nn import functional as F
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["FAMILIES", "Family", "products"]
 
 mt: Any = minitorch_backends  # op names come from declarations, invisible to mypy
 
@@ -30,8 +31,8 @@ class Family(NamedTuple):
     precisions: bool
 
 
-def _products() -> None:
-    mt.warmup([mt.explain.precision_of("matmul").precision], None)
+def products(dtypes: Any = ("float32",)) -> None:
+    warmup([mt.explain.precision_of("matmul").precision], None, dtypes=dtypes)
 
 
 def _convolutions() -> None:
@@ -86,7 +87,7 @@ def _rows() -> None:
 
 
 FAMILIES = {
-    "matmul": Family(_products, True),
+    "matmul": Family(products, True),
     "conv": Family(_convolutions, True),
     "attention": Family(_attention, True),
     "recurrent": Family(_recurrences, True),

@@ -30,7 +30,7 @@ FLOORS = [
     {"amp", "distributions", "func", "optim", "utils", "testing", "profiles"},
     {"explain"},
     {"lab", "interop", "compat.torch"},
-    {"pytest_plugin", "cli", "__main__", "__init__"},
+    {"pytest_plugin", "cli", "compile_ahead", "__main__", "__init__"},
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
@@ -63,8 +63,9 @@ BUDGET = {
     "__init__": 100,
     "__main__": 50,
     "cli": 900,
+    "compile_ahead": 150,
     "pytest_plugin": 200,
-    "tests": 46_900,
+    "tests": 46_950,
     "bench": 5_750,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
