@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import inspect
 import os
 import types
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 
 from docstrings import markdown, signature
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import mock
 
 import minitorch_backends as mt
 from minitorch_backends import cli
@@ -77,11 +80,23 @@ PAGES = [
 # The names of a page
 
 
+def _module(namespace: str) -> Any:
+    """A namespace; torch, which is too large to install for the site, need not be there for that of the bridge."""
+    name = f"{PACKAGE}.{namespace}".rstrip(".")
+    if namespace != "interop.torch":
+        return importlib.import_module(name)
+    with mock([] if importlib.util.find_spec("torch") else ["torch"]):
+        return importlib.import_module(name)
+
+
 def _public(namespace: str) -> dict[str, Any]:
     """The public names of a namespace with what they are, modules left out."""
-    module = importlib.import_module(f"{PACKAGE}.{namespace}".rstrip("."))
+    module = _module(namespace)
     names = getattr(module, "__all__", None) or [name for name in dir(module) if not name.startswith("_")]
-    found = {name: getattr(module, name) for name in names}
+    found = {}
+    for name in names:
+        with contextlib.suppress(ImportError):  # a module that needs another library
+            found[name] = getattr(module, name)
     return {
         name: each for name, each in found.items() if not isinstance(each, types.ModuleType) and name != "annotations"
     }
@@ -129,7 +144,7 @@ def _text(page: Page) -> str:
 
 
 def _introduction(page: Page, prefix: str) -> str:
-    module = importlib.import_module(prefix.replace("mt", PACKAGE, 1))
+    module = _module(prefix.removeprefix("mt").removeprefix("."))
     return markdown(inspect.getdoc(module) or "") if isinstance(module, types.ModuleType) else ""
 
 
