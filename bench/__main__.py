@@ -19,7 +19,7 @@ PARTS = {
     "products": "bare products: errors beside theory, and the example of PyTorch's note on TF32",
     "devices": "the same products on eight devices: errors and drift of the sums of their matrix units",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
-    "solvers": "solve and lstsq at each precision: what refinement gives back, over the condition",
+    "solvers": "solvers at each precision: what refinement gives back, over the condition (with --full inv and lstsq)",
     "einsum-plans": "plans of einsum: slices under a memory limit, a precision per step",
     "products-speed": "bare products beside NumPy's and torch's",
     "einsum-speed": "einsum beside opt_einsum, NumPy, torch and cotengra",
