@@ -13,7 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["BATCH", "BOTH", "Demand", "demanded", "isa_demanded", "on_first_demand", "refusal", "start"]
+__all__ = [
+    "BATCH",
+    "BOTH",
+    "Demand",
+    "demanded",
+    "isa_demanded",
+    "on_first_demand",
+    "refusal",
+    "refuse_library",
+    "start",
+]
 
 
 class Demand(NamedTuple):
@@ -57,6 +67,13 @@ def demanded() -> Demand:
 
 def isa_demanded() -> bool:
     return possible and of_caller().isa
+
+
+def refuse_library(name: str) -> None:
+    """Raise RuntimeError where the functions of another library must not be called, whose bits are those of the
+    instructions that it finds."""
+    if isa_demanded():
+        raise RuntimeError(f"{name} has bits of this CPU; take 'isa' out of backends.invariant to call it")
 
 
 def refusal(keeps: Demand) -> str | None:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..invariance import BOTH
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
 from . import chunked, efficient, flash, gradient, plain, refusals
@@ -49,6 +50,6 @@ attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bou
 
 attention.impl("flash", refuses=refusals.flash, specialise=flash.specialised)(flash.attention)
 attention.impl("efficient", refuses=refusals.efficient, specialise=efficient.specialised)(efficient.attention)
-attention.impl("math", refuses=refusals.plain, by_unit=True, scales=True)(plain.attention)
+attention.impl("math", refuses=refusals.plain, by_unit=True, scales=True, keeps=BOTH)(plain.attention)
 attention_gradient.impl("flash", refuses=refusals.flash_gradient)(gradient.attention_gradient)
 attention_gradient.impl("efficient")(efficient.attention_gradient)

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from .. import scaling
+from ..invariance import BOTH, Demand
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Call, Kernel, kernels
 from . import exact, explicit, fast, fourier, winograd
@@ -126,7 +127,8 @@ def declare(
         return run.prepared(specs[0].ndim - 2, given)
 
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
-    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise, by_unit=last)(unsteered)
+    keeps = BOTH if last else Demand()
+    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise, by_unit=last, keeps=keeps)(unsteered)
 
 
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:
@@ -253,7 +255,9 @@ def _not_scaled(kernel: Kernel) -> Callable[..., str | None]:
 
 
 for _kernel in KERNELS:
-    _kernel.impl("scaled", refuses=_not_scaled(_kernel), by_unit=True, scales=True)(scaling.implementation(_kernel))
+    _kernel.impl("scaled", refuses=_not_scaled(_kernel), by_unit=True, scales=True, keeps=BOTH)(
+        scaling.implementation(_kernel)
+    )
 for _row in TABLE:
     for _kernel in KERNELS:
         if _kernel.name in _row.kernels:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
+from ..invariance import demanded
 from ..precision import OF_HALF
 from ..registry import unobserved
 from .shapes import empty_output, is_channels_last, output_size, padded, steps, windows
@@ -115,12 +116,12 @@ def conv_explicit(
     y = empty_output((len(x), len(weight), *output), x.dtype, channels_last)
     if y.size == 0:
         return y
-    multiply = _Product(x.dtype, bias is not None, keywords)
-    seen, matrix = windows(padded(x, at.padding), kernel, output, at), _matrix(weight, groups, channels_last)
+    multiply, by_taps = _Product(x.dtype, bias is not None, keywords), channels_last and not any(demanded())
+    seen, matrix = windows(padded(x, at.padding), kernel, output, at), _matrix(weight, groups, by_taps)
     addend = None if bias is None else bias.astype(multiply.dtype, copy=False).reshape(groups, len(weight) // groups, 1)
     for images, places in _blocks(len(x), output, x.shape[1] * math.prod(kernel) * x.itemsize, workspace_limit):
-        columns = _columns(seen, groups, images, places, channels_last)
-        product = multiply(columns.mT, matrix.mT).mT if channels_last else multiply(matrix, columns)
+        columns = _columns(seen, groups, images, places, by_taps)
+        product = multiply(columns.mT, matrix.mT).mT if by_taps else multiply(matrix, columns)
         if addend is not None:
             product += addend
         if relu:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..first_use import load
+from ..invariance import demanded
 from ..quiet import restore, silence
-from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
+from .arrays import back, by_vectors, cast, in_rows, is_half, leaf_of, mapped, memory_order
 from .gamma_series import lgamma_beside_zeros
 from .masks import chosen
-from .threaded import LARGE, each, least_of, threaded
+from .threaded import LARGE, each, least_of, power, threaded
 from .turned import in_order
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "lgamma",
     "logsigmoid",
     "mish",
+    "power",
     "rsqrt",
     "sigmoid",
     "sign",
@@ -68,6 +70,8 @@ def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray) -> np.ndarray:
             first = arrays[0]
+            if any(demanded()):
+                return by_vectors(tag, *arrays)
             if first.size >= _LEAST and all(x.shape == first.shape and x.dtype == first.dtype for x in arrays):
                 leaf = leaf_of(tag, first.dtype)
                 if leaf is not None:

@@ -9,11 +9,13 @@ import numpy as np
 
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty
+from ..invariance import isa_demanded
 from .turned import in_order
 
 __all__ = [
     "LENGTH",
     "back",
+    "by_vectors",
     "cast",
     "cast_leaf",
     "in_rows",
@@ -53,18 +55,22 @@ def back(array: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     return array.transpose(sorted(range(len(order)), key=order.__getitem__))
 
 
-@functools.cache
 def leaf_of(tag: str, dtype: np.dtype) -> int | None:
     """The address of a function's loops over arrays of a dtype; None for dtypes that there are none for."""
+    return _leaf(tag, dtype, not isa_demanded())
+
+
+@functools.cache
+def _leaf(tag: str, dtype: np.dtype, fused: bool) -> int | None:
     from ..gemm.loops import leaf_address
-    from ..gemm.sources import ELEMENTS
+    from ..gemm.sources import ELEMENTS, UNFUSED
     from . import angles, functions, gamma, mathematics
     from .maps import Map
 
     if dtype.name not in ELEMENTS or not readable(dtype):
         return None
     [function] = [getattr(module, tag) for module in (functions, mathematics, angles, gamma) if tag in module.__all__]
-    return leaf_address(Map(function(), ELEMENTS[dtype.name]))
+    return leaf_address(Map(function(), (ELEMENTS if fused else UNFUSED)[dtype.name]))
 
 
 def readable(dtype: np.dtype) -> bool:
@@ -93,6 +99,21 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
         return None if found is None or order is None else back(found, order)
     leaf = cast_leaf(array.dtype, dtype)
     return None if leaf is None else mapped(leaf, array, array, empty(array.shape, dtype))
+
+
+def by_vectors(tag: str, *arrays: np.ndarray) -> np.ndarray:
+    """The function of one or two real arrays of one dtype that broadcast, in row-major order, in vectors whatever their
+    sizes are, so that a number of the result depends on its operands alone."""
+    dtype = arrays[0].dtype
+    if not readable(dtype):
+        return by_vectors(tag, *[x.astype(_FLOAT32) for x in arrays]).astype(dtype)
+    same = len({x.shape for x in arrays}) == 1
+    arrays = tuple(np.ascontiguousarray(x) for x in (arrays if same else np.broadcast_arrays(*arrays)))
+    shape = np.broadcast_shapes(*[x.shape for x in arrays])
+    leaf = leaf_of(tag, dtype)
+    if leaf is None:
+        raise RuntimeError(f"{tag} has no loops for {dtype.name}, which backends.invariant asks for")
+    return mapped(leaf, arrays[0], arrays[-1]).reshape(shape)
 
 
 @functools.cache

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..gemm.emit import F32, F64, I32, call, vector
-from ..gemm.sources import ELEMENTS
 from ..jit import ir
 from .vectors import Vectors
 
@@ -100,7 +99,7 @@ def in_float64(emit: Callable[..., ir.Value]) -> staticmethod:
     def by_parts(v: Vectors, *operands: ir.Value) -> ir.Value:
         if v.element.working is F64:
             return emit(v, *operands)
-        wide = Vectors(v.builder, ELEMENTS["float64"])
+        wide = v.wide()
         halves = [emit(wide, *[split(v, operand, part) for operand in operands]) for part in (0, 1)]
         narrow = [v.builder.fptrunc(half, vector(F32, 8)) for half in halves]
         return v.builder.shuffle_vector(*narrow, ir.Constant(vector(I32, 16), list(range(16))))

@@ -301,6 +301,11 @@ class Row(Sweeps):
         """LLVM's function of float64 of that name, of the number in all lanes."""
         builder, working = self.builder, self.element.working
         number = builder.extract_element(value, I32(0))
+        if name == "log" and not self.element.fused:  # the C library's has fused operations
+            wide = self.wide()
+            number = number if working is F64 else builder.fpext(number, F64)
+            found = builder.extract_element(wide.logarithm(broadcast(builder, number, wide.lanes)), I32(0))
+            return broadcast(builder, found if working is F64 else builder.fptrunc(found, working), self.lanes)
         number = call(builder, f"llvm.{name}.f64", F64, number if working is F64 else builder.fpext(number, F64))
         return broadcast(builder, number if working is F64 else builder.fptrunc(number, working), self.lanes)
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import cpu, threading
+from .. import cpu, invariance, threading
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..quiet import restore, silence
-from .arrays import LENGTH, back, cast_leaf, is_half, leaf_of, mapped, memory_order
+from .arrays import LENGTH, back, by_vectors, cast_leaf, is_half, leaf_of, mapped, memory_order
 from .turned import in_order
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
-__all__ = ["LARGE", "each", "least_of", "threaded"]
+__all__ = ["LARGE", "each", "least_of", "power", "threaded"]
 
 LARGE = 1 << 16
 """Numbers from which others are worth waking. Callers of `threaded` compare sizes themselves, since for small arrays
@@ -67,6 +67,11 @@ _IN_VECTORS = {
 """What NumPy makes of numbers of so many bytes more slowly, most of it number by number: to three units in the last
 place, where the CPU has fused operations."""
 
+_ROUNDED = {ufunc.__name__ for ufunc, _ in _IN_VECTORS} - {"fmod", "remainder", "floor_divide"} | {
+    "cbrt", "float_power", "logaddexp2", "tan",
+}  # fmt: skip
+"""Functions that implementations round differently. All others of NumPy are exact, or rounded correctly."""
+
 _POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 """What NumPy does for an array to the power of these numbers."""
 
@@ -100,7 +105,8 @@ def least_of(function: Any) -> int:
 
 def each(ufunc: np.ufunc, x: np.ndarray, *operands: Any, out: np.ndarray | None = None) -> np.ndarray:
     """ufunc(x, *operands, out=out), where `out` may be x, by all threads where that gains."""
-    found = _applied(ufunc, x, *operands, out=out) if x.size >= least_of(ufunc) else None
+    taken = x.size >= least_of(ufunc) or invariance.possible
+    found = _applied(ufunc, x, *operands, out=out) if taken else None
     return ufunc(x, *operands, out=out) if found is None else found
 
 
@@ -133,6 +139,8 @@ def _turned(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -
 
 
 def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
+    if any(demand := invariance.demanded()) and ufunc.__name__ in _ROUNDED:
+        return _invariant(ufunc, x, y, out, demand.isa)
     if not _known(x.dtype) or not (out is None or out.flags.writeable):
         return None
     if not x.flags.c_contiguous:
@@ -144,6 +152,39 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
         if second.shape == x.shape and second.dtype is x.dtype and (out is None or _apart(second, out)):
             return _mapped(tag, x, second, out)
     return _looped(ufunc, x, y, out) if x.size >= LARGE else None
+
+
+def _invariant(ufunc: np.ufunc, x: Any, y: Any, out: np.ndarray | None, isa: bool) -> np.ndarray | None:
+    """A function whose rounding is an implementation's own, in one way for all sizes and layouts: in vectors where they
+    have it, and else by NumPy (None). Raises RuntimeError where that would give the bits of this CPU."""
+    operands = [x] if y is None else [x, y if isinstance(y, np.ndarray) else _number(y, x.dtype)]
+    dtype = operands[0].dtype
+    if dtype.kind in "biu":
+        return None
+    tag = _IN_VECTORS.get((ufunc, max(dtype.itemsize, 4))) if _known(dtype) else None
+    wide = isa and dtype == _FLOATS[0] and ufunc in (np.sin, np.cos)
+    if isa and ufunc is np.tan and dtype == _FLOATS[1]:
+        found = by_vectors("Sine", x) / by_vectors("Cosine", x)
+        if out is not None:
+            out[...] = found
+        return found if out is None else out
+    if wide:
+        operands, tag = [each.astype(_FLOATS[1]) for each in operands], _IN_VECTORS[ufunc, 8]
+    if tag is None or (not isa and cpu.capability() == "portable"):
+        if isa:
+            raise RuntimeError(
+                f"{ufunc.__name__}() of {dtype.name} must not have bits of this CPU, and only NumPy has it; take 'isa' "
+                "out of backends.invariant"
+            )
+        return None
+    if len({each.dtype for each in operands}) > 1:
+        operands = [each.astype(np.result_type(*operands)) for each in operands]
+    found = by_vectors(tag, *operands)
+    found = found.astype(dtype) if wide else found
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
@@ -213,6 +254,12 @@ def _power(x: np.ndarray, y: Any, out: np.ndarray | None = None) -> np.ndarray |
     if isinstance(y, np.ndarray):
         return _applied(np.power, x, y, out) if y.ndim else None
     return _applied(_POWERS[y], x, out=out) if y in _POWERS else _applied(np.power, x, y, out)
+
+
+def power(x: np.ndarray, y: Any) -> Any:
+    """x ** y, where y is an array or a Python number."""
+    found = _power(x, y) if any(invariance.demanded()) else None
+    return x**y if found is None else found
 
 
 def _apart(y: np.ndarray, out: np.ndarray) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I32, I64, broadcast, call, lane_numbers, splat, suffix, vector
 from ..gemm.microkernels import Rows, convert
+from ..gemm.sources import ELEMENTS, UNFUSED
 from ..jit import ir
 
 __all__ = ["Vectors"]
@@ -153,8 +154,29 @@ class Vectors:
         return self.builder.fdiv(a, b)
 
     def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        """a * b + c, in one rounding where the CPU can."""
-        return self.made_of("fmuladd", a, b, c)
+        """a * b + c, in one rounding where the CPU can and the element lets it."""
+        return self.made_of("fmuladd", a, b, c) if self.element.fused else self.plus(self.times(a, b), c)
+
+    def fused_exactly(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        """a * b + c where c takes most of the product away, by the product in two numbers (T. J. Dekker, 1971)."""
+        if self.element.fused:
+            return self.fused(a, b, c)
+        splitter, product = 134217729.0 if self.element.working is F64 else 4097.0, self.times(a, b)
+
+        def halves(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+            large = self.times(x, splitter)
+            high = self.minus(large, self.minus(large, x))
+            return high, self.minus(x, high)
+
+        (high_a, low_a), (high_b, low_b) = halves(a), halves(b)
+        rest = self.minus(self.times(high_a, high_b), product)
+        for pair in ((high_a, low_b), (low_a, high_b), (low_a, low_b)):
+            rest = self.plus(rest, self.times(*pair))
+        return self.plus(self.plus(product, c), rest)
+
+    def wide(self) -> Vectors:
+        """The same of float64."""
+        return Vectors(self.builder, (ELEMENTS if self.element.fused else UNFUSED)["float64"])
 
     def made_of(self, name: str, *operands: ir.Value) -> ir.Value:
         """LLVM's function of that name."""
@@ -340,7 +362,7 @@ class Vectors:
     def _of_square(self, z: ir.Value, factor: float) -> ir.Value:
         """e**(factor * z**2), for factors that round nothing."""
         square = self.times(z, z)
-        lost = self.fused(z, z, self.negative(square))  # what rounding took from the square
+        lost = self.fused_exactly(z, z, self.negative(square))  # what rounding took from the square
         power = self.exponential(self.times(square, factor))
         return self.fused(self.times(lost, factor), power, power)
 
@@ -360,7 +382,7 @@ class Vectors:
         halves = self.fused(self.minus(shifted, self.number(of.magic)), self.number(2.0), self.number(float(quarters)))
         rest = x
         for part in _HALF_TURN:
-            rest = self.fused(self.negative(halves), self.number(part / 2), rest)
+            rest = self.fused_exactly(self.negative(halves), self.number(part / 2), rest)
         bits = builder.sub(builder.bitcast(shifted, self.integers), splat(of.integer, -quarters, self.lanes))
         sign = builder.shl(bits, splat(of.integer, of.shift + 11, self.lanes))
         rest = builder.bitcast(builder.xor(builder.bitcast(rest, self.integers), sign), self.kind)

@@ -31,26 +31,53 @@ from .tags import field_class
 class Float32(NamedTuple):
     size = 4
     stored = working = F32
+    fused = True  # whether a product is added without being rounded, where the CPU can
 
 
 class Float64(NamedTuple):
     size = 8
     stored = working = F64
+    fused = True
 
 
 class Float16(NamedTuple):
     size = 2
     stored = F16
     working = F32
+    fused = True
 
 
 class BFloat16(NamedTuple):
     size = 2
     stored = I16
     working = F32
+    fused = True
+
+
+class UnfusedFloat32(Float32):
+    fused = False
+
+
+class UnfusedFloat64(Float64):
+    fused = False
+
+
+class UnfusedFloat16(Float16):
+    fused = False
+
+
+class UnfusedBFloat16(BFloat16):
+    fused = False
 
 
 ELEMENTS = {"float32": Float32(), "float64": Float64(), "float16": Float16(), "bfloat16": BFloat16()}
+UNFUSED = {
+    "float32": UnfusedFloat32(),
+    "float64": UnfusedFloat64(),
+    "float16": UnfusedFloat16(),
+    "bfloat16": UnfusedBFloat16(),
+}
+"""The same for functions whose bits are those of all CPUs (`kernels/invariance.py`)."""
 
 
 class AlongK(NamedTuple):

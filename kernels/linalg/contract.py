@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..invariance import BATCH
 from ..precision import ProductBound
 from ..registry import Call, Kernel, unobserved
 
@@ -208,7 +209,8 @@ class _Task(Kernel):
                 with unobserved():
                     return run(*arrays, **keywords)
 
-            exact = {"by_unit": True, "scales": True} if name == "lapack" else {}  # and has no products to change
+            # One matrix after the other, without products to change.
+            exact: dict[str, Any] = {"by_unit": True, "scales": True, "keeps": BATCH} if name == "lapack" else {}
             super(_Task, self).impl(name, **exact, **options)(alone)
             return run
 

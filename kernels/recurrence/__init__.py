@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
+from ..invariance import BATCH
 from ..precision import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, unobserved
 from . import exact
@@ -65,7 +66,7 @@ def _resident(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.ndarray, ...
     return results
 
 
-@recurrence.impl("steps", by_unit=True, scales=True)
+@recurrence.impl("steps", by_unit=True, scales=True, keeps=BATCH)
 def _steps(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = sequence_of(cell, *arrays)
     by_steps(sequence, **keywords)
@@ -84,7 +85,7 @@ def _resident_gradient(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.nda
     return _finished(cell, arrays[1], results)
 
 
-@recurrence_gradient.impl("steps", by_unit=True, scales=True)
+@recurrence_gradient.impl("steps", by_unit=True, scales=True, keeps=BATCH)
 def _steps_gradient(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
     by_steps(sequence, **keywords)

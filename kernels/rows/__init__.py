@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..elementwise.arrays import is_half
+from ..elementwise.arrays import is_half, readable
+from ..invariance import demanded
 from ..sums import sum as sum_over
-from .arrays import LEAST, Dim, kept_sizes, plan, plan_of, run, shape_along, shape_of
+from .arrays import LEAST, Dim, Shape, alone, in_whole_chains, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
 __all__ = [
@@ -50,6 +51,8 @@ def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray, dim: Dim = -1) -> np.ndarray:
             first, dtype = arrays[0], arrays[0].dtype
+            if any(demanded()) and first.size and first.ndim:
+                return alone(names, *[np.broadcast_to(each, first.shape) for each in arrays], dim=dim)
             fit = first.size >= LEAST and all(each.shape == first.shape and each.dtype == dtype for each in arrays[1:])
             if fit and (found := plan_of(names, dim, first.shape, dtype, True)) is not None:
                 return run(found, *arrays)
@@ -128,8 +131,13 @@ def _exponentials(x: np.ndarray) -> Exponentials:
 
 
 def exponentials(x: np.ndarray) -> Exponentials:
-    """Those of each row over that of its largest number, in the memory of x; their sums, or 1 for a row of -inf; and
-    the largest numbers, or inf of such a row and NaN beside a sum that is."""
+    """Those of each row over that of its largest number, mostly in the memory of x; their sums, or 1 for a row of -inf;
+    and the largest numbers, or inf of such a row and NaN beside a sum that is."""
+    if any(demanded()) and x.size:
+        rows = in_whole_chains(x.reshape(-1, x.shape[-1]))
+        total, largest = np.empty((*x.shape[:-1], 1), x.dtype), np.empty(x.shape[:-1], x.dtype)
+        run(plan(("Exponentials",), Shape(1, *rows.shape), x.dtype), rows, None, rows, total, largest)
+        return Exponentials(rows[:, : x.shape[-1]].reshape(x.shape), total, largest)
     found = plan_of(("Exponentials",), -1, x.shape, x.dtype) if x.size >= LEAST and x.flags.c_contiguous else None
     if found is None:
         return _exponentials(x)
@@ -147,6 +155,8 @@ _JOINS = {"Largest": np.maximum, "Smallest": np.minimum}
 
 def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
     """log(sum(exp)) along several dimensions, kept with size 1; None for arrays where NumPy is as fast."""
+    if any(demanded()) and x.size and x.ndim:
+        return _alone("LogSumExp", x, dim)
     return _reduced("LogSumExp", x, dim)
 
 
@@ -177,12 +187,26 @@ def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
     return out
 
 
+def _alone(name: str, x: np.ndarray, dim: Dim) -> np.ndarray:
+    """The number of each row, whatever there is beside it."""
+    of_row = {each % x.ndim for each in (dim if isinstance(dim, tuple) else (dim,))}
+    order = tuple(each for each in range(x.ndim) if each not in of_row) + tuple(sorted(of_row))
+    columns = math.prod(x.shape[each] for each in of_row)
+    x = x if readable(x.dtype) else x.astype(np.float32)
+    out = np.empty(kept_sizes(x, dim), np.float32 if is_half(x.dtype) else x.dtype)
+    turned = np.ascontiguousarray(x.transpose(order))
+    run(plan((name,), Shape(1, x.size // columns, columns), x.dtype), turned, None, np.empty_like(turned), out)
+    return out
+
+
 # All that is before, joined: in float64, rounded once
 
 
 def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
     """The sums along a dimension up to each number; None for arrays that NumPy sums as well, and where sums of float64
     overflow, which are made in pairs here and one by one there."""
+    if any(demanded()) and x.size and x.dtype.kind in "fV":
+        return alone(("RunningSums",), x, dim=dim)
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     if shape is None:
         return None
@@ -193,6 +217,8 @@ def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
 
 def running_products(x: np.ndarray, dim: int) -> np.ndarray | None:
     """The products along a dimension up to each number; None for arrays that NumPy multiplies as well."""
+    if any(demanded()) and x.size and x.dtype.kind in "fV":
+        return alone(("RunningProducts",), x, dim=dim)
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     return None if shape is None else run(plan(("RunningProducts",), shape, x.dtype), x)
 

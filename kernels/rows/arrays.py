@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import threading
-from ..elementwise.arrays import is_half, readable
+from ..elementwise.arrays import back, is_half, readable
 from ..gemm.workspace import address_of, empty
+from ..invariance import isa_demanded
 from ..shapes import expect
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "Plan",
     "Shape",
     "Weights",
+    "alone",
+    "in_whole_chains",
     "kept_sizes",
     "plan",
     "plan_of",
@@ -108,9 +111,9 @@ def kept_sizes(x: np.ndarray, dim: Dim) -> list[int]:
 
 
 @functools.cache
-def _leaf(names: tuple[str, ...], dtype: np.dtype, strips: bool) -> int:
+def _leaf(names: tuple[str, ...], dtype: np.dtype, strips: bool, fused: bool) -> int:
     from ..gemm.loops import leaf_address
-    from ..gemm.sources import ELEMENTS
+    from ..gemm.sources import ELEMENTS, UNFUSED
     from . import functions, loops, standardization
 
     name, *fields = names
@@ -119,7 +122,7 @@ def _leaf(names: tuple[str, ...], dtype: np.dtype, strips: bool) -> int:
         tag = getattr(standardization, name)(standardization.WEIGHTS[weights], standardization.STATISTICS[statistics])
     else:
         tag = getattr(functions, name)()
-    return leaf_address((loops.Strips if strips else loops.Rows)(tag, ELEMENTS[dtype.name]))
+    return leaf_address((loops.Strips if strips else loops.Rows)(tag, (ELEMENTS if fused else UNFUSED)[dtype.name]))
 
 
 class Weights(NamedTuple):
@@ -171,9 +174,13 @@ class Plan(NamedTuple):
     alone: bool
 
 
-@functools.lru_cache(4096)
 def plan(names: tuple[str, ...], shape: Shape, dtype: np.dtype, weights: Weights = NO_WEIGHTS) -> Plan:
     """Of the function of `functions`, or of `standardization`, that has these names."""
+    return _plan(names, shape, dtype, weights, not isa_demanded())
+
+
+@functools.lru_cache(4096)
+def _plan(names: tuple[str, ...], shape: Shape, dtype: np.dtype, weights: Weights, fused: bool) -> Plan:
     from . import loops
 
     segments, rows, columns = shape
@@ -185,16 +192,46 @@ def plan(names: tuple[str, ...], shape: Shape, dtype: np.dtype, weights: Weights
     of_row, of_task = (0, columns * FLOAT64.itemsize) if of_columns else (weights.pieces * kept, 0)
     block = _rows_in_task(shape, dtype, sharing=of_columns)
     where = rows, columns, segments, stride, step, weights.period, of_row, of_row, of_task, block
-    return Plan(loops.run, _leaf(names, dtype, shape.strips), where, rows < 2 * block)
+    return Plan(loops.run, _leaf(names, dtype, shape.strips, fused), where, rows < 2 * block)
 
 
-@functools.lru_cache(4096)
 def plan_of(
     names: tuple[str, ...], dim: Dim, sizes: tuple[int, ...], dtype: np.dtype, halves: bool = False
 ) -> Plan | None:
     """The same of an array whose rows extend along these dimensions; None where vectors do not see them."""
     shape = shape_of(dim, sizes, dtype, halves)
     return None if shape is None else plan(names, shape, dtype)
+
+
+def alone(names: tuple[str, ...], *arrays: np.ndarray, dim: Dim) -> np.ndarray:
+    """The function of one or two arrays of one shape and dtype, of a row by itself, whose numbers lie side by side in a
+    copy: in an order that follows from their count."""
+    first, dtype = arrays[0], arrays[0].dtype
+    if not readable(dtype):
+        return alone(names, *[x.astype(FLOAT32) for x in arrays], dim=dim).astype(dtype)
+    of_row = {each % first.ndim for each in (dim if isinstance(dim, tuple) else (dim,))}
+    order = tuple(each for each in range(first.ndim) if each not in of_row) + tuple(sorted(of_row))
+    columns = math.prod(first.shape[each] for each in of_row)
+    turned = [x.transpose(order) for x in arrays]
+    if names == ("Softmax",):
+        rows = in_whole_chains(turned[0].reshape(-1, columns))
+        found = run(plan(names, Shape(1, *rows.shape), dtype), rows, None, rows)[:, :columns]
+        return back(np.ascontiguousarray(found).reshape(turned[0].shape), order)
+    out = run(plan(names, Shape(1, first.size // columns, columns), dtype), *map(np.ascontiguousarray, turned))
+    return back(out, order)
+
+
+_WHOLE = 64
+"""Numbers that all chains of a row take in turn (`elementwise.sweeps`)."""
+
+
+def in_whole_chains(x: np.ndarray) -> np.ndarray:
+    """A copy of rows (rows, n) with -inf behind them, so that exponentials are summed in an order that is the same when
+    more places follow, which are masked: those of the keys of an attention."""
+    columns = x.shape[1]
+    padded = np.empty((len(x), -(-columns // _WHOLE) * _WHOLE), x.dtype)
+    padded[:, :columns], padded[:, columns:] = x, -np.inf
+    return padded
 
 
 @functools.lru_cache(256)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..elementwise.arrays import back, is_half, memory_order
+from ..elementwise.arrays import back, is_half, memory_order, readable
+from ..invariance import Demand, demanded
 from ..sums import sum as sum_over
 from ..sums import sum_of_squares
 from .arrays import FLOAT32, FLOAT64, Dim, Plan, Shape, Weights, plan, run, shape_of, tasks_that_share
@@ -152,19 +153,27 @@ def _weights(shape: Shape, sizes: tuple[int, ...], weights: tuple[int, ...], of_
 @functools.lru_cache(4096)
 def _seen(
     name: str, statistics: str, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, dim: Dim,
-    weights: tuple[int, ...],
+    weights: tuple[int, ...], demand: Demand = Demand(),  # noqa: B008  (immutable)
 ) -> _Seen | None:  # fmt: skip
-    """An array as rows of vectors, in the order of its memory if possible, otherwise as given."""
+    """An array as rows of vectors, in the order of its memory if possible, otherwise as given; under a demand, with the
+    numbers of a row side by side."""
     array = np.lib.stride_tricks.as_strided(np.empty((), dtype), sizes, strides)
     ndim, dims = len(sizes), dim if isinstance(dim, tuple) else (dim,)
     if len(weights) > ndim or not ndim:
         return None
     padded, natural = (1,) * (ndim - len(weights)) + weights, tuple(range(ndim))
     contiguous = array.flags.c_contiguous
-    for order in dict.fromkeys((natural if contiguous else memory_order(array) or natural, natural)):
+    orders = dict.fromkeys((natural if contiguous else memory_order(array) or natural, natural))
+    if any(demand):
+        in_row = sorted(each % ndim for each in dims)
+        orders = dict.fromkeys([(*[each for each in natural if each not in in_row], *in_row)])
+    for order in orders:
         of_row = {order.index(each % ndim) for each in dims}
         turned, turned_weights = (tuple(of[each] for each in order) for of in (sizes, padded))
         shape = shape_of(tuple(of_row), turned, dtype, halves=True)
+        if any(demand) and math.prod(sizes) and readable(dtype):
+            columns = math.prod(turned[each] for each in of_row)
+            shape = Shape(1, math.prod(sizes) // columns, columns)
         found = None if shape is None else _weights(shape, turned, turned_weights, of_row)
         if shape is None or found is None:
             continue
@@ -213,7 +222,13 @@ def standardize(
             "nothing", 0 and 1.
     """
     working = _working(x.dtype)
-    seen = _seen("Standardize", statistics, x.shape, x.strides, x.dtype, dim, weight.shape)
+    demand = demanded()
+    if any(demand) and not readable(x.dtype):
+        made = standardize(x.astype(working), weight, bias, dim=dim, eps=eps, statistics=statistics)
+        return made._replace(output=made.output.astype(x.dtype))
+    seen = _seen("Standardize", statistics, x.shape, x.strides, x.dtype, dim, weight.shape, demand)
+    if seen is None and any(demand) and x.size and x.ndim:
+        return _alone(x, weight, bias, dim, eps, statistics)
     if seen is None or bias.shape != weight.shape:
         if x.dtype == weight.dtype == bias.dtype == working:
             return _standardize(x, weight, bias, dim=dim, eps=eps, statistics=statistics)
@@ -225,6 +240,15 @@ def standardize(
     of_rows = mean, deviation, seen.weighting(weight, working), seen.weighting(bias, working)
     out = run(seen.plan, seen.there(x), None, None, *of_rows, eps=eps)
     return Standardized(_laid_out(seen, x, out), seen.back(mean), seen.back(deviation))
+
+
+def _alone(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, dim: Dim, eps: float, statistics: str) -> Standardized:
+    """`standardize` with weights that loops do not know."""
+    working, one = _working(x.dtype), (1,) * x.ndim
+    plain = np.ones(one, working), np.zeros(one, working)
+    made = standardize(x.astype(working, copy=False), *plain, dim=dim, eps=eps, statistics=statistics)
+    output = made.output * weight.astype(working, copy=False) + bias.astype(working, copy=False)
+    return made._replace(output=output.astype(x.dtype, copy=False))
 
 
 def standardize_gradient(
@@ -240,8 +264,20 @@ def standardize_gradient(
     """Of `standardize`, from the gradient of its output, its input, and its mean and deviation: with h = g * weight and
     y = (x - mean) / deviation, (h - mean(h) - y * mean(h * y)) / deviation, the sums of g * y, and those of g, in the
     shape of the weights. Means that the statistics do not have are left out."""
-    working = _working(x.dtype)
-    seen = _seen("StandardizeGradient", statistics, x.shape, x.strides, x.dtype, dim, weight.shape)
+    working, dtype, demand = _working(x.dtype), x.dtype, demanded()
+    seen = _seen("StandardizeGradient", statistics, x.shape, x.strides, x.dtype, dim, weight.shape, demand)
+    if any(demand) and not readable(dtype):
+        wide = (each.astype(working) for each in (g, x))
+        made = standardize_gradient(*wide, mean, deviation, weight, dim=dim, statistics=statistics)
+        return made._replace(input=made.input.astype(dtype))
+    if seen is None and any(demand) and x.size and x.ndim:
+        g, x, weight = (each.astype(working, copy=False) for each in (g, x, weight))
+        arrays = np.ascontiguousarray(g * weight), x
+        one = np.ones((1,) * x.ndim, working)
+        of_input = standardize_gradient(*arrays, mean, deviation, one, dim=dim, statistics=statistics).input
+        y = (x - mean) / deviation
+        sums_of = (_summed_to(np.asarray(each), weight.shape) for each in (g * y, g))
+        return StandardizeGradients(of_input.astype(dtype, copy=False), *sums_of)
     if seen is None or not _fit(seen, g, x, mean, deviation, statistics):
         arrays = (each.astype(working, copy=False) for each in (g, x, mean, deviation, weight))
         made = _standardize_gradient(*arrays, dim=dim, statistics=statistics)

@@ -17,6 +17,7 @@ import numpy as np
 from .. import threading
 from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, return_workspace, take_workspace
+from ..invariance import demanded
 
 __all__ = ["mean_of_all", "product", "sum", "sum_of_all", "sum_of_magnitudes", "sum_of_squares"]
 
@@ -45,14 +46,14 @@ def sum(x: np.ndarray, axes: Axes = None, keepdims: bool = False, mean: bool = F
 
 def sum_of_all(x: np.ndarray) -> Any:
     """The sum of all numbers; 0.3 us faster than `sum` for a few."""
-    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2:
+    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2 and not any(demanded()):
         return np.add.reduce(x, None)
     return _reduced("Value", x)
 
 
 def mean_of_all(x: np.ndarray) -> Any:
     """The mean of all numbers, likewise."""
-    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2:
+    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2 and not any(demanded()):
         return np.add.reduce(x, None) / x.size
     return _reduced("Value", x, None, False, True)
 
@@ -98,11 +99,17 @@ def _reduced(
     name: str, x: np.ndarray, axes: Axes = None, keepdims: bool = False, mean: bool = False, wide: bool = False,
     about: np.ndarray | None = None,
 ) -> Any:  # fmt: skip
+    if any(demanded()) and x.dtype.kind not in "biu" and x.size:
+        return _in_fixed_order(name, x, axes, keepdims, mean, wide, about)
     plan = _plan(name, x.shape, x.strides, x.dtype, axes, keepdims, mean, wide)
     if plan is None and is_half(x.dtype):
         return _reduced(name, x.astype(_FLOAT32), axes, keepdims, mean, wide)
     if plan is None:
         return _by_numpy(name, x, axes, keepdims, mean, wide)
+    return _by_loops(plan, x, about)
+
+
+def _by_loops(plan: _Plan, x: np.ndarray, about: np.ndarray | None) -> np.ndarray:
     shape, dtype, run, leaf, table, _, start, out_start, totals, alone, expanded = plan
     out = np.empty(shape, dtype)
     pool, threads = (0, 1) if alone else threading.pool()
@@ -119,6 +126,26 @@ def _reduced(
     repeated = np.empty(expanded, dtype)
     repeated[...] = out
     return repeated
+
+
+def _in_fixed_order(
+    name: str, x: np.ndarray, axes: Axes, keepdims: bool, mean: bool, wide: bool, about: np.ndarray | None
+) -> np.ndarray:
+    """The same, each result by itself, from a copy in which its numbers lie side by side: in an order that follows from
+    their count."""
+    if is_half(x.dtype) and not readable(x.dtype):
+        x = x.astype(_FLOAT32)
+    given = range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+    reduced = tuple(dict.fromkeys(axis % x.ndim for axis in given if -x.ndim <= axis < x.ndim))
+    if len(reduced) < len(given) or not (readable(x.dtype) and (x.dtype in _PARTS or is_half(x.dtype))):
+        return _by_numpy(name, x, axes, keepdims, mean, wide)  # which says what is wrong
+    if x.dtype.kind == "c" and name == "Product":
+        raise RuntimeError("products of complex numbers are NumPy's, whose order backends.invariant does not allow")
+    kept = tuple(axis for axis in range(x.ndim) if axis not in reduced)
+    sizes = tuple(x.shape[axis] for axis in kept)
+    rows = np.ascontiguousarray(x.transpose(kept + reduced)).reshape(math.prod(sizes), -1)
+    found = _by_loops(_plan(name, rows.shape, rows.strides, rows.dtype, 1, False, mean, wide, True), rows, about)
+    return found.reshape([1 if axis in reduced else size for axis, size in enumerate(x.shape)] if keepdims else sizes)
 
 
 def _by_numpy(name: str, x: np.ndarray, axes: Axes, keepdims: bool, mean: bool, wide: bool) -> Any:
@@ -170,9 +197,10 @@ class _Plan(NamedTuple):
 @functools.lru_cache(4096)
 def _plan(
     name: str, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, axes: Axes, keepdims: bool,
-    mean: bool, wide: bool,
+    mean: bool, wide: bool, fixed: bool = False,
 ) -> _Plan | None:  # fmt: skip
-    """The plan of a reduction; None if NumPy is as fast, or reports the error."""
+    """The plan of a reduction; None if NumPy is as fast, or reports the error. With `fixed`, of rows whose numbers lie
+    side by side, in an order that follows from their count."""
     ndim, count = len(sizes), math.prod(sizes)
     given = range(ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,)
     reduced = {axis % ndim for axis in given if -ndim <= axis < ndim}
@@ -181,7 +209,7 @@ def _plan(
     added = in_order and name != "Product"  # products are not made in chains
     few = name != "SquaredDistance" and (added or (each <= _FEW and count <= _FEW_IN_ALL))
     loops = (dtype in _PARTS or (is_half(dtype) and readable(dtype))) and not (dtype.kind == "c" and name == "Product")
-    if few or not loops or not count or len(reduced) != len(given):
+    if (few and not fixed) or not loops or not count or len(reduced) != len(given):
         return None
     from .layout import Dim, layout
     from .loops import run
@@ -201,7 +229,7 @@ def _plan(
         dims.append(Dim(2, element.itemsize, size if pairs else 0, pairs))
     repeats = math.prod(dim.size for dim in dims if not (dim.stride or dim.kept)) if name != "Product" else 1
     dims = [dim for dim in dims if dim.stride or dim.kept or name == "Product"]
-    laid = layout(dims, element.itemsize, size, each if mean else 1, repeats)
+    laid = layout(dims, element.itemsize, size, each if mean else 1, repeats, fixed)
     shape, expanded = (
         tuple(of if keepdims else [size for axis, size in enumerate(of) if axis not in reduced]) for of in (kept, whole)
     )

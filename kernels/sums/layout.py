@@ -62,8 +62,11 @@ class _Pass(NamedTuple):
     out_step: int
 
 
-def layout(dims: Iterable[Dim], itemsize: int, out_size: int, divisor: int, repeats: int) -> Layout:
-    """That of a total over the dimensions that are not kept, times `repeats` over `divisor`."""
+def layout(
+    dims: Iterable[Dim], itemsize: int, out_size: int, divisor: int, repeats: int, by_row: bool = False
+) -> Layout:
+    """That of a total over the dimensions that are not kept, times `repeats` over `divisor`; with `by_row`, of which
+    there is one, always along it and in one chunk."""
     dims = [each for each in dims if each.size > 1]
     start, out_start, ordered = 0, 0, list[Dim]()
     for each in dims:
@@ -73,7 +76,7 @@ def layout(dims: Iterable[Dim], itemsize: int, out_size: int, divisor: int, repe
             each = each._replace(stride=-each.stride, out=-each.out)
         ordered.append(each)
     merged = _merged(sorted(ordered, key=lambda each: -each.stride))
-    along, rest = _chosen(merged, itemsize)
+    along, rest = _chosen(merged, itemsize, by_row)
     kept, reduced = ([each for each in reversed(rest) if each.kept == state] for state in (True, False))
     rows = math.prod(each.size for each in reduced)
     if not along.across:
@@ -84,7 +87,7 @@ def layout(dims: Iterable[Dim], itemsize: int, out_size: int, divisor: int, repe
         units = tiles * math.prod(each.size for each in kept)
         width = min(along.period, along.count, TILE)
         work = total_steps * min(along.count, TILE)
-    chunks = max(1, min(_MOST_SHARING // max(units, 1), work // _WORK, total_steps))
+    chunks = 1 if by_row else max(1, min(_MOST_SHARING // max(units, 1), work // _WORK, total_steps))
     steps = -(-total_steps // chunks)
     chunks = -(-total_steps // steps)
     table = Table(
@@ -117,7 +120,7 @@ def _piece(size: int, itemsize: int) -> int:
     return min(4096, max(256, 16 * math.isqrt(size // 16)))
 
 
-def _chosen(dims: list[Dim], itemsize: int) -> tuple[_Pass, list[Dim]]:
+def _chosen(dims: list[Dim], itemsize: int, by_row: bool) -> tuple[_Pass, list[Dim]]:
     """The cheapest pass, and the dimensions that are left."""
     if not dims:
         dims = [Dim(1, itemsize, 0, False)]
@@ -128,7 +131,8 @@ def _chosen(dims: list[Dim], itemsize: int) -> tuple[_Pass, list[Dim]]:
         number = _CONTIGUOUS if each.stride == itemsize else _NEAR if each.stride <= _NEAR_BYTES else _FAR
         return _PASS / size + number
 
-    place = min(reversed(range(len(dims))), key=cost)
+    reduced = [place for place, each in enumerate(dims) if not each.kept]
+    place = reduced[0] if by_row and reduced else min(reversed(range(len(dims))), key=cost)
     each, rest = dims[place], dims[:place] + dims[place + 1 :]
     if not each.kept:
         piece = _piece(each.size, itemsize)

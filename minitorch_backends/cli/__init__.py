@@ -14,7 +14,7 @@ from .common import Parser, UsageError
 
 __all__ = ["main", "parser"]
 
-_COMMANDS = ("env", "compile", "tune", "sweep", "audit", "compare", "report")
+_COMMANDS = ("env", "compile", "tune", "sweep", "audit", "certify", "compare", "report")
 
 
 def parser() -> tuple[Parser, dict[str, Parser]]:

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     from .. import lab
 
     model = _model(options.target)
-    inputs = _inputs(options.inputs, options.target)
+    inputs = inputs_of(options.inputs, options.target)
     with checked():
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
@@ -76,7 +76,7 @@ def _budget(text: str) -> float | dict[str, float]:
         raise argparse.ArgumentTypeError(f"must be a number, or NAME=NUMBER,..., got {text!r}") from None
 
 
-def _inputs(source: str, target: str) -> Any:
+def inputs_of(source: str, target: str) -> Any:
     import numpy as np
 
     from ..ops.creation.factories import from_numpy

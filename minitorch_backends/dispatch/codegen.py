@@ -51,6 +51,7 @@ from ..autograd.nodes import SELF, Node, history, next_sequence, save, save_oper
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
 from ..backends.precision_policy import recorded as with_recorded_precision
+from ..kernels import invariance
 from ..kernels.elementwise import in_rows, is_half, least_of
 from ..kernels.quiet import restore, silence
 from ..tensor.casting import converted
@@ -146,7 +147,7 @@ def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
 
 
 def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
-    return _NAMESPACE | {
+    names = _NAMESPACE | {
         "_op": op,
         "_forward": op.forward,
         "_ufunc": op.ufunc,
@@ -160,6 +161,9 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
         **{f"_default_{name}": default for name, default in op.defaults.items()},
         **{f"_kinds_{name}": kinds for name, kinds in op.scalars.items()},
     }
+    if template.large is not None:  # which then also says what small arrays must not leave to NumPy
+        invariance.on_first_demand(lambda: names.update(_least=0))
+    return names
 
 
 def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple, tuple, dict[str, Any]], Any]:

@@ -5,12 +5,14 @@
 * `capture` writes the kernel calls of a block to a file. `compare` aligns two such runs, of two processes or machines,
   and lists the difference of each call's results. `first_divergence` finds the first one that precision does not
   explain.
+* `certificate` checks that the bits of a function depend neither on the batch nor on threads nor on the CPU.
 * `audit` measures how each layer of a model changes the outputs at lower precisions, and proposes a `Policy`.
 """
 
 from __future__ import annotations
 
 from .audits import Audit, audit
+from .certificate import Certificate, Check, certificate
 from .comparison import Comparison, compare
 from .divergence import Divergence, first_divergence
 from .pareto import Pareto
@@ -19,6 +21,6 @@ from .runs import Run, capture
 from .sweeps import Sweep, sweep
 
 __all__ = [
-    "Audit", "Comparison", "Divergence", "Pareto", "Policy", "Rule", "Run", "Sweep", "audit", "capture", "compare",
-    "first_divergence", "sweep",
+    "Audit", "Certificate", "Check", "Comparison", "Divergence", "Pareto", "Policy", "Rule", "Run", "Sweep", "audit",
+    "capture", "certificate", "compare", "first_divergence", "sweep",
 ]  # fmt: skip

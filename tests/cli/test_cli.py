@@ -273,3 +273,18 @@ def test_tune_refuses_folders_that_others_can_write_to(tuned: Path, capsys: pyte
     with pytest.raises(SystemExit, match="2"):
         cli.main(["tune", "--rounds", "0"])
     assert "argument --rounds: must be a positive integer, got '0'" in capsys.readouterr().err
+
+
+def test_certify_says_whether_bits_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "certified.py"
+    file.write_text(
+        "import minitorch_backends as mt\ninputs = mt.arange(12.0).reshape(4, 3)\n"
+        "def alone(x): return x.softmax(-1)\ndef together(x): return x - x.mean()\n"
+    )
+    options = ["--invariant", "batch", "--capabilities", "none", "--batch-sizes", "1,2"]
+    assert cli.main(["certify", f"{file}:alone", *options, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["holds"] is True
+    assert cli.main(["certify", f"{file}:together", *options]) == 1
+    assert "together fails 5 of 8 checks" in capsys.readouterr().out
+    assert cli.main(["certify", f"{file}:alone", "--invariant", "bits"]) == 2
+    assert "invariant must be one of 'none', 'batch', 'isa', 'batch,isa', got 'bits'" in capsys.readouterr().err

@@ -332,7 +332,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     if (beta, threshold) == (1, 20):
         return elementwise.softplus(input)
     scaled = input * beta
-    return np.where(scaled > threshold, input, np.logaddexp(scaled, 0) / beta)
+    return np.where(scaled > threshold, input, elementwise.each(np.logaddexp, scaled, 0) / beta)
 
 
 @functional

@@ -86,7 +86,7 @@ def _complex_log1p(z: np.ndarray) -> np.ndarray:
 )
 def log1p(input: Array):
     """log(1 + input), exact to the last digits near 0."""
-    return _complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
+    return _complex_log1p(input) if input.dtype.kind == "c" else elementwise.each(np.log1p, input)
 
 
 sigmoid = functional(
@@ -114,7 +114,7 @@ sigmoid = functional(
 def logaddexp(input: Array, other: Array):
     """log(exp(input) + exp(other)) without overflow."""
     if input.dtype.kind != "c":
-        return np.logaddexp(input, other)
+        return elementwise.each(np.logaddexp, input, other)
     larger = input.real >= other.real
     return np.where(larger, input, other) + np.log1p(np.exp(np.where(larger, other - input, input - other)))
 
@@ -131,7 +131,7 @@ def logaddexp(input: Array, other: Array):
 )
 def logaddexp2(input: Array, other: Array):
     """log2(2**input + 2**other) without overflow."""
-    return np.logaddexp2(input, other)
+    return elementwise.each(np.logaddexp2, input, other)
 
 
 def _xlogy_samples() -> Iterator[Sample]:
@@ -177,7 +177,7 @@ def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
 )
 def xlog1py(input: Array, other: Array):
     """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
-    product = np.asarray(input * np.log1p(other))
+    product = np.asarray(input * elementwise.each(np.log1p, other))
     return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
@@ -195,4 +195,5 @@ def _entropy_reference(input: np.ndarray) -> np.ndarray:
 )
 def entr(input: Array):
     """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
-    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))
+    terms = -input * elementwise.each(np.log, input)
+    return np.where(input > 0, terms, np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))

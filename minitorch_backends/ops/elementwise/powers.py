@@ -11,6 +11,7 @@ import numpy as np
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, pairs, sample, unary_samples
 from ...kernels import elementwise
+from ...kernels.elementwise import power
 from ...tensor.casting import fitted
 from ...tensor.dtypes import DType, complex128, float64, promote_types
 from ...tensor.tensor import Tensor
@@ -90,7 +91,7 @@ def pow(input: Array, exponent: Array):
         whole = np.where(input == 1, 1, np.where(input == -1, 1 - 2 * (exponent % 2), 0))
         return np.where(negative, whole, input ** np.where(negative, 0, exponent)).astype(input.dtype)
     # As a Python number, an exponent of 2 or 0.5 gives a square or a square root, at a third of the time.
-    return input ** (exponent.item() if exponent.ndim == 0 else exponent)
+    return power(input, exponent.item() if exponent.ndim == 0 else exponent)
 
 
 def _double(*operands: Any) -> DType:

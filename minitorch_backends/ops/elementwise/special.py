@@ -12,6 +12,7 @@ from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import between, gapped, pairs, sample, unary_samples
 from ...kernels import elementwise
 from ...kernels.first_use import load
+from ...kernels.invariance import refuse_library
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
@@ -25,7 +26,8 @@ __all__ = [
 
 
 def scipy_special() -> Any:
-    """SciPy's special functions."""
+    """SciPy's special functions. Raises RuntimeError where `backends.invariant` forbids the bits of this CPU."""
+    refuse_library("scipy.special")
     return load("scipy.special")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...dispatch.op import Array, op
 from ...dispatch.samples import pairs, unary_samples
+from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugated
@@ -94,7 +95,7 @@ def _distance(input: Tensor, other: Any) -> Tensor:
 )
 def atan2(input: Array, other: Array):
     """The angle in [-pi, pi] of the point with ordinate `input` and abscissa `other`."""
-    return np.arctan2(input, other)
+    return each(np.arctan2, input, other)
 
 
 @op(
@@ -110,7 +111,7 @@ def atan2(input: Array, other: Array):
 )
 def hypot(input: Array, other: Array):
     """sqrt(input**2 + other**2) without overflow."""
-    return np.hypot(input, other)
+    return each(np.hypot, input, other)
 
 
 sinh = unary_ufunc(np.sinh, "The hyperbolic sine.", gradient=lambda g, input: g * conjugated(input.cosh()))

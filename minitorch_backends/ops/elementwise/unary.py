@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...dispatch.op import op
 from ...dispatch.samples import unary_samples
+from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 
 __all__ = ["unary_ufunc"]
@@ -35,8 +37,10 @@ def unary_ufunc(
         options: further arguments of `op`.
     """
 
+    apply = functools.partial(each, function) if isinstance(function, np.ufunc) else function
+
     def forward(input: Any) -> Any:
-        return function(input)
+        return apply(input)
 
     forward.__name__ = forward.__qualname__ = name or function.__name__
     forward.__doc__, forward.__module__ = doc, sys._getframe(1).f_globals["__name__"]

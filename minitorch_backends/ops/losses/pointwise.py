@@ -13,6 +13,7 @@ from ...autograd.half_types import rounding_once
 from ...dispatch.call_errors import warn_caller
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, pairs, sample
+from ...kernels.elementwise import each
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import logsigmoid
@@ -56,8 +57,8 @@ def compared(
         yield sample(*(each[::2, ::-2].T for each in both(4, 6)), reduction="none")
         yield sample(*both())
         yield sample(*both(0, 3), reduction="sum")
-        for each in options:
-            yield sample(*both(3, 5), **each)
+        for option in options:
+            yield sample(*both(3, 5), **option)
 
     return samples
 
@@ -233,7 +234,7 @@ def binary_cross_entropy_terms(input: Array, target: Array):
             "binary_cross_entropy: all elements of input should be between 0 and 1; use sigmoid first, "
             "or binary_cross_entropy_with_logits"
         )
-    certain, contrary = np.maximum(np.log(input), _LEAST_LOG), np.maximum(np.log1p(-input), _LEAST_LOG)
+    certain, contrary = (np.maximum(x, _LEAST_LOG) for x in (each(np.log, input), each(np.log1p, -input)))
     return (target - 1) * contrary - target * certain
 
 

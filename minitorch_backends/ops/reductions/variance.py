@@ -11,6 +11,7 @@ import numpy as np
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, gapped, sample
 from ...kernels import sums
+from ...kernels.elementwise import each
 from ...kernels.elementwise.arrays import is_half
 from ...kernels.rows import log_sum_exp
 from ...tensor.casting import converted
@@ -195,7 +196,7 @@ def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
         return found if keepdim else np.squeeze(found, axis=axes)
     peak = np.maximum.reduce(input.real, axis=axes, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
-    out = np.log(sums.sum(np.exp(input - peak), axes, True)) + peak
+    out = each(np.log, sums.sum(each(np.exp, input - peak), axes, True)) + peak
     return out if keepdim else np.squeeze(out, axis=axes)
 
 

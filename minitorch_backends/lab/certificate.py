@@ -1,0 +1,341 @@
+"""Of what the bits of a function do not depend: the batch, the place in it, threads, and the CPU's instructions.
+
+A function is run on a whole batch, on parts of it, with other numbers of threads, and in processes whose kernels, NumPy
+and C library use fewer instructions. Results are compared bit for bit, and so are those of the kernel calls on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.invariance import checked
+from ..explain.records import as_text
+from ..flags import Snapshot, current, snapshot
+from ..flags.writes import Flags, expanded
+from ..kernels import cpu
+from ..kernels.registry import Call, observe
+from ..kernels.threading import get_num_threads, set_num_threads
+from ..random import manual_seed
+from ..tensor.tensor import Tensor
+
+__all__ = ["Certificate", "Check", "certificate"]
+
+_PATIENCE = 1800
+"""Seconds until a child counts as hanging; a first call compiles kernels."""
+
+_LOWERED = {
+    "portable": {
+        "NPY_DISABLE_CPU_FEATURES": ("X86_V3", "X86_V4", "AVX512"),
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4,-AVX512F",
+    },
+    "avx2": {
+        "NPY_DISABLE_CPU_FEATURES": ("X86_V4", "AVX512"),
+        "OPENBLAS_CORETYPE": "Haswell",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F",
+    },
+}
+"""What keeps other libraries to the instructions of a capability; of NumPy's names the beginnings."""
+
+
+class Check(NamedTuple):
+    """One comparison with the whole batch, run here.
+
+    Attributes:
+        kind: "batch", "threads" or "isa".
+        setting: what was different, as "rows 3 to 5 of 8", "2 threads" or "capability avx2".
+        holds: whether all results have the same bits.
+        first_difference: the first kernel call with other bits, where results differ; None where no call differs.
+    """
+
+    kind: str
+    setting: str
+    holds: bool
+    first_difference: str | None
+
+    def __str__(self) -> str:
+        if self.holds:
+            return f"{self.kind}: {self.setting}: the same bits"
+        where = self.first_difference or "in no kernel call, so before or between them"
+        return f"{self.kind}: {self.setting}: other bits, first {where}"
+
+
+class Certificate(NamedTuple):
+    """What `certificate` found.
+
+    Attributes:
+        function: its name.
+        invariant: `backends.invariant` meanwhile.
+        outputs: a SHA-256 hash of each output of the whole batch, over dtype, shape and bits.
+        checks: all comparisons.
+    """
+
+    function: str
+    invariant: str
+    outputs: dict[str, str]
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all comparisons found the same bits."""
+        return all(check.holds for check in self.checks)
+
+    def to_json(self) -> str:
+        """All of it as a JSON object, with `holds`."""
+        return json.dumps(
+            {**self._asdict(), "holds": self.holds, "checks": [check._asdict() for check in self.checks]}, indent=1
+        )
+
+    def __str__(self) -> str:
+        failed = [check for check in self.checks if not check.holds]
+        kinds = ", ".join(f"{sum(each.kind == kind for each in self.checks)} of {kind}" for kind in self._kinds())
+        verdict = f"fails {len(failed)} of" if failed else "holds in"
+        lines = [f"{self.function} {verdict} {len(self.checks)} checks ({kinds}); invariant = {self.invariant!r}"]
+        lines += [f"    {name}: {digest}" for name, digest in self.outputs.items()]
+        return "\n".join([*lines, *(f"    {check}" for check in failed)])
+
+    def _kinds(self) -> list[str]:
+        return list(dict.fromkeys(check.kind for check in self.checks))
+
+
+def certificate(
+    function: Callable[..., Any],
+    inputs: Any,
+    *,
+    invariant: str | None = None,
+    batch_sizes: Sequence[int] = (1, 2, 5),
+    positions: Sequence[int] | None = None,
+    threads: Sequence[int] = (1, 2),
+    capabilities: Sequence[str] | None = None,
+) -> Certificate:
+    """Check that the bits of a function's results depend neither on the batch nor on threads nor on instructions.
+
+    Arguments:
+        function: gives a tensor, or a tuple, list or dict of them. Child processes import it, so that it must be a
+            function of a module, or a module whose class is.
+        inputs: a tensor, a tuple of positional arguments or a dict of named ones. The first dimension of the first
+            tensor is the batch; parts are taken of all tensors that have that first dimension, and of outputs.
+        invariant: `backends.invariant` meanwhile; None takes the flag in force.
+        batch_sizes, positions: of the parts; by default each size at the first place, in the middle and at the last.
+        threads: numbers of threads to compare.
+        capabilities: CPU capabilities to compare, each in a process of its own, with NumPy, OpenBLAS and the C library
+            kept to it too; () for none, None for all that this CPU has below the one in force.
+
+    Raises ValueError for inputs without a batch, for capabilities that the CPU lacks, and for functions that no other
+    process can import; RuntimeError for what the function raises in a child.
+    """
+    flag = checked(current().read("invariant") if invariant is None else invariant)
+    chosen = _below() if capabilities is None else tuple(capabilities)
+    if missing := [each for each in chosen if each not in (*_below(), cpu.capability())]:
+        known = ", ".join(map(repr, (*_below(), cpu.capability())))
+        raise ValueError(f"certificate(): capabilities must be among {known}, got {missing[0]!r}")
+    size = _batch_of(inputs)
+    children = [(level, _started(level, function, inputs, flag)) for level in chosen]
+    try:
+        with Flags(expanded({"invariant": flag})):
+            whole = _traced(function, inputs)
+            checks = [*_of_parts(function, inputs, whole, size, batch_sizes, positions)]
+            checks += _of_threads(function, inputs, whole, threads)
+        checks += [_of_child(level, child, whole) for level, child in children]
+    finally:
+        for _, child in children:
+            child.kill()
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return Certificate(name, flag, {each: _hash(array) for each, array in whole.outputs.items()}, tuple(checks))
+
+
+# A run, with its kernel calls
+
+
+class _Step(NamedTuple):
+    """A kernel call: its kernel, what it was, and its result."""
+
+    kernel: str
+    text: str
+    result: np.ndarray
+
+
+class _Trace(NamedTuple):
+    outputs: dict[str, np.ndarray]
+    steps: list[_Step]
+
+
+def _traced(function: Callable[..., Any], inputs: Any) -> _Trace:
+    steps: list[_Step] = []
+
+    def note(call: Call) -> None:
+        found = call.result[0] if isinstance(call.result, tuple) else call.result
+        text = f"in call {len(steps)}, {call.kernel} of {as_text(call.shapes)} by {call.implementation}"
+        steps.append(_Step(call.kernel, text, np.array(found)))
+
+    manual_seed(0)
+    with observe(note):
+        found = function(**inputs) if isinstance(inputs, Mapping) else function(*_arguments(inputs))
+    return _Trace(dict(_arrays("output", found)), steps)
+
+
+def _arguments(inputs: Any) -> Sequence[Any]:
+    return inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def _arrays(name: str, found: Any) -> Iterator[tuple[str, np.ndarray]]:
+    if isinstance(found, Tensor):
+        yield name, found._array
+    elif isinstance(found, Mapping):
+        for key, each in found.items():
+            yield from _arrays(f"{name}.{key}", each)
+    elif isinstance(found, (tuple, list)):
+        for place, each in enumerate(found):
+            yield from _arrays(f"{name}[{place}]", each)
+    else:
+        raise TypeError(f"certificate(): the function must return tensors, got {type(found).__name__}")
+
+
+def _hash(array: np.ndarray) -> str:
+    described = f"{array.dtype.name}{list(array.shape)}".encode()
+    return hashlib.sha256(described + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+# Parts of the batch
+
+
+def _batch_of(inputs: Any) -> int:
+    values = inputs.values() if isinstance(inputs, Mapping) else _arguments(inputs)
+    first = next((each for each in values if isinstance(each, Tensor) and each.ndim), None)
+    if first is None or not first.shape[0]:
+        raise ValueError("certificate(): inputs must hold a tensor whose first dimension is the batch, got none")
+    return int(first.shape[0])
+
+
+def _part(inputs: Any, size: int, rows: slice) -> Any:
+    if isinstance(inputs, Mapping):
+        return {name: _part(each, size, rows) for name, each in inputs.items()}
+    if isinstance(inputs, (tuple, list)):
+        return tuple(_part(each, size, rows) for each in inputs)
+    batched = isinstance(inputs, Tensor) and inputs.ndim and inputs.shape[0] == size
+    return inputs[rows] if batched else inputs
+
+
+def _of_parts(
+    function: Callable[..., Any],
+    inputs: Any,
+    whole: _Trace,
+    size: int,
+    batch_sizes: Sequence[int],
+    positions: Sequence[int] | None,
+) -> Iterator[Check]:
+    for count in (each for each in batch_sizes if each <= size):
+        places = (0, (size - count) // 2, size - count) if positions is None else positions
+        for first in dict.fromkeys(place for place in places if place + count <= size):
+            rows = slice(first, first + count)
+            part = _traced(function, _part(inputs, size, rows))
+            pairs = [(of_whole, part.outputs[name]) for name, of_whole in whole.outputs.items()]
+            holds = all(_matches(*pair, size, rows) is not False for pair in pairs)
+            yield _check("batch", f"rows {first} to {first + count} of {size}", holds, whole, part, size, rows)
+
+
+def _matches(whole: np.ndarray, part: np.ndarray, size: int, rows: slice) -> bool | None:
+    """Whether a part's array has the bits of its rows in the whole's, where rows are neighbours along the first
+    dimension; None for arrays of which that is not so."""
+    count = rows.stop - rows.start
+    if not whole.ndim or not part.ndim or whole.shape[0] % size or part.shape[0] * size != whole.shape[0] * count:
+        return None
+    each = whole.shape[0] // size
+    return _same(whole[rows.start * each : rows.stop * each], part)
+
+
+def _check(
+    kind: str, setting: str, holds: bool, whole: _Trace, other: _Trace, size: int = 1, rows: slice = slice(0, 1)
+) -> Check:
+    first = None
+    if not holds:
+        pairs = [pair for pair in zip(whole.steps, other.steps, strict=False) if pair[0].kernel == pair[1].kernel]
+        first = next((b.text for a, b in pairs if _matches(a.result, b.result, size, rows) is False), None)
+    return Check(kind, setting, holds, first)
+
+
+def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, threads: Sequence[int]) -> Iterator[Check]:
+    before = get_num_threads()
+    try:
+        for count in threads:
+            set_num_threads(count)
+            other = _traced(function, inputs)
+            holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
+            yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
+    finally:
+        set_num_threads(before)
+
+
+# Other capabilities
+
+
+def _below() -> tuple[str, ...]:
+    return cpu.LEVELS[: cpu.LEVELS.index(cpu.capability())]
+
+
+def _environment(level: str) -> dict[str, str]:
+    core: Any = importlib.import_module("numpy._core._multiarray_umath")
+    named = dict(_LOWERED.get(level, {}))
+    beginnings = named.pop("NPY_DISABLE_CPU_FEATURES", ())
+    present = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
+    off = [name for name in present if any(name.startswith(each) for each in beginnings)]
+    numpy_off = {"NPY_DISABLE_CPU_FEATURES": ",".join(off)} if off else {}
+    return {**os.environ, **{name: str(value) for name, value in named.items()}, **numpy_off, cpu.VARIABLE: level}
+
+
+def _started(level: str, function: Callable[..., Any], inputs: Any, flag: str) -> subprocess.Popen:
+    """A process that has been sent its task."""
+    if getattr(function, "__module__", None) == "__main__" or getattr(type(function), "__module__", "") == "__main__":
+        raise ValueError(
+            "certificate(): function must be importable by other processes, got one of '__main__'; move it to a file, "
+            "or pass capabilities=()"
+        )
+    try:
+        task = pickle.dumps((sys.path, pickle.dumps((function, inputs, snapshot(), flag))))
+    except (pickle.PicklingError, AttributeError, TypeError) as problem:
+        raise ValueError(
+            f"certificate(): function and inputs must be picklable, got {problem}; or pass capabilities=()"
+        ) from None
+    command = [sys.executable, "-c", f"from {__name__} import _child; _child()"]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    child = subprocess.Popen(command, env=_environment(level), **pipes)
+    assert child.stdin is not None
+    child.stdin.write(task)
+    child.stdin.close()
+    child.stdin = None
+    return child
+
+
+def _child() -> None:
+    """The work of a child: run the task from stdin, and write its trace to stdout, where nothing else may write."""
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr
+    paths, task = pickle.loads(sys.stdin.buffer.read())  # from the parent
+    sys.path[:] = paths
+    function, inputs, flags, flag = pickle.loads(task)
+    assert isinstance(flags, Snapshot)
+    with flags, Flags(expanded({"invariant": flag})):
+        answers.write(pickle.dumps(_traced(function, inputs)))
+
+
+def _of_child(level: str, child: subprocess.Popen, whole: _Trace) -> Check:
+    out, error = child.communicate(timeout=_PATIENCE)
+    if child.returncode:
+        last = error.decode(errors="replace").strip().rpartition("\n")[2]
+        raise RuntimeError(f"certificate(): the function failed at capability {level}: {last}")
+    other = pickle.loads(out)
+    holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
+    return _check("isa", f"capability {level}", holds, whole, other)
