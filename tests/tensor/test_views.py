@@ -544,3 +544,15 @@ def test_permute_takes_no_dimension_that_is_cut_to_another(far):
 def test_more_views_than_memory_holds_are_refused_at_once(cut):
     with pytest.raises(RuntimeError, match="must be cut into at most"):
         cut(mt.ones(1).expand(2**40))
+
+
+def test_a_view_that_is_reshaped_in_place_follows_writes_to_its_base() -> None:
+    """The step from the base to the view comes before the step that reshaped it."""
+    x = mt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    base = x * 1
+    row = base[1]
+    row.unsqueeze_(0)
+    base.mul_(3)
+    (row * mt.tensor([[1.0, 10.0]])).sum().backward()
+    assert row.tolist() == [[9.0, 12.0]]
+    assert x.grad.tolist() == [[0.0, 0.0], [3.0, 30.0]]
