@@ -55,6 +55,9 @@ keep_originals: Callable[[Tensor], None] | None = None
 TITLES = {"view_scatter": "CopySlices", "view_steps": "AsStridedBackward0"}
 """torch's names for nodes that do not represent a user's op."""
 
+SHOWN = {"input": "self", "out": "result"}
+"""torch's names for saved values, `_saved_self` and `_saved_result`, where they differ."""
+
 
 class Node:
     """One recorded op.
@@ -124,9 +127,10 @@ def show_saved(names: Iterable[str]) -> None:
     A `__getattr__` would slow down every access to a node's slots.
     """
     for name in names:
-        if not hasattr(Node, f"_saved_{name}"):
-            setattr(Node, f"_saved_{name}", property(functools.partial(_saved_value, name)))
-            setattr(Node, f"_raw_saved_{name}", property(functools.partial(_raw_saved, name)))
+        for shown in (name, SHOWN[name]) if name in SHOWN else (name,):
+            if not hasattr(Node, f"_saved_{shown}"):
+                setattr(Node, f"_saved_{shown}", property(functools.partial(_saved_value, name)))
+                setattr(Node, f"_raw_saved_{shown}", property(functools.partial(_raw_saved, name)))
 
 
 def _saved_value(name: str, node: Node) -> Any:

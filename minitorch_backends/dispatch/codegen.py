@@ -47,7 +47,7 @@ import numpy as np
 
 from ..autograd.inference import InferenceCell
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, history, next_sequence, save, save_operand, show_saved, unpack
+from ..autograd.nodes import SELF, Node, history, next_sequence, save, save_operand, unpack
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
 from ..backends.precision_policy import recorded as with_recorded_precision
@@ -140,7 +140,6 @@ def inplace_call(op: Any) -> Callable[..., Tensor]:
 def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     """The function (node, edges, g, flow) that applies an op's gradient rules to the gradient `g` of its result."""
     name = f"{op.name}_backward"
-    show_saved((*op.inputs, "out", *op.metadata_names))
     rules = [None if rule is None else rule[0] for rule in op.rules]
     names = {"rules": rules, "unpack": unpack, "precision_for": precision_for, "__name__": __name__}
     return _compiled(backward_text(op, name), name, names | {"recomputed": getattr(op, "recomputed", None)})

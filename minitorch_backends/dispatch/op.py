@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..autograd.half_types import rounding_once
+from ..autograd.nodes import show_saved
 from ..tensor.dtypes import dtype_of
 from ..tensor.tensor import Tensor, not_a_tensor
 from . import instrumentation
@@ -296,6 +297,7 @@ def op(
         declared = Op(_on_copy(forward) if mutates else forward, rules, options)
         forward.__annotations__ = _of_users(forward.__annotations__)
         registry[declared.name] = declared
+        show_saved((*declared.inputs, "out", *declared.metadata_names))
         public = functools.wraps(forward)(call(declared))
         public.__name__ = public.__qualname__ = declared.name
         public.op, public.overloads, declared.public = declared, declared.overloads, public  # type: ignore[attr-defined]
