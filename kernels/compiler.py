@@ -123,7 +123,7 @@ class _Codegen(codegen.JITCPUCodegen):
 
 
 class _Target(registry.CPUTarget):
-    """Numba's target with that code generator; it knows the same types and functions."""
+    """Numba's target with that code generator, and the same types and functions."""
 
     typing_context = property(lambda self: registry.cpu_target.typing_context)
 
@@ -246,7 +246,7 @@ def _quickly() -> Iterator[None]:
     """Compile in the block without what took a third of the time of typing and lowering.
 
     `_resolved` is looked up, where Numba tries the forms for arrays, with literals and without, at each use in each
-    function; and no cycles of garbage are looked for, of which Numba makes few among many objects.
+    function; and the cycle collector is off, since Numba makes few cycles among many objects.
     """
     context = registry.cpu_target.typing_context
     resolve, modules = context.resolve_function_type, ("_operator", "builtins")

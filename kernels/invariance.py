@@ -37,7 +37,7 @@ BATCH, BOTH = Demand(True, False), Demand(True, True)
 """What an implementation may keep."""
 
 possible = False
-"""Whether anybody has demanded anything in this process so far: nobody asks further before."""
+"""Whether any demand was made in this process so far; until then no further check is needed."""
 
 of_caller: Callable[[], Demand] = lambda: _NOTHING  # noqa: E731  (`backends` puts the flag's here)
 

@@ -1,4 +1,4 @@
-"""What modules of compiled kernels take from the compiler, none of which imports Numba: `from .jit import njit, types`.
+"""The compiler's interface for modules of compiled kernels, without importing Numba: `from .jit import njit, types`.
 
 A function under `njit` is an `Entry`, which Python calls: its machine code is loaded from the store, and Numba is
 imported only where it has to be compiled (`compiler`). Names of Numba's own, as `types`, stand for what they name until

@@ -6,8 +6,8 @@ selected by the type of the job, which is what Numba keeps between processes.) T
 counter, must not raise, and may not depend on which worker runs them.
 
 Starting costs about a microsecond while the threads of the pool still spin, which they do for `PATIENCE` seconds after
-a job, and about 40 once they sleep (for so long the caller works alone, 10 of which it spends on waking them). A job
-wakes as many threads as it has tasks for, each by a word of its own. One job uses the pool at a time: a second caller,
+a job, and about 40 once they sleep (the caller works alone meanwhile, and spends 10 of them on waking the others). A
+job wakes as many threads as it has tasks for, each by a word of its own. One job uses the pool at a time: a second caller,
 or a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the process:
 Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
 """
@@ -178,7 +178,7 @@ def call_at(typingctx, address, arguments):
 def _wait(pool, worker, seen, spins):
     """Return when the generation is no longer `seen`: spin for what `spins` leaves of the patience, then sleep.
 
-    A worker says that it sleeps *before* it looks at the generation again, and `_wake` looks who sleeps after the
+    A worker says that it sleeps *before* it looks at the generation again, and `_wake` looks for sleepers after the
     generation has changed: one of the two sees the other.
     """
     asleep = pool + _ASLEEP + 8 * worker
@@ -221,7 +221,7 @@ def set_patience(pool: int, seconds: float) -> None:
 
 @subroutine
 def acquire(lock):
-    """Take the lock at an address, which is 0 where nobody has it."""
+    """Take the lock at an address, which is 0 while it is free."""
     spins = 0
     while _exchange(lock, 1) != 0:
         spins = _breathe(spins)
@@ -235,7 +235,7 @@ def release(lock):
 
 @subroutine
 def announce(counter):
-    """Change the number at an address, for those who await that."""
+    """Change the number at an address, and wake the waiters."""
     _add(counter, 1)
 
 
@@ -249,7 +249,7 @@ def await_change(counter, seen):
 
 @subroutine
 def _breathe(spins):
-    """A pause, or the rest of the time slice for who has waited for long."""
+    """A pause, or the rest of the time slice after a long wait."""
     if spins > _SPINS:
         _yield()
     _pause()
@@ -269,8 +269,8 @@ def _share(pool, function, argument, tasks, worker):
 def work(pool, worker):
     """What a thread of the pool does for ever; as worker 0, which is the caller, nothing.
 
-    A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes
-    the job before it looks who is active: one of the two sees the other. Jobs that have no task for a thread do not
+    A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes the
+    job before it looks for active threads: one of the two sees the other. Jobs that have no task for a thread do not
     keep it from falling asleep.
     """
     seen = spins = 0

@@ -14,7 +14,7 @@ _NONE = (object(), None)  # no key is this object
 
 
 class PlanCache:
-    """Plans by key, of which the least recently used is dropped when there are too many. Safe under threads."""
+    """Plans by key; the least recently used is dropped when there are too many. Safe under threads."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[Hashable, Any] = OrderedDict()
@@ -33,7 +33,7 @@ class PlanCache:
         return sum(getattr(plan, "nbytes", 0) for plan in tuple(self._plans.values()))
 
     def get(self, key: Hashable, make: Callable[[], Any], max_size: int) -> Any:
-        """The plan of a key, made when there is none, and kept with at most `max_size` - 1 others.
+        """The plan of a key, made if missing, and cached with at most `max_size` - 1 others.
 
         Two threads that miss the same key at once both make it; one of the two is kept.
         """

@@ -13,7 +13,7 @@ _reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None
 
 @contextmanager
 def because(sentence: str) -> Iterator[None]:
-    """Tell observers of the kernels that this thread or task calls in the block, with who decided, also why."""
+    """Report the reason, with the origin of the precision, to observers of kernel calls in the block."""
     token = _reason.set(sentence)
     try:
         yield
@@ -22,5 +22,5 @@ def because(sentence: str) -> Iterator[None]:
 
 
 def with_reason(decided_by: str | None) -> str | None:
-    """Who decided, and the reason of the block, if there is one."""
+    """The origin of the precision, and the reason of the block, if given."""
     return "; ".join(each for each in (decided_by, _reason.get()) if each) or None

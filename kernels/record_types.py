@@ -24,7 +24,7 @@ class Pointer(types.Type):
         super().__init__(f"Pointer({native.text([record.pointer])})")
 
     def field(self, name: str) -> Any:
-        """Numba's type of a field; None where there is no such field."""
+        """Numba's type of a field; None for an unknown field."""
         _, kind = self.record.places().get(name, (0, None))
         if kind is Tag:
             return numba.typeof(self.record.tags[name])

@@ -101,7 +101,7 @@ class Decision(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What an observer is told after a kernel ran."""
+    """The report that an observer receives after a kernel ran."""
 
     kernel: str
     shapes: tuple[tuple[int, ...], ...]
@@ -114,14 +114,14 @@ class Call(NamedTuple):
     compiled: float
     """Seconds in which its loops were compiled or loaded, and libraries imported; the others are `seconds`."""
     arrays: tuple[Any, ...]
-    """The arguments themselves, for who traces layouts and addresses; nobody may keep them."""
+    """The arguments themselves, for traces of layouts and addresses; observers must not keep them."""
     result: Any
     prefer: str | None
 
 
 class Planned(NamedTuple):
     """How a kernel would be called: the shapes of the arrays, the keywords, the verdicts of the implementations, and
-    who decided the precision."""
+    the origin of the precision."""
 
     kernel: Kernel
     shapes: tuple[tuple[int, ...], ...]
@@ -192,7 +192,7 @@ def planning() -> bool:
 
 
 def planned(compute: Callable[[], Any]) -> Planned | None:
-    """The first kernel call that `compute` makes, which is not run, nor what comes after it; None if there is none."""
+    """The first kernel call that `compute` makes, without running it or anything after it; None if it makes none."""
     try:
         with observe(_stop):
             compute()
@@ -203,8 +203,8 @@ def planned(compute: Callable[[], Any]) -> Planned | None:
 
 @contextmanager
 def unobserved() -> Iterator[None]:
-    """Tell nobody of the kernel calls made in this thread or task while the block runs: for an implementation that
-    makes many of them, and is itself what there is to tell."""
+    """Hide the kernel calls of this thread or task from observers while the block runs: for an implementation that
+    makes many, and is itself reported."""
     token = _hidden.set(True)
     try:
         yield
@@ -278,9 +278,9 @@ class Kernel:
             self._decisions.clear()
 
     def decide(self, *arrays: Any, prefer: str | None = None, **keywords: Any) -> Decision:
-        """Which implementations would run these arrays (or `ArraySpec`s), and who refuses why. Runs nothing.
+        """The implementations for these arrays (or `ArraySpec`s), and the refusals. Runs nothing.
 
-        `prefer` names an implementation that is asked before the others.
+        `prefer` names an implementation to try before the others.
         """
         specs = tuple(ArraySpec(a.shape, a.dtype) for a in arrays)
         keywords, candidates, refusals = without_alias(keywords), [], []
@@ -327,8 +327,8 @@ class Kernel:
         return self._run((a, *others), keywords, decision, refusals, decided_by, prefer)
 
     def first(self, *specs: ArraySpec, prefer: str | None = None, **keywords: Any) -> Callable[..., Any] | None:
-        """The function of the arrays alone that a call would run first while nobody observes; None where nothing takes
-        them. It raises `Refused` where the call would go on to the next implementation.
+        """The function of the arrays alone that a call would run first without observers; None if nothing takes them.
+        It raises `Refused` where the call would go on to the next implementation.
         """
         keywords = without_alias(keywords)
         run, with_keywords = _first(specs, self.decide(*specs, prefer=prefer, **keywords), keywords)

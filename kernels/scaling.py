@@ -133,7 +133,7 @@ def tensor_scale(x: np.ndarray, scale: Scale, greatest: float) -> np.float32:
 
 
 class _Operand(NamedTuple):
-    """Where K lies in an operand: an axis, of all of whose groups each has its own blocks."""
+    """Where K lies in an operand: an axis; each of its groups has its own blocks."""
 
     axis: int
     in_groups: bool = False

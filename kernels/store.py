@@ -283,7 +283,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _warn(message: str) -> None:
-    """Warn in the name of who called this package, which silences NumPy's RuntimeWarnings in its own."""
+    """Warn in the name of the caller, since this package silences RuntimeWarnings in its own."""
     package, level = __name__.partition(".")[0], 1
     while (frame := sys._getframe(level)).f_back and frame.f_globals.get("__name__", "").startswith(package):
         level += 1

@@ -119,7 +119,7 @@ def _rows(problem: _Problem, rows: slice) -> _Seen:
         weights, total, largest = exponentials(problem.scores(rows, columns))
         part = _Seen(problem.times(weights, problem.v[..., columns, :]), total, largest[..., None])
         found = part if found is None else _joined(found, part)
-    if found is None:  # there are no keys
+    if found is None:  # without keys
         shape = (*problem.q.shape[:-2], rows.stop - rows.start)
         nothing, ones = np.zeros((*shape, problem.v.shape[-1]), problem.q.dtype), np.ones((*shape, 1), problem.q.dtype)
         return _Seen(nothing, ones, np.inf * ones)

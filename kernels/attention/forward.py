@@ -3,12 +3,11 @@
 A task packs the keys and values of a group once, and takes blocks of queries that look at them. A block goes over the
 keys in stretches; within one, each panel of queries (as many as the microkernel has columns) is finished before the
 next: its scores with the keys, the online softmax over them, and the product of the values with the weights. Scores
-have keys as rows and queries as columns, and the sums have the places of a value as rows, so that of the three operands
-that are read more than once only the keys and values are packed, as left ones, and weights are packed while they are
-computed (`lanes`).
+have keys as rows and queries as columns, and the sums have the places of a value as rows, so only two of the three
+reused operands are packed, the keys and values, as left ones; weights are packed while they are computed (`lanes`).
 
-A leaf is compiled for each microkernel, packed form of the weights and type of the result; what launches it knows it by
-its address.
+A leaf is compiled for each microkernel, packed form of the weights and type of the result; the launcher holds its
+address.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Numbers(NamedTuple):
     """One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
 
     `leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
-    in whole steps, of which `summed` are summed at a time, `parts` the tasks of a group; scores are multiplied by
+    in whole steps, `summed` steps are summed at a time, `parts` the tasks of a group; scores are multiplied by
     `mask_scale` before a mask is added, and by `scale` after, or by `unit` for the statistics, whose totals are
     `total_bytes` beyond the largest scores; `least` and `greatest` are the magnitudes, as float32 bits, between which
     operands need no check. A worker has memory for packed keys, packed values, packed queries, scores, weights, sums

@@ -155,7 +155,7 @@ class Layout(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Addresses; that of the mask is 0 where there is none."""
+    """Addresses; that of the mask is 0 without a mask."""
 
     q: int
     k: int

@@ -109,7 +109,7 @@ class Powers:
         value = self._polynomial(fraction, of.near[degree])
         exponent = builder.shl(builder.bitcast(shifted, integers), self._integers(of.shift))
         scaled = builder.bitcast(builder.add(builder.bitcast(value, integers), exponent), self.kind)
-        # The low bits of a NaN are no exponent, and would make a number of it.
+        # The low bits of a NaN do not hold an exponent; they would turn it into a number.
         scaled = builder.select(builder.fcmp_unordered("uno", difference, difference), difference, scaled)
         return builder.select(below, self.splat(0.0), scaled)
 

@@ -1,4 +1,4 @@
-"""Depthwise convolutions on vector units: every channel on its own, so that there is no product of matrices.
+"""Depthwise convolutions on vector units: every channel on its own, without a matrix product.
 
 A channel of an image is laid out flat with its padding in the worker's memory (`geometry`), where a tap is a shift, and
 16 neighbouring positions are a vector. An image's channel is packed and convolved by one thread, within its L2 cache.

@@ -46,7 +46,7 @@ _VECTORS = 4
 
 
 class Lanes:
-    """Emits the reading, adding and writing of one vector of channels, of which `count` exist, or all for None."""
+    """Emits the reading, adding and writing of one vector of channels with `count` valid lanes, or all for None."""
 
     def __init__(self, builder: ir.IRBuilder, leaf: Any, count: ir.Value | None) -> None:
         self.builder, self.element = builder, field_class(leaf, "element")
@@ -94,7 +94,7 @@ def _pairs(builder: ir.IRBuilder, taps: ir.Value, index: ir.Value) -> list[ir.Va
 
 @intrinsic(prefer_literal=True)
 def _convolve_cell(typingctx, leaf, positions, vectors, x, out, taps, count, weights, bias, steps, channels, relu):
-    """Some vectors of channels of one cell: one, of which so many exist, or several whole ones. `steps` are the bytes
+    """Some vectors of channels of one cell: one with some valid lanes, or several whole ones. `steps` are the bytes
     from position to position of x and of the result, and from vector to vector of the weights."""
     places, several = range(positions.literal_value), range(vectors.literal_value)
 

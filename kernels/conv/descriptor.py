@@ -30,7 +30,7 @@ PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
     "pack", "groups", "period_stride", "runs", "offsets", "tables", "planes", "channels", "count", "blocks", "parts",
     "all_groups", "group_stride", "along",
-    # The packed form: regions of so many groups, of which so many lie in front of a strip.
+    # The packed form: the number of groups of a region, and of those in front of a strip.
     "array_bytes", "part_bytes", "region_bytes", "region_groups", "front_groups", "strip_blocks", "strips",
     "pack_chunk",
     # Computing and writing.

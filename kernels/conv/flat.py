@@ -78,7 +78,7 @@ def _write_panel(typingctx, leaf, plan, sums, to):
 
 
 def _start(builder: ir.IRBuilder, bias: ir.Value, number: ir.Value) -> None:
-    """Set the sums of a panel to its bias, or to zero where there is none."""
+    """Set the sums of a panel to its bias, or to zero without one."""
     with builder.if_else(builder.icmp_signed("!=", builder.ptrtoint(bias, I64), I64(0))) as (some, none):
         with some:
             row = offset(builder, bias, builder.mul(number, I64(2 * LINE)))
@@ -154,7 +154,7 @@ def _source(leaf, job, position):
 @subroutine
 def _multiply_flat(leaf, job):
     """Positions `first` to `last`, with panels `first_panel` to `last_panel`. The last block ends with the last
-    position, so that there are no partial ones: some positions may be found twice, with the same bits."""
+    position, so all blocks are whole; some positions may be computed twice, with the same bits."""
     plan, panels = job.plan, job.last_panel - job.first_panel
     steps, a_row, out_row = field("flat", plan, "steps"), field("flat", plan, "a_row"), field("flat", plan, "out_row")
     size = constant(leaf.element, "size")

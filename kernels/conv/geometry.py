@@ -6,8 +6,8 @@ index m, the input of a tap is at m + offset, with one offset for all positions.
 *planes* of an input are its phases modulo the stride, each a convolution of stride 1. A gradient with respect to the
 input has one plane, and *passes* in their place: each phase of the result is a convolution with its own taps.
 
-Positions of which some are padding are computed and not stored (one row in 57 for an image of 56 with a padding of 1).
-Trailing dimensions may be *folded*: their taps become channels, which fills vectors where channels are few.
+Padding positions are computed and not stored (one row in 57 for an image of 56 with a padding of 1). Trailing
+dimensions may be *folded*: their taps become channels, which fills vectors where channels are few.
 
 `Spots` say where the values of 16 neighbouring positions lie in an array of any strides. All shapes here have three
 spatial dimensions, leading ones of size 1 where the convolution has fewer.
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
     @property
     def output(self) -> tuple[int, ...]:
-        """The sizes of the output; what is not positive says that there is none."""
+        """The sizes of the output; it is empty if one of them is not positive."""
         return tuple(
             (i + 2 * p - d * (k - 1) - 1) // s + 1
             for i, k, s, p, d in zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
@@ -123,9 +123,9 @@ class Spots(NamedTuple):
     Attributes:
         runs: int32 (tables, groups, 4): an offset and a mask of positions, twice. If the first mask has 16 bits, the
             offset is that of the first position that exists, and all that do are neighbours in memory, in order. With
-            the bit `EVERY_OTHER`, position i of either mask is 2 i values behind its offset. The mask is -1 where the
-            positions lie in no such way.
-        offsets: int32 (tables, groups, 16), `NOWHERE` where there is no value.
+            the bit `EVERY_OTHER`, position i of either mask is 2 i values behind its offset. The mask is -1 for any
+            other arrangement.
+        offsets: int32 (tables, groups, 16), `NOWHERE` for missing values.
         period_stride: bytes from period to period.
     """
 
@@ -157,7 +157,7 @@ def _reach(offsets: list[int], block: int) -> tuple[int, int]:
 
 
 def _indices(count: int, pitch: int, step: int, first: int, size: int) -> np.ndarray:
-    """first + step * place for the places below `count`, and -1 where that is no index of the dimension."""
+    """first + step * place for the places below `count`, and -1 if that is outside the dimension."""
     places = np.arange(pitch)
     index = first + step * places
     return np.where((places < count) & (index >= 0) & (index < size), index, -1)
@@ -263,8 +263,8 @@ def result_indices(geometry: Geometry, one: Pass) -> tuple[np.ndarray, ...]:
 def spots(
     geometry: Geometry, tables: tuple[tuple[np.ndarray, ...], ...], strides: tuple[int, ...], neighbour: int
 ) -> Spots | None:
-    """The spots of an array with these strides in bytes (images, then three dimensions), of which values that are
-    `neighbour` bytes apart are neighbours. None where the array reaches too far for 32 bits."""
+    """The spots of an array with these strides in bytes (images, then three dimensions). Values `neighbour` bytes apart
+    count as neighbours. None where the array reaches too far for 32 bits."""
     runs, offsets = [], []
     for table in tables:
         place = np.arange(geometry.period)[:, None] * strides[0] + np.zeros(geometry.image, np.int64)

@@ -42,8 +42,10 @@ __all__ = ["AlongTaps", "LineArguments", "PackLines", "no_range_of_halves", "ran
 
 
 class AlongTaps(NamedTuple):
-    """An order of reading: folded taps and channels of a position are neighbours, of which a mask says which exist. The
-    masks are where the offsets of a second table would be."""
+    """An order of reading: folded taps and channels of a position are adjacent, and a mask marks the existing ones.
+
+    The masks are where the offsets of a second table would be.
+    """
 
     along_k = True
 

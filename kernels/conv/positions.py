@@ -1,8 +1,8 @@
 """Sixteen neighbouring positions, read from where they lie and written to where they belong (`geometry.Spots`).
 
 What is read comes as one vector of float32 or float64 values for one channel; a mask of a run says which positions
-exist, and these are expanded from neighbouring values in memory, or gathered where they are no neighbours. What is
-written is compressed or scattered in the same way.
+exist, and these are expanded from neighbouring values in memory, or gathered if they are not adjacent. What is written
+is compressed or scattered in the same way.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def read_positions(
 
 
 def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value) -> ir.Value:
-    """Values of which each is the second one after the one before, in one piece or in two, where they exist."""
+    """Every second value, in one piece or in two, where they exist."""
     kind, pieces = vector(element.stored, GROUP), []
     for piece in (0, 8):
         here = offset(builder, at, builder.sext(load(builder, I32, offset(builder, run, piece), 4), I64))

@@ -59,7 +59,7 @@ def _mask(builder: ir.IRBuilder, left: ir.Value, lanes: int, first: int = 0) -> 
 
 @intrinsic
 def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes, limits):
-    """Interleave `count` positions of two channels, of which 0 to 2 exist, in blocks of 32."""
+    """Interleave `count` positions of two channels, 0 to 2 of them existing, in blocks of 32."""
     element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
     copies = element.stored is I16 and conversion.target == "bf16"
     kind = vector(element.stored, 32 if copies else 16)
@@ -126,7 +126,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
 
 @intrinsic
 def _pack_spots(typingctx, leaf, at, stride, channels, run, offsets, target, limits):
-    """Interleave 16 positions of two channels that are no neighbours, as rows of `Spots` say."""
+    """Interleave 16 positions of two channels that are not adjacent, as rows of `Spots` say."""
     element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
 
     def codegen(context, builder, signature, arguments):

@@ -150,7 +150,7 @@ def erfinv(x: np.ndarray) -> np.ndarray:
 def lgamma(x: np.ndarray) -> np.ndarray:
     """The logarithm of the absolute value of the gamma function."""
     size = np.abs(x)
-    tiny = size < 1e-300  # of which SciPy says that it is infinite
+    tiny = size < 1e-300  # where SciPy returns infinity
     value = np.where(tiny, -np.log(size), np.where(np.isinf(x), size, load("scipy.special").gammaln(x)))
     beside_zero = np.abs(x - 1.5) < 0.75  # where SciPy's relative errors grow without bound: it is 0 at 1 and 2
     value[beside_zero] = lgamma_beside_zeros(x[beside_zero])

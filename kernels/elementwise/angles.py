@@ -2,8 +2,7 @@
 bits are not NumPy's.
 
 The angle of a point is that of a ratio up to tan(pi / 8), after a turn by pi / 4 where it is larger: r + r**3 p(r**2),
-p interpolated at the Chebyshev points, 4.7e-18 relative, and a multiple of pi / 4 in two parts, of which the first is
-exact.
+p interpolated at the Chebyshev points, 4.7e-18 relative, and a multiple of pi / 4 in two parts; the first is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .vectors import Vectors
 __all__ = ["Angle", "Arccosine", "Arcsine", "Arctangent", "Distance", "Tangent"]
 
 _QUARTER = 0.7853981633974474, 9.18794589678809e-16
-"""pi / 4 in two parts, of which small multiples of the first are exact."""
+"""pi / 4 in two parts; small multiples of the first are exact."""
 
 _ANGLE = (
     -0.333333333333333302, 0.199999999999955207, -0.142857142846665429, 0.111111110152563617, -0.0909090457812390189,

@@ -94,7 +94,7 @@ def _cast_leaf(leaf, part):
 
 
 class Cast(NamedTuple):
-    """Leaf: elements of one type of `gemm.sources` converted to another, both of which vectors of float32 read."""
+    """Leaf: elements of one type of `gemm.sources` cast to another; vectors of float32 read both."""
 
     source: NamedTuple
     target: NamedTuple

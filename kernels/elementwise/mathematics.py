@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _LOG10_2 = 0.30102999566383914, 1.42050232272661e-13
-"""log10(2) in two parts, of which the first times an exponent is exact."""
+"""log10(2) in two parts; the first times an exponent is exact."""
 
 _ERFINV_OF_FLOAT32 = (
     (2.5, (

@@ -77,8 +77,8 @@ _POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 
 
 def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
-    """What computes a function of large arrays, or answers None for arrays that it does not take; itself None for a
-    function that it does not know. It knows those in `_TAGS`, powers, and ufuncs of one result and of
+    """The multithreaded form of a function of large arrays, which returns None for unsupported arrays; None for an
+    unsupported function. Supported are those in `_TAGS`, powers, and ufuncs with one result and
 
     * an array, or two of one dtype and layout;
     * an array and one that has a number for each of the last dimensions, or for one dimension, as weights of rows and
@@ -224,7 +224,7 @@ def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> n
 def _through_float32(
     ufunc: np.ufunc, loop: Loop, x: np.ndarray, y: np.ndarray, lines: Lines, out: np.ndarray
 ) -> np.ndarray | None:
-    """The same of a half type, a cache's worth of which is converted at a time."""
+    """The same for a half type, converted in pieces that fit the cache."""
     from . import ufunc_loops
 
     widen, narrow = cast_leaf(x.dtype, _FLOATS[0]), cast_leaf(_FLOATS[0], x.dtype) if out.dtype == x.dtype else 0

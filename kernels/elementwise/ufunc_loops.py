@@ -142,7 +142,7 @@ def run_halves(
 
     `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results
     that are of another type. A second operand of `second_size` 2 is of the half type too, any other one of float32;
-    -1 says that there is none. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
+    -1 stands for no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
     """
     block = max(1, LENGTH // length)
     job = _Halves(

@@ -15,7 +15,7 @@ from .arrays import LENGTH
 __all__ = ["Lines", "Loop", "lines_of", "loop_of"]
 
 _LEAST_LINE = 32
-"""Numbers of a line, each of which is a call of 10 ns."""
+"""Minimum numbers per line; each line costs a call of 10 ns."""
 
 
 class _Ufunc(ctypes.Structure):
@@ -44,7 +44,7 @@ class Loop(NamedTuple):
 
 @functools.cache
 def loop_of(ufunc: np.ufunc, dtype: np.dtype) -> Loop | None:
-    """The loop over operands of a dtype, which gives one result; None where there is none, or it is not found.
+    """The loop over operands of a dtype with one result; None if it does not exist or is not found.
 
     A loop does not use the interpreter and keeps no state: NumPy calls it without the interpreter's lock.
     """
@@ -76,7 +76,7 @@ class Lines(NamedTuple):
 
 @functools.lru_cache(1024)
 def lines_of(shape: tuple[int, ...], other: tuple[int, ...]) -> Lines | None:
-    """Of contiguous arrays of these shapes, the second of which broadcasts to the first by one run of dimensions; None
+    """Lines of contiguous arrays of these shapes, if the second broadcasts to the first by one run of dimensions; None
     for others, and where lines would be short."""
     if shape == other:
         return Lines(True, LENGTH, 1 << 62, LENGTH)

@@ -1,16 +1,15 @@
 """Mathematics on vectors of float32 or float64 in registers: emitted code.
 
-e**x is 2**n e**r with n the nearest integer to x / log 2 and |r| <= log(2) / 2, subtracted in two parts (W. Cody and
-W. Waite, "Software Manual for the Elementary Functions", 1980); 1 + r + r**2 p(r) with p interpolated at the Chebyshev
-points, 1e-8 and 2e-17 relative. The tail of the normal distribution at z >= 0 is e**(-z**2 / 2) R(z), where
-(z + k) R(z) is a polynomial of (z - k) / (z + k) (M. Shepherd and J. Laframboise, "Chebyshev approximation of
-(1 + 2x) exp(x**2) erfc x", 1981), 1.2e-9 and 1.2e-17 relative. The error function up to 1 is x + x p(x**2), p
-interpolated at the Chebyshev points, 1.3e-9 and 8e-18 relative; beyond, it is 1 minus a tail. The sine of x is that of
-r, plus or minus, where r is what the nearest multiple of pi leaves, in three parts, of which the first is subtracted
-without an error; r + r**3 p(r**2), p interpolated at the Chebyshev points, 1.3e-18 relative. The logarithm of
-2**n (1 + f) is that of 2**n, in two parts, and of 1 + f: f - (f**2 / 2 - s (f**2 / 2 + s**2 p(s**2))), s = f / (2 + f)
-(`e_log.c` of Sun Microsystems' fdlibm, 1993), p interpolated at the Chebyshev points up to s = 1/3, 3.5e-10 and 4.7e-18
-relative.
+e**x is 2**n e**r with n the nearest integer to x / log 2 and |r| <= log(2) / 2, subtracted in two parts (W. Cody and W.
+Waite, "Software Manual for the Elementary Functions", 1980); 1 + r + r**2 p(r) with p interpolated at the Chebyshev
+points, 1e-8 and 2e-17 relative. The tail of the normal distribution at z >= 0 is e**(-z**2 / 2) R(z), where (z + k)
+R(z) is a polynomial of (z - k) / (z + k) (M. Shepherd and J. Laframboise, "Chebyshev approximation of (1 + 2x)
+exp(x**2) erfc x", 1981), 1.2e-9 and 1.2e-17 relative. The error function up to 1 is x + x p(x**2), p interpolated at
+the Chebyshev points, 1.3e-9 and 8e-18 relative; beyond, it is 1 minus a tail. The sine of x is that of r, plus or
+minus, where r is what the nearest multiple of pi leaves, in three parts (the first is subtracted without an error); r +
+r**3 p(r**2), p interpolated at the Chebyshev points, 1.3e-18 relative. The logarithm of 2**n (1 + f) is that of 2**n,
+in two parts, and of 1 + f: f - (f**2 / 2 - s (f**2 / 2 + s**2 p(s**2))), s = f / (2 + f) (`e_log.c` of Sun
+Microsystems' fdlibm, 1993), p interpolated at the Chebyshev points up to s = 1/3, 3.5e-10 and 4.7e-18 relative.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class _Format(NamedTuple):
             then hold.
         shift, bias: of the exponent.
         magic_bits: of `magic`.
-        log_2: in two parts, of which an integer within the range of exponents times the first is exact.
+        log_2: in two parts; an integer within the range of exponents times the first is exact.
         greatest, least: arguments of the exponential from which it is infinite, and zero.
         powers: the coefficients of p.
         center, farthest, tail: k, the z up to which the tail is not zero, and the polynomial.
@@ -223,7 +222,7 @@ class Vectors:
         return self._scaled(self.builder.bitcast(shifted, self.integers), self._small_exponential(rest))
 
     def _scaled(self, shifted: ir.Value, less: ir.Value, down: int = 0) -> ir.Value:
-        """2**(n - down) (1 + less), given the bits of n + `magic`: by two powers, of which neither overflows nor is
+        """2**(n - down) (1 + less), given the bits of n + `magic`: by two powers that neither overflow nor are
         subnormal."""
         builder, of = self.builder, self.format
         exponents = builder.sub(shifted, splat(of.integer, of.magic_bits - 2 * of.bias + down, self.lanes))
@@ -260,8 +259,10 @@ class Vectors:
         return self.builder.bitcast(self.builder.shl(exponents, splat(of.integer, of.shift, self.lanes)), self.kind)
 
     def logarithm(self, x: ir.Value, combine: Callable[..., ir.Value] | None = None) -> ir.Value:
-        """The natural logarithm to one unit in the last place; of what is not positive -inf or NaN. Or, of x = 2**n y,
-        what `combine` makes of n and the logarithm of y."""
+        """The natural logarithm to one unit in the last place; -inf or NaN for zero and negative numbers.
+
+        With `combine` and x = 2**n y, the result of `combine` for n and the logarithm of y.
+        """
         of, up = self.format, self.format.shift + 2.0
         tiny = self.builder.fcmp_ordered("<", x, self.number(2.0 ** (2 - of.bias)))
         whole, rest = self._binade(self.builder.select(tiny, self.times(x, 2.0**up), x))

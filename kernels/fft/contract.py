@@ -3,8 +3,8 @@
 `fft(x, kind=, axes=, scaling=, last=, plans=)`:
 
 * kind "forward" and "inverse" take complex arrays; the sign of the exponent is - or +. "real" is the forward transform
-  of a real array, of which the last axis keeps the frequencies 0 to n/2 (the others are their conjugates). "halved" is
-  the inverse of an array that holds only those, and gives a real array with `last` values along the last axis. The
+  of a real array; the last axis keeps the frequencies 0 to n/2 (the others are their conjugates). "halved" is the
+  inverse of an array that holds only those, and gives a real array with `last` values along the last axis. The
   imaginary parts at frequency 0 and n/2, which such a spectrum cannot have, count for nothing.
 * scaling "none", "root" or "size": divided by 1, sqrt(n) or n, where n is the product of the lengths.
 * plans: how many plans are kept in `plans.fft_plans`.
@@ -104,7 +104,7 @@ fft = Kernel("fft", reference=_reference, bound={"ieee": 1.0})
 
 
 def rfftn(x: np.ndarray, axes: Sequence[int], plans: int = DEFAULT_PLANS) -> np.ndarray:
-    """The spectrum of a real array over some axes (counted from the front), of which the last keeps n/2 + 1 values."""
+    """The spectrum of a real array over some axes (counted from the front); the last one keeps n/2 + 1 values."""
     return fft(x, kind="real", axes=tuple(axes), scaling="none", last=0, plans=plans)
 
 

@@ -238,7 +238,7 @@ def _cost_of_wide(a: int, b: int, size: int) -> float:
 @functools.cache
 def rows_of_wide(n: int, size: int) -> int | None:
     """The rows of the cheapest matrix whose columns fit a vector, alone or with those of one or three other transforms;
-    None where there is none, or too many lanes do nothing."""
+    None if none fits, or too many lanes would be idle."""
     found = [(_cost_of_wide(a, n // a, size), a) for a in range(4, lanes_of(size) + 1) if n % a == 0 and a < n]
     cost, a = min(found, default=(math.inf, 0))
     return None if cost == math.inf else a

@@ -7,13 +7,13 @@ go from the source through two buffers in the L1 or L2 cache to the target.
   multiplied by exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again.
   Both times the vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory",
   1990).
-* One of few powers of two is transformed in registers (`registers.py`), and is no column.
+* One of few powers of two is transformed in registers (`registers.py`), without columns.
 * A matrix of as few rows as a vector has lanes has its columns in registers (`wide.py`), and its rows are one vector of
   columns.
 * A short one is the lane of a vector: squares are transposed on the way in and out.
 * Along an axis other than the last, the vectors lie side by side already.
 
-Where the columns are no multiple of the lanes, the last vector begins earlier and computes some of them again.
+If the number of columns is not a multiple of the lanes, the last vector begins earlier and computes some of them again.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def whole(job, source, target, buffer):
 @subroutine
 def turn(table, n, at, step, split, scale, inwards):
     """Between the n numbers of each of `lanes` transforms and n split rows. Squares are lanes x lanes elements, half as
-    many complex numbers; the last one begins earlier where that is no divisor of n."""
+    many complex numbers; the last one begins earlier if that does not divide n."""
     lanes, size, row, square = get(table, LANES), get(table, SIZE), get(table, ROW), get(table, SQUARE)
     width = lanes // 2
     whole, next_plain, next_split = n // width, width * 2 * size, width * row

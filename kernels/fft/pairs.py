@@ -20,8 +20,8 @@ __all__ = ["joined", "parted", "parted_spectra", "powers_for", "spectra_joined"]
 
 
 def powers_for(x: np.ndarray) -> np.ndarray | None:
-    """For each row the power of two that brings its norm to between 1/2 and 1; None where there is none for some row,
-    or one that is not a normal number, or whose inverse is not."""
+    """For each row the power of two that brings its norm to between 1/2 and 1; None if some row has none, or one that
+    is not a normal number, or whose inverse is not."""
     parts = _parts(x)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", parts, parts)

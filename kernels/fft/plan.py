@@ -67,7 +67,7 @@ class Passes(NamedTuple):
 
 
 def passes(n: int, dtype: np.dtype, source: Any, target: Any, lanes: int) -> Passes:
-    """Those of columns of n rows, the first of which reads `source` rows and the last writes `target` rows."""
+    """The passes of columns of n rows; the first reads `source` rows, the last writes `target` rows."""
     tag, radices = vectors(dtype.itemsize, lanes * dtype.itemsize), factors(n)
     assert radices is not None
     rows, held, s, length = [], [], 1, n

@@ -157,7 +157,7 @@ class Matrix(Vectors):
         return self.builder.shuffle_vector(*halves, order)
 
     def across(self, columns: list[Complex], targets: list[Address], first: ir.Value) -> None:
-        """Rows, of which each vector has `first` and those after it, transformed and written."""
+        """Transform and write rows; each vector has row `first` and those after it."""
         rows = self.arithmetic.transform(columns)
         numbered, places = enumerate(rows), places_of_lanes(self.share, self.lanes, self.size)
         if self.direction.real and not self.direction.inverse:

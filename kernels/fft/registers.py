@@ -1,12 +1,12 @@
-"""Leaves that transform short rows whole: a matrix of a rows and b columns in vector registers, of which the compiler
-puts on the stack those that the CPU has not, so that the user's memory is read in order, and written in order. What is
-read next and what is written is asked for meanwhile, a few lines at a time: beyond the L2 cache a fifth to a third less
-time, since transforms are as long as few lines, and are worked on for longer than the CPU looks ahead (bench/NOTES.md).
+"""Leaves that transform short rows whole: a matrix of a rows and b columns in vector registers (the compiler spills
+those that the CPU lacks), so that the user's memory is read in order, and written in order. What is read next and what
+is written is asked for meanwhile, a few lines at a time: beyond the L2 cache a fifth to a third less time, since
+transforms are as long as few lines, and are worked on for longer than the CPU looks ahead (bench/NOTES.md).
 
 With j = b * j1 + j2 and k = k1 + a * k2, columns are transformed over j1 (a vector holds a row, a lane a column),
 multiplied by exp(-2 pi i j2 k1 / n), transposed, and transformed over j2 (D. Bailey, "FFTs in external or hierarchical
-memory", 1990). Where rows or columns do not fill vectors, two or four transforms share them, and lanes are read in
-turn from two, which leaves one round of exchanges less to the transpose.
+memory", 1990). Where rows or columns do not fill vectors, two or four transforms share them, and lanes are read in turn
+from two, which leaves one round of exchanges less to the transpose.
 
 The inverse transform is the forward one with real and imaginary parts exchanged in what is read and written, which
 takes no instruction in code of its own. Real numbers are half as many complex ones, whose spectrum becomes that of the

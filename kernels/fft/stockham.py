@@ -63,8 +63,8 @@ LEAST_WIDE, LONGEST_WIDE = 160, 1 << 16
 """Numbers from and up to which matrices of few rows take less time than lanes and square matrices (bench/NOTES.md)."""
 
 LEAST_SPILLED = 144
-"""Numbers from which vectors of 32 bytes, of which a CPU has 16, hold too little of a transform: many of real numbers
-take 0.65 to 0.95 of the time as lanes, and of 256 and 512 complex ones 0.7 to 1.0 as wide matrices (bench/NOTES.md)."""
+"""Lengths for which 16 vectors of 32 bytes hold too little of a transform: many of real numbers take 0.65 to 0.95 of
+the time as lanes, and of 256 and 512 complex ones 0.7 to 1.0 as wide matrices (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
@@ -99,7 +99,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def result(shape: tuple[int, ...], dtype: np.dtype, aligned: bool = False) -> np.ndarray:
-    """The same for what the caller is given, which may be in memory that somebody offers; that begins on a cache line
+    """The same for what the caller is given, which may be memory that the caller offers; that begins on a cache line
     where it has to, as for what is stored past the caches."""
     return workspace.result(shape, dtype, RECYCLED_BYTES, aligned)
 
@@ -236,7 +236,7 @@ def real_kind(shape: tuple[int, ...], axis: int, n: int, size: int, real: str) -
 
 
 def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
-    """The whole spectrum, n numbers along the last axis, of which `spectrum` has the first n // 2 + 1."""
+    """The whole spectrum, n numbers along the last axis, from the first n // 2 + 1 in `spectrum`."""
     out = empty((*spectrum.shape[:-1], n), spectrum.dtype)
     out[..., : n // 2 + 1] = spectrum[..., : n // 2 + 1]
     out[..., 0].imag = 0
@@ -273,7 +273,7 @@ def real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: i
 def _specialise(
     x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """For contiguous arrays of which one axis is transformed, or the last two; others go the general way."""
+    """For contiguous arrays and one axis, or the last two; others take the general path."""
 
     def general(x: np.ndarray) -> np.ndarray:
         return fft_stockham(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)

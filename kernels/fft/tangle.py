@@ -100,7 +100,7 @@ def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
 
 @intrinsic
 def _both_ends(typingctx, vectors, source, target, m, inverse):
-    """Frequency 0 and, of real numbers, m, neither of which has an imaginary part."""
+    """Frequency 0 and, for real numbers, m; both are real."""
 
     def codegen(context, builder, signature, arguments):
         tag = instance(vectors)
@@ -163,7 +163,7 @@ class Tangle(NamedTuple):
 
 
 class TangleOfLanesArguments(NamedTuple):
-    """rows: the address of m + 1 split rows, of which a spectrum of complex numbers fills m; row: their bytes."""
+    """rows: the address of m + 1 split rows (a spectrum of complex numbers fills m); row: their bytes."""
 
     rows: int
     row: int

@@ -139,7 +139,7 @@ def _reduce(builder: ir.IRBuilder, x: ir.Value, *_: ir.Value) -> ir.Value:
 
 
 def _scale(builder: ir.IRBuilder, value: ir.Value, x: ir.Value, *_: ir.Value) -> ir.Value:
-    """VSCALEF, of values near one: value * 2**floor(x), in three factors, the last of which may round."""
+    """VSCALEF, of values near one: value * 2**floor(x), in three factors; only the last one may round."""
     element, lanes = value.type.element, value.type.count
     integer, shift, bias = (I32, 23, 127) if element == F32 else (I64, 52, 1023)
     exponent = _of_lanes(builder, "floor", x)

@@ -54,7 +54,7 @@ _ROUNDED = ("bf16", "fp16", "tf32", "tf32x3")
 
 
 def _by_parts(row: precisions.Precision) -> str:
-    """What products of bf16 parts compute for a precision. Exact ones are the nine of bf16x9, of which tiles leave out
+    """What products of bf16 parts compute for a precision. Exact products use the nine terms of bf16x9, and tiles omit
     that of the last parts (`tiles.Tiles8`). (tf32x3 is six products of the three bf16 parts that hold its two parts,
     which lose less than its own three products do.) Pairs do twice the products of vectors, so that up to three terms
     are a gain."""

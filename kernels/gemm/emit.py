@@ -112,15 +112,15 @@ def masked_load(
 
 
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """An integer that LLVM knows nothing about. Of addresses of rows that lie a stride apart it makes one pointer
-    otherwise, which it moves from row to row: additions that wait for one another."""
+    """An integer that is opaque to LLVM. Of addresses of rows that lie a stride apart it makes one pointer otherwise,
+    which it moves from row to row: additions that wait for one another."""
     kind = ir.FunctionType(value.type, [value.type])
     return builder.asm(kind, "", "=r,0", [value], side_effect=False)
 
 
 def align_stack(builder: ir.IRBuilder) -> None:
     """Begin the stack of the function that is emitted on a cache line, and keep it apart from its callers, whose stacks
-    do not: vectors of 64 bytes for which there are no registers cross two lines otherwise."""
+    do not: spilled vectors of 64 bytes would otherwise cross two lines."""
     builder.function.attributes.alignstack = 64
     builder.function.attributes.add("noinline")
 

@@ -10,8 +10,8 @@ functionality", TOMS 41, 2015) with one exchange: the loop over K lies inside th
 tiles, a step of kc = 256 lasts a quarter of a microsecond for 4 KiB of results, so that reading and writing the result
 in memory at each step, as BLIS does, costs more than reading A and B again for each block.
 
-Two leaves are compiled for each combination of tags, `PackRange` and `MultiplyBlock`. What divides the work among
-threads knows them by the addresses of their code (`leaf_address`) and is compiled once.
+Two leaves are compiled for each combination of tags, `PackRange` and `MultiplyBlock`. The code that divides the work
+among threads holds their addresses (`leaf_address`) and is compiled once.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def reset_limits(limits, workers):
 
 @subroutine
 def found_limits(limits, workers):
-    """The magnitudes that the workers found: the greatest << 32 | the least but zero (0 where there is none)."""
+    """The magnitudes that the workers found: the greatest << 32 | the least nonzero one (0 if all are zero)."""
     least, greatest = 0xFFFFFFFF, 0
     for worker in range(workers):
         for lane in range(16):

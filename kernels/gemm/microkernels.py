@@ -1,9 +1,9 @@
 """What the loops call of a microkernel, whichever it is: begin, multiply one pair of panels, store a block, end.
 
-A microkernel is a tag class with these attributes: `mr` and `nr`, the rows and columns of its block; `step`, of which
-the depth of a panel is a multiple; `size`, bytes of an accumulator; `a_bytes` and `b_bytes`, bytes of a panel for each
-place along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks every `turn`
-places along K (for each 64 bytes of a_bytes); `subtracts`, whether `emit` can subtract from what it finds at `out`; and
+A microkernel is a tag class with these attributes: `mr` and `nr`, the rows and columns of its block; `step`, which
+divides the depth of a panel; `size`, bytes of an accumulator; `a_bytes` and `b_bytes`, bytes of a panel for each place
+along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks every `turn` places
+along K (for each 64 bytes of a_bytes); `subtracts`, whether `emit` can subtract from what it finds at `out`; and
 functions that emit its code: `emit_begin`, `emit`, `emit_end`. A new one needs a class, and a row in `plans.py`.
 """
 

@@ -5,9 +5,9 @@ the result and four vectors of its columns; values of A are broadcast from memor
 width (`packing.VectorPanel`), by each task for itself. A strip runs along K to the end, so that rows are read as memory
 streams, in steps of kc whose sums are added one to another in the result, as in `loops.py`.
 
-Measured, 16 x ([1024, 1024] @ [1024, 64]), two threads, of which 2.3 ms is the time to read the left operand: 7.3 ms
-where MKL takes 8.0. Strips of 8 x 2 and 12 x 2 vectors take 7.8 and 7.6; all strips in one step of kc after another
-8.4; the left operand prefetched to L2 a strip ahead 8.8.
+Measured, 16 x ([1024, 1024] @ [1024, 64]), two threads: 7.3 ms (2.3 ms to read the left operand) where MKL takes 8.0.
+Strips of 8 x 2 and 12 x 2 vectors take 7.8 and 7.6; all strips in one step of kc after another 8.4; the left operand
+prefetched to L2 a strip ahead 8.8.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ KERNELS = {("avx512", 4): _Narrow512Float32(), ("avx512", 8): _Narrow512Float64(
 
 @intrinsic(prefer_literal=True)
 def _strip(typingctx, tag, rows, a, a_row, a_k, b, c, c_row, columns, depth, more):
-    """Some rows of a panel's columns, of which the first `columns` are stored: a literal number of rows, or, for 0, as
-    many as the strips of the tag have. `more`: they are added to the result."""
+    """Some rows of a panel's columns; the first `columns` are stored: a literal number of rows, or, for 0, as many as
+    the strips of the tag have. `more`: they are added to the result."""
     kernel = instance(tag)
     height = rows.literal_value or kernel.mr
     width, element = kernel.nr // kernel.lanes, ELEMENTS[f"float{8 * kernel.size}"]

@@ -59,7 +59,7 @@ _PAIRS = {"bf16": (pairs.Pairs1(), 256), "bf16x3": (pairs.Pairs3(), 128)}
 
 _KERNELS_OF_PARTS = {"amx": _TILES, "avx512_bf16": _PAIRS}
 """By instruction set and precision, for those whose operands are packed as bf16 parts: microkernels, and the depth of a
-step along K, of which a panel of B fills a third of the L1 cache."""
+step along K (a panel of B then fills a third of the L1 cache)."""
 
 _KERNELS = {
     ("avx512", 4): vectors.Avx512Float32(),
@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def finds_magnitudes(self) -> bool:
-        """Whether packing does, of which the loops do not take all (`ranges.py`)."""
+        """Whether packing flushes subnormals; the loops do not accept all such values (`ranges.py`)."""
         return self.in_parts or self.a_panel.conversion.vector_parts == 2
 
     @property

@@ -156,7 +156,7 @@ def _small_product(a: np.ndarray, b: np.ndarray, prepared: tuple) -> np.ndarray:
 
 
 def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target, rows: int) -> float:
-    """One product, spread over the threads, each of which packs so many rows of a at a time."""
+    """One product, spread over the threads; each packs some rows of a at a time."""
     (pool, threads), certain = threading.pool(), 0.0
     source = None if isinstance(b, Packed) else b
     n, start = (b.shape[1], b.address) if isinstance(b, Packed) else (b.lines, at_b)
@@ -219,7 +219,7 @@ def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divi
 
 
 def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Target, width: int) -> float:
-    """One product, spread over the threads, each of which packs so many columns of b at a time."""
+    """One product, spread over the threads; each packs some columns of b at a time."""
     pool, threads = threading.pool()
     arguments, needed = column_arguments(plan, a, b, width, threads)
     memory = take_workspace(needed)

@@ -35,7 +35,7 @@ _LARGEST_SUM = 126
 _PARTS_FLUSHED = 2
 """All flushed parts of one value are less than 2 ** (_LEAST_NORMAL + this)."""
 _STEPS_FLUSHED = 5
-"""Steps of all terms, each of which may flush its sum, are at most 2 ** this for each product."""
+"""Steps of all terms (each may flush its sum) are at most 2 ** this for each product."""
 _LOSE_PARTS = ("bf16", "bf16x3")
 """Precisions whose small parts are rounded, and lost. Others cut parts off the bits (`packing.cut_parts`), where those
 that a part does not hold get into its neighbour."""
@@ -82,7 +82,7 @@ def _underflow(precision: str, least_a: int, least_b: int) -> str | None:
     floor = _floor(precision)
     for least in (least_a, least_b):
         if _has_small_parts(precision, least):
-            return f"an operand holds {_value(least):.3g}, of which parts are flushed to zero, as below 2**{floor}"
+            return f"an operand holds {_value(least):.3g}, whose parts are flushed to zero, as below 2**{floor}"
     least = _exponent(least_a) + _exponent(least_b)
     if least < _LEAST_PRODUCT and least_a and least_b:
         return f"the least product may be 2**{least}, below 2**{_LEAST_PRODUCT}, and subnormal sums are flushed to zero"
@@ -105,7 +105,7 @@ def certain_from(precision: str, depth: int, found_a: int, found_b: int) -> floa
 
 
 def _has_small_parts(precision: str, found: int) -> bool:
-    """Whether an operand with these magnitudes holds values of which parts are subnormal."""
+    """Whether an operand with these magnitudes holds values with subnormal parts."""
     least = found & 0xFFFFFFFF
     return least != 0 and _exponent(least) < _floor(precision)
 

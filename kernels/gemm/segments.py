@@ -90,7 +90,7 @@ def reset(typingctx, limits):
 
 @intrinsic
 def extraordinary(typingctx, limits):
-    """1 where magnitudes were found that somebody has to look at, else 0."""
+    """1 if magnitudes were found that need a check, else 0."""
 
     def codegen(context, builder, signature, arguments):
         least_a, greatest_a, least_b, greatest_b = (
@@ -132,7 +132,7 @@ class _Segments(NamedTuple):
 @subroutine
 def _multiply(pool, threads, job, outer, across, workspace):
     count, checked, each = get(job, 2), get(job, 1) != 0, get(job, 6)
-    tasks = (2 if get(job, 3) == 0 or get(job, 4) == 0 else 8) * threads  # each of which converts what products share
+    tasks = (2 if get(job, 3) == 0 or get(job, 4) == 0 else 8) * threads  # each thread converts the shared operands
     chunk = min(count, max(1, (count * across + tasks - 1) // tasks))
     chunks = (count + chunk - 1) // chunk
     for worker in range(threads if checked else 0):
@@ -148,7 +148,7 @@ def _multiply(pool, threads, job, outer, across, workspace):
 def multiply_many(pool, threads, job, outer, across, workspace):
     """`across` times the products of a job, from each of the addresses (3, across) at `outer` of A, B and the result.
 
-    Returns 1 where magnitudes were found that somebody has to look at.
+    Returns 1 if magnitudes were found that need a check.
     """
     return _multiply(pool, threads, job, outer, across, workspace)
 

@@ -142,7 +142,7 @@ class _Lines:
         return [least, greatest]
 
     def _seen_in_parts(self, first: ir.Value, rest: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
-        """The rough limits with the first parts of 32 values taken in, of which those next to zero are zero: what was
+        """The rough limits with the first parts of 32 values included; parts of values next to zero are zero: what was
         cut off the last part, zero otherwise, tells them from zeros."""
         builder, kind = self.builder, vector(I16, 32)
         some = builder.icmp_unsigned("!=", builder.and_(first, splat(I16, 0x7FFF, 32)), zero(kind))

@@ -3,7 +3,7 @@
 A strip is up to 8 rows of the result and one to three vectors of its columns; in 16 registers, without AVX-512, up to 6
 rows and two vectors, and masks, which take registers there, only where columns end. Values of A are broadcast from
 memory, of any strides; rows of B are read as vectors, and so need neighbouring columns. Operands that have to be
-rounded or widened are so in one pass into memory of the worker (`small_lines.py`); a B whose columns are no neighbours
+rounded or widened are so in one pass into memory of the worker (`small_lines.py`); a B whose columns are not adjacent
 becomes the panels of `packing.VectorPanel`, of two vectors. Sums run along K in one chain, as in one step of
 `loops.py`: the bits are the same.
 
@@ -155,8 +155,8 @@ class _Columns:
 
 @intrinsic(prefer_literal=True)
 def _columns(typingctx, leaf, vectors, job, b, c, left, done):
-    """At most `vectors` vectors of columns, of which so many numbers are `left`, strip after strip. Returns how many
-    were done, with those that were `done` before."""
+    """At most `vectors` vectors of columns (`left` numbers remain), strip after strip. Returns how many were done, with
+    those that were `done` before."""
     width = vectors.literal_value
 
     def codegen(context, builder, signature, arguments):

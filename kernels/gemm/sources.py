@@ -144,7 +144,7 @@ class Reader:
         return self._read(at, self.line_stride, self._mask(self.lines_left, first, k, self.k_left))
 
     def whole(self, index: int) -> ir.Value:
-        """The vector at so many vectors after the first place, all of which exists and whose values are neighbours."""
+        """The vector at so many vectors after the first place, which exists completely and has adjacent values."""
         at = offset(self.builder, self.at, index * self.lanes * self.element.size)
         return self._widened(load(self.builder, vector(self.element.stored, self.lanes), at, self.element.size))
 

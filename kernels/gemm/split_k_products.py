@@ -1,4 +1,4 @@
-"""Products by parts of K, each of which is a small product (split-K).
+"""Split-K: products by parts of K; each part is a small product.
 
 Threads that divide a result of few rows and columns read the same operands, and do little with each number. Here they
 divide K: a part is a product by the loops of `small_vectors.py`, which read operands where they lie, and the sums of

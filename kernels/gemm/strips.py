@@ -1,4 +1,4 @@
-"""Products of which one operand is packed by the thread that uses it: strips of rows, or strips of columns.
+"""Products whose threads pack one operand for themselves: strips of rows, or strips of columns.
 
 What `loops.multiply` does with operands that are packed before, for products of many rows, or of few rows with a large
 matrix: what is packed for a strip stays in the cache of the core that reads it, where a whole packed operand is written

@@ -140,7 +140,7 @@ class _Vectors:
         return found
 
     def rows_of(self, count: ir.Value, add: Callable[[int], None]) -> None:
-        """`add(row)` for each row at a time, of which `count` are rows of the result, at least one."""
+        """`add(row)` for each row at a time; `count` (at least one) are rows of the result."""
         for row in range(self.rows.height):
             if row == 0:
                 add(row)
@@ -200,8 +200,8 @@ def _of_width(builder: ir.IRBuilder, several: ir.Value, width: int, emit: Callab
 
 @intrinsic
 def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, strip):
-    """Put `depth` places of one vector of columns, of which some or all are there, or of `several` whole ones, in a
-    strip: neighbours in the matrix, or values of as many lines, `by_column` bytes apart, that are transposed."""
+    """Put `depth` places of one (possibly partial) vector of columns, or of `several` whole ones, in a strip:
+    neighbours in the matrix, or values of as many lines, `by_column` bytes apart, that are transposed."""
 
     def codegen(context, builder, signature, arguments):
         several, depth, b, by_k, by_column, columns, strip = arguments[1:]
@@ -255,9 +255,9 @@ def add_rows(
     typingctx, leaf, several, rows, depth, a, a_row, a_part, b, step, ahead, half, totals, totals_row, columns
 ):
     """totals[r] += the sum over `depth` of a[r, q] * b[q], for `rows` rows, at most those that are multiplied at a
-    time, and one vector of columns, of which some or all are there, or `several` whole ones. b is a strip where the
-    leaf has one. From `ahead` on in steps of `step` bytes, which lie between rows of b where it is no strip, the matrix
-    is asked for meanwhile: of a strip the first or the second `half` of each step."""
+    time, and one (possibly partial) vector of columns, or `several` whole ones. b is a strip where the leaf has one.
+    From `ahead` on in steps of `step` bytes, which lie between rows of b unless it is a strip, the matrix is
+    prefetched: of a strip the first or the second `half` of each step."""
 
     def codegen(context, builder, signature, arguments):
         several, rows, depth, a, a_row, a_part, b, step, ahead, half, totals, totals_row, columns = arguments[1:]

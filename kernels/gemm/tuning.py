@@ -1,17 +1,17 @@
 """One table of what depends on the CPU: sizes of blocks, and from where one way of a product is faster than another.
 
-A `Tuning` holds the values of one instruction set. It is made of four parts, each of which replaces fields of those
+A `Tuning` holds the values of one instruction set. It is made of four parts; each part replaces fields of those
 before it: the defaults, what is common to the level (`_LEVELS`), the row of the microarchitecture (`_ROWS`), and what
-`minitorch-backends tune` measured on this machine (`tuning_file.py`). It is made once per process, so that a product
-is done in the same way, and so has the same bits, from its first call to its last.
+`minitorch-backends tune` measured on this machine (`tuning_file.py`). It is made once per process, so that a product is
+done in the same way, and so has the same bits, from its first call to its last.
 
 Blocking is computed from the caches, after T. M. Low, F. D. Igual, T. M. Smith and E. S. Quintana-Orti, "Analytical
 Modeling Is Enough for High-Performance BLIS", TOMS 43, 2016. Here the loop over K lies inside that over the blocks of
 the result (`loops.py`), so that the L2 cache holds a step of A's block and the sums of a block, and leaves the rest to
-what streams through it. The depth of a step, kc, is no part of it: sums are the same to the bit whatever the CPU.
+what streams through it. The depth of a step, kc, is fixed: sums are the same to the bit whatever the CPU.
 
-A row deviates from the rule where that was measured. The measurements are in `bench/data/crossovers.json`, and those
-of whole CPUs in `bench/order`.
+A row deviates from the rule where that was measured. The measurements are in `bench/data/crossovers.json`, and those of
+whole CPUs in `bench/order`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def path() -> Path:
 
 
 def read() -> Measured | None:
-    """What was measured on a CPU like this one; None where there is no file, or none that can be used."""
+    """What was measured on a CPU like this one; None without a usable file."""
     try:
         file = path()
         refuse_what_others_can_write(file.parent)
@@ -78,8 +78,8 @@ def _checked(found: Any) -> dict[str, dict[str, float]]:
 
 
 def writable() -> Path:
-    """The file of this CPU, in a folder that is made where there is none. Raises OSError where that is not possible, or
-    other users can write to the folder."""
+    """The file of this CPU, in a folder that is created if needed. Raises OSError where that is not possible, or other
+    users can write to the folder."""
     file = path()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_what_others_can_write(file.parent)

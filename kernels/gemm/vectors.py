@@ -224,7 +224,7 @@ class Avx2Float64(Avx512Float32):
 
 
 class Avx2Float32Low(Avx2Float32):
-    """Blocks of four rows, of which few rows leave less empty than of six."""
+    """Blocks of four rows; few rows leave less of them empty than of six."""
 
     mr, a_bytes = 4, 16
 
@@ -273,7 +273,7 @@ class PortableFloat64(PortableFloat32):
 
 
 class OddFloat32(PortableFloat32):
-    """Only for tests: sizes that are no power of two and divide nothing."""
+    """Only for tests: sizes that are not powers of two and divide nothing."""
 
     mr, nr, lanes = 5, 12, 4
     a_bytes, b_bytes = 20, 48

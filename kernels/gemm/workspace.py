@@ -80,8 +80,8 @@ def aligned_bytes(count: int) -> np.ndarray:
 def _of_a_former_result(count: int) -> np.ndarray:
     """`count` bytes and those to align them, of a former result where one was of about this size.
 
-    Results are views of such memory, so that one is no more where nothing but the list refers to it. Another thread
-    that looks at the same memory does refer to it, and then neither takes it.
+    Results are views of such memory, so memory is free once only the list refers to it. Another thread that looks at
+    the same memory does refer to it, and then neither takes it.
     """
     for memory in reversed(_results):  # what was used last may still be in a cache
         if count <= memory.size - _ALIGNMENT <= count + count // 4 and sys.getrefcount(memory) == _IDLE:
@@ -96,7 +96,7 @@ def _of_a_former_result(count: int) -> np.ndarray:
 
 
 def _references(memories: list[np.ndarray]) -> int:
-    """To memory that nobody uses, seen as `_of_a_former_result` sees it."""
+    """The reference count of unused memory, as `_of_a_former_result` reads it."""
     for memory in reversed(memories):
         return sys.getrefcount(memory)
     return 0
@@ -138,7 +138,7 @@ _offer = _Offer()
 @contextmanager
 def offered(target: np.ndarray | None) -> Iterator[None]:
     """Let the first product or transform of the block that is as large as `target`, a contiguous array, be made in its
-    memory, so that nobody has to copy it there. None withdraws what was offered, where these are kept beyond the call.
+    memory, which saves a copy. None withdraws what was offered, where these are kept beyond the call.
 
     Whoever offers sees to it that no operand lies in this memory, and copies the result if it was made elsewhere: the
     offer may go to an intermediate product, or to one whose values are refused half way.
@@ -176,7 +176,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, recycled: int = RECYCLED_BYTE
 
 
 def take_workspace(count: int) -> np.ndarray:
-    """At least `count` bytes that begin on a cache line and that nobody else uses until `return_workspace`."""
+    """At least `count` bytes that begin on a cache line and that stay reserved until `return_workspace`."""
     try:
         memory = _workspaces.pop()
     except IndexError:

@@ -29,7 +29,7 @@ INNER_SWEEPS = 2
 
 
 class Found(NamedTuple):
-    """`rows` after all rotations, and the product of the rotations (None if nobody wants it), both in the order of
+    """`rows` after all rotations, and the product of the rotations (None if not requested), both in the order of
     `players`, the row numbers of before; numbers past the last belong to rows of zeros, which filled the last block.
     `rest` is how many pairs of blocks were still rotated in the last sweep, 0 where it converged."""
 
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 def _rounds(blocks: int) -> tuple[np.ndarray, np.ndarray]:
     """The order of blocks in which those of a pair are neighbours, in the first round, and the step to the next."""
     half = np.arange(blocks // 2)
-    order = np.stack([half, blocks - 1 - half], axis=1).reshape(-1)  # seats, of which the first player keeps the first
+    order = np.stack([half, blocks - 1 - half], axis=1).reshape(-1)  # seats; the first player keeps the first
     moved = np.concatenate([[0, blocks - 1], np.arange(1, blocks - 1)])[:blocks]
     return order, np.argsort(order)[moved[order]]
 
@@ -74,7 +74,7 @@ def _turn(turns: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 class _Tournament:
-    """Rows of a matrix in blocks, of which those that play against each other stand side by side."""
+    """Rows of a matrix in blocks; opponents stand side by side."""
 
     def __init__(self, a: np.ndarray, vectors: bool, square: bool) -> None:
         n, columns = a.shape
@@ -101,7 +101,7 @@ class _Tournament:
         self.order = self.step
 
     def sweeps(self, play: Callable[[], int]) -> Found:
-        """Play rounds, each of which says how many pairs of blocks were rotated, until a sweep rotates none."""
+        """Play rounds, each returning the number of rotated pairs of blocks, until a sweep rotates none."""
         rest, sweeps = 1, 0
         while rest > 0 and sweeps < SWEEPS:
             rest, sweeps = 0, sweeps + 1
@@ -158,8 +158,8 @@ def eigh_blocked(a: np.ndarray, vectors: bool) -> Found:
 def null_lengths(rows: np.ndarray) -> np.ndarray:
     """The squares of the lengths up to which what is left of each row is rounding errors of the row, or would underflow
     as a square. (That keeps the accuracy of small singular values where rows are of different lengths. Making rounding
-    errors orthogonal to each other takes 40 sweeps and more for a matrix of ones, of which rotations leave rows as long
-    as two units of rounding.)"""
+    errors orthogonal to each other takes 40 sweeps and more for a matrix of ones: rotations leave rows as long as two
+    units of rounding.)"""
     precision = np.finfo(rows.dtype)
     squares = np.sum(np.square(rows, dtype=np.float64), axis=1)
     return np.maximum(16 * float(precision.eps) ** 2 * squares, float(precision.tiny / precision.eps**2))

@@ -48,7 +48,7 @@ def _diagonal_block(p, n, a, row):
 
 @njit
 def cholesky(p, n, a, row):
-    """Factor the matrix at `a`, of which only the lower triangle is read, in its place. Returns info."""
+    """Factor the matrix at `a` in place; only the lower triangle is read. Returns info."""
     size = p.size
     for first in range(0, n, BLOCK):
         count = min(BLOCK, n - first)

@@ -35,9 +35,9 @@ _ORDER = {"reassoc", "contract"}
 class Memory(NamedTuple):
     """What the compiled code writes to, and its addresses.
 
-    triangles: (blocks, WIDE, WIDE), T of each block. panel: PANEL columns. vectors: (m, WIDE), V of a block.
-    gram: (WIDE, WIDE). work, turned: (threads, WIDE, WIDE). At `at_packed` are V.T and V of each block, packed, the
-    first of which takes `turned_bytes` and both `block_bytes`.
+    triangles: (blocks, WIDE, WIDE), T of each block. panel: PANEL columns. vectors: (m, WIDE), V of a block. gram:
+    (WIDE, WIDE). work, turned: (threads, WIDE, WIDE). At `at_packed` are V.T and V of each block, packed; the first
+    takes `turned_bytes` and both `block_bytes`.
     """
 
     triangles: object
@@ -201,8 +201,8 @@ def _merge(p, memory, rows, first, middle, last, triangle, at):
 
 @subroutine
 def _add_triangle(p, memory, rows, shift, taus, triangle, at):
-    """T of one more panel, merged with those before it in the order of a binary counter. Returns the columns of which T
-    is then whole."""
+    """T of one more panel, merged with those before it in the order of a binary counter. Returns the number of columns
+    for which T is then complete."""
     _panel_triangle(p, memory, rows, shift, taus, triangle[shift : shift + taus.shape[0], shift:])
     panel, last, done = shift // PANEL + 1, shift + taus.shape[0], 1
     while panel & done == 0:

@@ -160,8 +160,8 @@ def _solve_block(t, x, first, last, forward, unit, transposed):
 
 @njit
 def solve_few(pool, threads, t, x, lower, unit, transposed):
-    """T y = x (or T.T y = x) for each row of x (sides, n), in place. t: rows of n neighbouring numbers or more, of
-    which the lower or the upper triangle of n x n is read."""
+    """T y = x (or T.T y = x) for each row of x (sides, n), in place. t: rows of at least n adjacent numbers; the lower
+    or the upper triangle of n x n is read."""
     n, forward = t.shape[0], lower != transposed
     blocks = (n + _BLOCK - 1) // _BLOCK
     for step in range(blocks):

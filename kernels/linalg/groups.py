@@ -29,8 +29,8 @@ class Group(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Addresses a, b are those of the arguments, x, y, z, info those of the results, of `count` matrices each. What m,
-    n, k and the options mean is told by each job. A task is so many groups; each worker has its own workspace."""
+    """Addresses a, b are those of the arguments, x, y, z, info those of the results, of `count` matrices each. Each job
+    defines m, n, k and the options. A task is so many groups; each worker has its own workspace."""
 
     tag: Any
     m: int

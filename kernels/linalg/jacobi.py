@@ -21,7 +21,7 @@ def _refuses(a: ArraySpec, *, driver: str | None = None, **keywords: Any) -> str
     if a.dtype.kind != "f":
         return f"is compiled for float32 and float64, not {a.dtype}"
     if driver == "gesvd":
-        return "is no QR iteration, which driver='gesvd' asks for"
+        return "is not a QR iteration, as driver='gesvd' requires"
     if not math.prod(a.shape):
         return "has nothing to do for arrays without elements"
     return None

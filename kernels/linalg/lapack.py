@@ -54,7 +54,7 @@ def _fortran(a: np.ndarray) -> np.ndarray:
 
 
 def _of(like: np.ndarray, *shape: int, dtype: Any = None) -> np.ndarray:
-    """An array to fill, for a batch like that of `like`; zeros, so that what is not written is not random."""
+    """An array to fill, for a batch like that of `like`; zeros, so that unwritten elements are defined."""
     return np.zeros((*like.shape[:-2], *shape), like.dtype if dtype is None else dtype)
 
 
@@ -81,7 +81,7 @@ def cholesky(a: np.ndarray, **_: Any) -> Cholesky:
     for index, (matrix, out) in enumerate(zip(_each(a), _each(L), strict=True)):
         if matrix.size:
             out[...], found = factor(_fortran(matrix), lower=True, clean=True, overwrite_a=True)
-            wrong = np.flatnonzero(~(out.diagonal().real > 0))  # OpenBLAS lets pivots that are no numbers pass
+            wrong = np.flatnonzero(~(out.diagonal().real > 0))  # OpenBLAS accepts NaN pivots
             _flat(info)[index] = found or (wrong[0] + 1 if wrong.size else 0)
     return Cholesky(L, info, {"routine": "potrf"})
 

@@ -221,8 +221,8 @@ _STEPS = 4
 
 
 def _reciprocal_condition(R: np.ndarray) -> float:
-    """Half the estimate of 1 / (|R| |R^-1|) in the 2-norm, by the power method; 0 for a singular matrix, one that
-    holds what is not finite, and where it overflows.
+    """Half the estimate of 1 / (|R| |R^-1|) in the 2-norm, by the power method; 0 for a singular matrix, one with Inf
+    or NaN, and on overflow.
 
     LAPACK's estimate in the 1-norm is up to n times smaller: 0.02 for 300 x 100 normal numbers, where this is 0.17.
     """

@@ -2,9 +2,9 @@
 2013, section 8.5).
 
 A sweep is n - 1 rounds of n / 2 rotations of disjoint pairs, in the order of a round-robin tournament (Brent and Luk,
-1985), whose angles are all computed before any is used: their divisions and roots, of which each takes as long as some
-twenty products, overlap. A matrix of odd order plays with a row of zeros more, which is never rotated. A matrix that
-has converged is rotated by nothing from then on, however long the others of its group take.
+1985), whose angles are all computed before any is used: their divisions and roots overlap (each takes as long as some
+twenty products). A matrix of odd order plays with a row of zeros more, which is never rotated. A matrix that has
+converged is rotated by nothing from then on, however long the others of its group take.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ def _farthest(tag, base, step, along, length, done):
 
 @subroutine
 def _complete(tag, base, step, along, length, count, missing):
-    """Fill vector `missing` of `count` orthonormal ones of a length, of which those not there yet are 0; vectors are
-    `step` bytes apart, their elements `along`. Twice is enough (Kahan; Parlett, The Symmetric Eigenvalue Problem)."""
+    """Fill vector `missing` of `count` orthonormal ones of a length; missing ones are 0; vectors are `step` bytes
+    apart, their elements `along`. Twice is enough (Kahan; Parlett, The Symmetric Eigenvalue Problem)."""
     to = base + missing * step
     write(tag, to + _farthest(tag, base, step, along, length, count) * along, 1.0)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Who does what in a blocked factorisation: strips of columns that pass its blocks, without barriers between blocks.
+"""Scheduling of a blocked factorisation: strips of columns that pass its blocks, without barriers between blocks.
 
 Strip j of the matrix is updated by the blocks 0 to j - 1 one after another, and is then factored, which makes block j.
 A worker that is free factors the next strip if that is up to date, else it takes the next step of the first strip that
@@ -22,7 +22,7 @@ _LOCK, _FINISHED, _FACTORED, _STRIPS = 0, 8, 9, 16  # a line for the lock, one f
 
 @subroutine
 def progress(strips):
-    """The state of so many strips, of which the first is factored."""
+    """The state of the strips; the first one is factored."""
     state = np.zeros(_STRIPS + 2 * strips, np.int64)
     state[_FACTORED] = state[_STRIPS] = 1
     return state
@@ -30,7 +30,7 @@ def progress(strips):
 
 @subroutine
 def _next_strip(state, strips, blocks, kept, passing, worker, level):
-    """A strip that somebody can work on now, -1 where there is none now, or -2 where everything is done."""
+    """A strip that is ready for work, -1 if none is ready, or -2 if everything is done."""
     factored, least, complete = state[_FACTORED], blocks, True
     for j in range(strips):
         done = state[_STRIPS + 2 * j]
@@ -67,9 +67,9 @@ def take(state, strips, blocks, kept, passing, worker, level):
     first to last are to be applied to it. Strip -1: everything is done. Waits for other workers if it must.
 
     blocks: how many strips are factored. kept: how many blocks there is memory for. passing: whether the later blocks
-    are to be applied to a strip that is factored, as exchanges of rows are.
-    level: whether all strips are kept level, each with its own worker, which leaves nobody waiting at the end. It is
-    for matrices that the caches hold; else each strip takes all the steps that it can while it is in a cache.
+    are to be applied to a strip that is factored, as exchanges of rows are. level: whether all strips are kept level,
+    each with its own worker, so that no worker waits at the end. It is for matrices that the caches hold; else each
+    strip takes all the steps that it can while it is in a cache.
     """
     at = state.ctypes.data
     while True:

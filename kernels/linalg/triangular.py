@@ -168,8 +168,8 @@ class _Strips(NamedTuple):
 
 @subroutine
 def load_block(tag, n, s, s_row, s_column, unit, t):
-    """Copy a diagonal block, at most BLOCK x BLOCK, to `t`, of which nothing right of the diagonal is read. Returns
-    what the diagonal is there."""
+    """Copy a diagonal block, at most BLOCK x BLOCK, to `t`; nothing right of the diagonal is read. Returns what the
+    diagonal is there."""
     size = constant(tag, "size")
     if s_row == size:
         copy_transposed(tag, n, n, s, s_column, t, BLOCK * size)

@@ -211,7 +211,7 @@ class _Product:
         columns.each(vector)
 
     def clear(self, results: ir.Value, rows: ir.Value) -> None:
-        """Zeros for so many rows, where there are no states; an infinite weight times zeros would be NaN."""
+        """Zeros for some rows without states; an infinite weight times zeros would be NaN."""
         numbers = _Columns(self.v, self.v.builder.mul(self.width, rows))
         numbers.each(lambda number, mask: self.v.write(self.v.number(0.0), numbers.place(results, number), mask))
 

@@ -64,7 +64,7 @@ def _places(builder, at, index, kept) -> Places:
 
 @intrinsic
 def _each_row(typingctx, function, element, at):
-    """Emit a function for rows, of which there is at least one."""
+    """Emit a function for at least one row."""
 
     def codegen(context, builder, signature, arguments):
         at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
@@ -82,7 +82,7 @@ def _each_row(typingctx, function, element, at):
 
 @intrinsic
 def _each_strip(typingctx, function, element, at):
-    """Emit a function for rows side by side, of which there are enough for a strip; the last strip does some again."""
+    """Emit a function for rows side by side, enough for a strip; the last strip does some again."""
 
     def codegen(context, builder, signature, arguments):
         at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
@@ -121,7 +121,7 @@ class Rows(NamedTuple):
 
 
 class Strips(NamedTuple):
-    """Leaf: the same of rows of which each has a lane."""
+    """Leaf: the same for rows with one lane each."""
 
     function: NamedTuple
     element: NamedTuple
