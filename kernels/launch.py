@@ -7,9 +7,9 @@ counter, must not raise, and may not depend on which worker runs them.
 
 Starting costs about a microsecond while the threads of the pool still spin, which they do for `PATIENCE` seconds after
 a job, and about 40 once they sleep (the caller works alone meanwhile, and spends 10 of them on waking the others). A
-job wakes as many threads as it has tasks for, each by a word of its own. One job uses the pool at a time: a second caller,
-or a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the process:
-Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
+job wakes as many threads as it has tasks for, each by a word of its own. One job uses the pool at a time: a second
+caller, or a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the
+process: Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
 """
 
 from __future__ import annotations
