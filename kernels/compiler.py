@@ -1,10 +1,10 @@
-"""Numba, set up in one place: which CPU it compiles for, the settings of every kernel, object files of entries.
+"""The set-up of Numba, in one place: the target CPU, the settings of every kernel, object files of entry points.
 
-Only what has to be compiled imports this module, and with it Numba (0.4 s with its registries).
+Only modules that compile import this one, and with it Numba (0.4 s with its registries).
 
-* Kernels are compiled for the capability in force, and with Numba's default settings. What a user asks of Numba, as
-  NUMBA_CPU_NAME or NUMBA_DISABLE_JIT, holds for the user's own functions.
-* A function that Python calls becomes one module with all that it calls, which LLVM optimises once (`compile_entry`).
+* Kernels are compiled for the current capability with Numba's default settings. A user's Numba settings, such as
+  NUMBA_CPU_NAME or NUMBA_DISABLE_JIT, apply to the user's own functions only.
+* A function that Python calls becomes one module with all its callees, which LLVM optimises once (`compile_entry`).
 * Signals that arrive while Numba is imported or compiles are handled right afterwards (`first_use`).
 """
 
@@ -26,8 +26,9 @@ from .locks import cached_property
 
 @contextlib.contextmanager
 def _importable() -> Iterator[None]:
-    """Import Numba in the block: without NUMBA_DISABLE_JIT, with which it would not compile functions of its own that
-    kernels call, and without numbers of threads that it refuses."""
+    """Import Numba in the block, ignoring NUMBA_DISABLE_JIT, which would also disable functions of Numba that kernels
+    call, and thread counts that Numba rejects.
+    """
     hidden = {"NUMBA_DISABLE_JIT"}
     if re.fullmatch(r"\s*(0+|-\d+)\s*", os.environ.get("NUMBA_NUM_THREADS", "")):
         hidden.add("NUMBA_NUM_THREADS")
@@ -113,7 +114,7 @@ class _Entry(_Library):
 
 
 class _Codegen(codegen.JITCPUCodegen):
-    """Machine code for the capability in force, whatever Numba compiles a user's functions for."""
+    """Machine code for the current capability, whatever target Numba uses for a user's functions."""
 
     def _get_host_cpu_name(self) -> str:
         return targets.target().cpu
@@ -180,8 +181,9 @@ class _ArrayRewrites(NopythonRewrites):
 
 
 class _Compiler(Compiler):
-    """Numba's compiler, into a `_Library`, less the passes that change nothing in kernels: each function would be
-    analysed again for contexts, for functions in it where there are none, and for expressions of arrays."""
+    """Numba's compiler, into a `_Library`, without the passes that do not affect kernels: contexts, nested functions
+    and array expressions would each take another analysis of every function.
+    """
 
     def define_pipelines(self) -> list[Any]:
         (pipeline,) = super().define_pipelines()

@@ -16,7 +16,7 @@ _ROWS = 8
 """Rows of the result that a task makes."""
 
 _COLUMNS = 256
-"""Columns that are summed at a time, with what they are summed from in the L1 cache."""
+"""Number of columns summed together; they and their inputs fit the L1 cache."""
 
 _DEPTH = 64
 """Terms that are added to the sums of a block of results at a time; sums are float64, rounded once."""

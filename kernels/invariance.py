@@ -1,11 +1,11 @@
-"""Of what the bits of results must not depend: what the caller demands, and what implementations keep.
+"""Invariance of bits: the demands of the caller, and the guarantees of implementations.
 
-`batch`: the bits of a row, image, sequence or matrix depend on nothing else in its batch, nor on its place there.
+`batch`: the bits of a row, image, sequence or matrix do not depend on the rest of its batch, nor on its position there.
 `isa`: bits do not depend on the instruction set. They never depend on the number of threads.
 
-The order of a sum then follows from the length of the sum, the dtype and the precision alone: products are chains along
-K in steps of `Scheme.kc`, other sums are chains of float64 over fixed lanes (`sums`, `rows`). Under `isa` a product is
-rounded before it is added, since not all instruction sets have fused operations.
+The order of a sum then follows from its length, the dtype and the precision alone: products are chains along K in steps
+of `Scheme.kc`, other sums are chains of float64 over fixed lanes (`sums`, `rows`). Under `isa` a product is rounded
+before it is added, since not all instruction sets have fused operations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The compiler's interface for modules of compiled kernels, without importing Numba: `from .jit import njit, types`.
 
-A function under `njit` is an `Entry`, which Python calls: its machine code is loaded from the store, and Numba is
-imported only where it has to be compiled (`compiler`). Names of Numba's own, as `types`, stand for what they name until
-compiled code, or a function that emits code, uses them.
+A function under `njit` is an `Entry` that Python calls: its machine code is loaded from the store, and Numba is
+imported only if it must be compiled (`compiler`). Numba's own names, such as `types`, are placeholders until compiled
+code, or a function that emits code, uses them.
 
 Importing this module imports `llvmlite.ir` (30 ms), so modules of kernels are imported inside the functions that first
 need them.

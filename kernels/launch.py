@@ -39,7 +39,7 @@ _GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _LOCK, _LIMIT,
 _START = _PATIENCE + 8
 _CPU, _MASK, _IDS = (line * _LINE for line in (10, 11, 13))
 _MASK_BYTES, _STEERED = 2 * _LINE, 64
-_ASLEEP = _IDS + 8 * _STEERED  # from here on a word for each worker: 1 while it sleeps, and what it sleeps on
+_ASLEEP = _IDS + 8 * _STEERED  # followed by a word per worker: 1 while it sleeps on it
 
 
 def state_bytes(workers: int) -> int:
@@ -176,9 +176,9 @@ def call_at(typingctx, address, arguments):
 
 @subroutine
 def _wait(pool, worker, seen, spins):
-    """Return when the generation is no longer `seen`: spin for what `spins` leaves of the patience, then sleep.
+    """Return when the generation is no longer `seen`: spin for the patience left in `spins`, then sleep.
 
-    A worker says that it sleeps *before* it looks at the generation again, and `_wake` looks for sleepers after the
+    A worker sets its sleep flag *before* it looks at the generation again, and `_wake` looks for sleepers after the
     generation has changed: one of the two sees the other.
     """
     asleep = pool + _ASLEEP + 8 * worker
@@ -241,7 +241,7 @@ def announce(counter):
 
 @subroutine
 def await_change(counter, seen):
-    """Return when the number at an address is no longer `seen`."""
+    """Return when the number at an address differs from `seen`."""
     spins = 0
     while _load(counter) == seen:
         spins = _breathe(spins)
@@ -267,11 +267,11 @@ def _share(pool, function, argument, tasks, worker):
 
 @njit
 def work(pool, worker):
-    """What a thread of the pool does for ever; as worker 0, which is the caller, nothing.
+    """The endless loop of a pool thread; as worker 0, the caller, it does nothing.
 
     A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes the
-    job before it looks for active threads: one of the two sees the other. Jobs that have no task for a thread do not
-    keep it from falling asleep.
+    job before it looks for active threads: one of the two sees the other. Jobs without a task for a thread do not keep
+    it awake.
     """
     seen = spins = 0
     if _FUTEX and 0 < worker < _STEERED:
@@ -306,9 +306,9 @@ def _wake(pool, threads):
 
 @subroutine
 def _other_cpus(pool):
-    """Store which CPUs the caller may use but the one that it is on; returns the size of that mask, 0 for no CPU.
+    """Store the set of CPUs available to the caller except its current one; returns the size of that mask, 0 if empty.
 
-    Linux may wake a thread beside the caller, beside an idle CPU, and does not move it for tens of milliseconds: the
+    Linux may wake a thread on the caller's own CPU, beside an idle one, and not move it for tens of milliseconds: the
     caller then works alone (bench/NOTES.md).
     """
     count = _syscall(_GET_AFFINITY, 0, _MASK_BYTES, pool + _MASK, 0)

@@ -1,4 +1,4 @@
-"""Caches of plans: what was worked out for one problem, kept for the next of its kind."""
+"""Caches of plans: the preparation of one problem, reused for the next of its kind."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class PlanCache:
 
     @property
     def size(self) -> int:
-        """How many plans are kept."""
+        """The number of cached plans."""
         return len(self._plans)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what the plans keep, of those that say so."""
+        """Bytes of the cached plans, of those that report them."""
         return sum(getattr(plan, "nbytes", 0) for plan in tuple(self._plans.values()))
 
     def get(self, key: Hashable, make: Callable[[], Any], max_size: int) -> Any:

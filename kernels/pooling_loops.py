@@ -83,8 +83,9 @@ class _LargestJob(NamedTuple):
 
 @njit
 def largest(pool, threads, images, windows, word, magnitude, infinity, lowest, size):
-    """Of numbers as words of `size` bytes: `word` is of their type, and the others are the bits of a magnitude, of
-    infinity, and of -infinity, with which windows of nothing are filled."""
+    """The largest values of windows of numbers as words of `size` bytes: `word` has their type. The other arguments are
+    the bits of a magnitude, of infinity, and of -infinity, the value of empty windows.
+    """
     launch(pool, threads, images, _LargestJob(windows, size, word, magnitude, infinity, lowest))
 
 

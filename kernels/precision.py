@@ -64,7 +64,7 @@ SCALED_ROUNDINGS = ("rne", "stochastic")
 ALIASES = {"bfx9": "bf16x9"}
 """Second spellings, each with the name in `PRECISIONS`, wherever a precision is taken."""
 
-# Mean square of 2**floor(log2|x|) for x ~ N(0, 1), the square of the unit in which a significand of x counts.
+# Mean square of 2**floor(log2|x|) for x ~ N(0, 1), the square of the unit of x's significand.
 _MEAN_SQUARE_BINADE = 0.5429
 # Mean of |x| * 2**floor(log2|x|) for the same x: what truncation, which always errs toward zero, is correlated with.
 _MEAN_BINADE = 0.7225
@@ -168,9 +168,9 @@ class Precision(NamedTuple):
 
     @property
     def product_error(self) -> float:
-        """Largest |result - a * b| / |a * b| of one product, in the formats' normal range, accumulation aside.
+        """Largest |result - a * b| / |a * b| of one product, in the formats' normal range, without accumulation.
 
-        Of scaled operands, what `lost` says is beside it.
+        For scaled operands `lost` gives the additional absolute error.
         """
         if self.scale is not None:
             return self.operand_error * (2 + self.operand_error)
@@ -214,7 +214,7 @@ class Precision(NamedTuple):
         return self._dropped([1.0, first, second, 0.0][: self._sizes()])
 
     def _sizes(self) -> int:
-        """How many parts have a size: those that are kept, and the remainder where there is one."""
+        """The number of sizes of parts: the kept parts, and the remainder if there is one."""
         return self.parts if self.exact_split else self.parts + 1
 
     def _dropped(self, sizes: list[float]) -> float:
@@ -301,7 +301,7 @@ def is_scaled(name: str) -> bool:
 
 
 def acting_rounding(name: str, rounding: str | None) -> str | None:
-    """The rounding that a call asks for, where operands of a precision can be rounded in several ways; else None."""
+    """The rounding of a call, if operands of a precision can be rounded in several ways; otherwise None."""
     return rounding if arithmetic(name) == "tf32" or is_scaled(name) else None
 
 
@@ -366,9 +366,9 @@ def predicted_error(
 ) -> ExpectedError:
     """Expected error of a product of length k of independent standard normal operands.
 
-    The entries themselves have standard deviation sqrt(k), so sigma / sqrt(k) is the relative error; it does not depend
-    on k but for the rounding of fp32 accumulation, which is modelled as chains of `chain` fused steps whose results
-    are added in turn. The largest of `entries` errors is taken at the quantile 1 - 1 / (2 * entries) of the normal
+    The entries have standard deviation sqrt(k), so sigma / sqrt(k) is the relative error. It does not depend on k
+    except for the rounding of fp32 accumulation, modelled as chains of `chain` fused steps whose results are added one
+    after another. The largest of `entries` errors is taken at the quantile 1 - 1 / (2 * entries) of the normal
     distribution. `rounding` (a key of `ROUNDINGS`) matters for tf32, and one of `SCALED_ROUNDINGS` for scaled operands.
     """
     from statistics import NormalDist

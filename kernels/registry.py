@@ -1,13 +1,13 @@
 """Kernels: ordered lists of implementations that run, or refuse with a sentence.
 
 A `Kernel` is one mathematical task with a contract (`bound`: the error that each precision may have against
-`reference`). Its implementations are declared best first, and the last one refuses nothing. A call takes the first
-implementation that does not refuse. Two kinds of refusal exist:
+`reference`). Its implementations are declared best first, and the last one refuses nothing. A call runs the first
+implementation that does not refuse. There are two kinds of refusal:
 
-* by signature: the instruction set is missing, or `refuses(*specs, **keywords)` answers with a sentence. It sees
-  shapes, dtypes and keywords only, so that the verdict is computed once per signature and kept;
-* by data: the implementation raises `Refused` while it looks at the values (which it does while packing, at no extra
-  pass), and the call falls through to the next one.
+* by signature: the instruction set is missing, or `refuses(*specs, **keywords)` returns a sentence. It depends on
+  shapes, dtypes and keywords only, so the verdict is computed once per signature and cached;
+* by data: the implementation raises `Refused` while it reads the values (during packing, without an extra pass), and
+  the call falls through to the next one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Refused(Exception):
 
 
 class ArraySpec(NamedTuple):
-    """What a refusal may know of an array argument."""
+    """The information about an array argument that a refusal may use."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -112,7 +112,7 @@ class Call(NamedTuple):
     decided_by: str | None
     seconds: float
     compiled: float
-    """Seconds in which its loops were compiled or loaded, and libraries imported; the others are `seconds`."""
+    """Seconds spent on compiling or loading loops and on importing libraries; `seconds` excludes them."""
     arrays: tuple[Any, ...]
     """The arguments themselves, for traces of layouts and addresses; observers must not keep them."""
     result: Any
@@ -138,7 +138,7 @@ _hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
 
 
 observing = 0
-"""How many observers there are, in all threads: to ask whether this thread has one takes 60 ns, to look at this 5."""
+"""The number of observers in all threads. Reading it takes 5 ns; looking for this thread's observers takes 60."""
 
 _lock = lock()
 
@@ -228,15 +228,15 @@ def _first(
 
 
 class Kernel:
-    """A task, its contract, and its implementations in the order in which they are preferred.
+    """A task, its contract, and its implementations in order of preference.
 
     Arguments:
         name: the name in traces and errors.
         reference: the same task in float64, the definition of correct.
         bound: for each precision, the largest error of a result relative to the sum of the magnitudes of the
-            reference's terms, accumulation aside (the docstring of the kernel's module says what a term is).
+            reference's terms, without accumulation (the docstring of the kernel's module defines a term).
 
-    `describe` says what traces show of a call besides the arrays: its keywords, and what a kernel has to add.
+    `describe` returns what traces show of a call besides the arrays: its keywords, and the kernel's own additions.
     """
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
@@ -295,9 +295,9 @@ class Kernel:
     def __call__(
         self, a: Any, /, *others: Any, decided_by: str | None = None, prefer: str | None = None, **keywords: Any
     ) -> Any:
-        """Run the best implementation that does not refuse, that of the name `prefer` before all others.
+        """Run the best implementation that does not refuse, trying the one named `prefer` first.
 
-        `decided_by` only travels to the observers.
+        `decided_by` is only passed on to the observers.
         """
         if not others:
             key: tuple = (a.shape, a.dtype)
@@ -337,8 +337,8 @@ class Kernel:
     def prepared(
         self, a: ArraySpec, b: ArraySpec, decided_by: str | None = None, **keywords: Any
     ) -> Callable[[np.ndarray, np.ndarray], Any]:
-        """The function (a, b) that does for two arrays of known shapes and dtypes what a call does, without looking up
-        the decision each time, which takes half a microsecond.
+        """The function (a, b) that does the same as a call for two arrays of known shapes and dtypes, without looking
+        up the decision each time, which takes half a microsecond.
         """
         first = self.first(a, b, **keywords)
 
@@ -361,7 +361,9 @@ class Kernel:
         decided_by: str | None,
         prefer: str | None,
     ) -> Any:
-        """The first candidate that takes the data, without those that have refused it already; tells the observers."""
+        """Run the first candidate that accepts the data, except those that already refused it, and notify the
+        observers.
+        """
         if planning():
             raise _Stopped(Planned(self, tuple(a.shape for a in arrays), keywords, decision, decided_by))
         refusals = [*decision.refusals, *data_refusals]
@@ -397,7 +399,7 @@ class Kernel:
         return known
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """One implementation by name, as tests and benchmarks reach it; it raises `Refused` where it refuses."""
+        """One implementation by name, for tests and benchmarks; it raises `Refused` if it refuses."""
         implementation = self.implementations.get(name)
         if implementation is None:
             known = ", ".join(self.implementations)

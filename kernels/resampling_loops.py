@@ -84,8 +84,10 @@ class _Job(NamedTuple):
 
 @njit
 def run(pool, threads, back, x, out, places, shares, lead, length, count, rest, parts, zero, size):
-    """From an array (lead, length, rest) to (lead, count, rest), at addresses, with places and shares (parts, count),
-    or by the transpose, with those of (parts, length); `zero` is of the type of the numbers, which have so many bytes.
+    """Resample an array (lead, length, rest) to (lead, count, rest), given by addresses, with places and shares (parts,
+    count).
+
+    The transpose uses places and shares (parts, length). `zero` has the type of the numbers, and `size` their bytes.
     """
     leads = max(1, _PIECE // max(count * rest, 1))
     job = _Job(back, x, out, places, shares, lead, length, count, rest, parts, leads, zero, size)

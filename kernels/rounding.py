@@ -27,7 +27,7 @@ _LEAST_NORMAL = np.uint32(0x00800000)
 
 
 def _rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.uint32, np.uint32]:
-    """The arguments (shift, bias, odd) with which `_round_significand` rounds to so many bits in that way."""
+    """The arguments (shift, bias, odd) with which `_round_significand` rounds to a number of bits in a given way."""
     shift = 24 - significand
     bias, odd = {"rna": (1 << (shift - 1), 0), "rne": ((1 << (shift - 1)) - 1, 1), "rz": (0, 0)}[rounding]
     return np.uint32(shift), np.uint32(bias), np.uint32(odd)

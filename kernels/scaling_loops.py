@@ -23,7 +23,7 @@ def _power(exponent):
 
 @njit
 def _unit(magnitude, significand, least):
-    """The exponent of the unit in which a format counts numbers of this magnitude."""
+    """The exponent of the format's unit in the last place at this magnitude."""
     exponent = np.int32(np.float32(magnitude).view(np.uint32) >> np.uint32(23)) - np.int32(127)
     return np.int32(max(exponent, least) + np.int32(1) - significand)
 
@@ -52,8 +52,9 @@ def _in_e4m3(x):
 
 @njit
 def _factors(bits, kind, tensor, greatest, emax):
-    """By what numbers of a block are divided, and by what rounded ones are multiplied, from the bits of the largest
-    magnitude."""
+    """The divisor for the numbers of a block, and the multiplier for the rounded ones, from the bits of the largest
+    magnitude.
+    """
     if kind == TENSOR:
         return np.float32(tensor), np.float32(1.0)
     if kind == E8M0:
@@ -90,11 +91,11 @@ def _larger(found, value):
 
 @njit
 def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
-    """Round x (rows, k), in blocks along k, to a format, times the scale of the block but not the tensor's.
+    """Round x (rows, k), in blocks along k, to a format, times the scale of the block without the tensor's.
 
-    The scale is `kind`, and `tensor` that of the tensor; `emax` is the exponent of the format's greatest number.
-    Returns how many numbers were cut to that, became zero, and became subnormal, and the least power of two among the
-    scales, or 1. Inf and NaN stay.
+    The scale is of the `kind`, and `tensor` is the scale of the tensor; `emax` is the exponent of the format's largest
+    number. Returns the numbers of values that saturated, became zero, and became subnormal, and the smallest power of
+    two among the scales, or 1. Inf and NaN are unchanged.
     """
     cut, vanished, subnormal, lowest = 0, 0, 0, np.float32(1.0)
     rows, k = x.shape

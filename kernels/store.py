@@ -81,8 +81,9 @@ _NOT_CODE = {
         "notice", "ownership", "store", "threading",
     )
 }  # fmt: skip
-"""Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
-leaves the files valid. Options of compilation, and what `cpu` says of instructions, are part of a file's name."""
+"""Modules that compiled functions import but whose statements are not compiled: an edit of the file handling leaves the
+files valid. Compilation options, and the instructions reported by `cpu`, are part of a file's name.
+"""
 
 
 def _cache_root() -> Path:
@@ -195,7 +196,7 @@ def module_folder(path: Path) -> Path:
     inside = path.is_relative_to(_KERNELS)
     name = ".".join(path.relative_to(_KERNELS).with_suffix("").parts) if inside else path.stem
     folder = cache_folder() / f"{name}-{module_digest(path)}"
-    with contextlib.suppress(OSError):  # saving says what is wrong
+    with contextlib.suppress(OSError):  # saving reports the error
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
             _prune(folder)
@@ -207,8 +208,9 @@ def module_folder(path: Path) -> Path:
 
 
 class Contents(NamedTuple):
-    """What a folder of compiled code holds: bytes in all, files in all, and signatures by groups of modules that this
-    installation would load for the capability in force."""
+    """The contents of a folder of compiled code: bytes and files in total, and signatures by groups of modules that
+    this installation would load at the current capability.
+    """
 
     size: int
     files: int
@@ -250,9 +252,11 @@ def _prebuilt() -> Path | None:
 
 
 def read(path: Path) -> bytes | None:
-    """What `write` kept in a file of a module's folder, or what was installed under its name; None where that is
-    damaged, another file's, or not there, and where another user put it there, when the folder was open to others
-    perhaps."""
+    """The content that `write` stored in a file of a module's folder, or that was installed under its name.
+
+    None if it is missing, damaged, or belongs to another file, or if another user wrote it while the folder was open to
+    others.
+    """
     content, installed = _checked(path), _prebuilt()
     if content is None and installed is not None:
         return _checked(installed / path.parent.name / path.name)

@@ -1,8 +1,8 @@
-"""Steps of optimisers: formulas of numbers, by which NumPy updates few small arrays and compiled loops many or large
+"""Optimizer steps: element-wise formulas, applied by NumPy to few small arrays and by compiled loops to many or large
 ones.
 
-A formula takes numbers, or arrays, of a parameter, of its gradient and of what is remembered, and constants of their
-type; it returns what all but the gradient become. Both ways give the same bits.
+A formula takes elements (or arrays) of a parameter, its gradient and its state, and constants of their dtype. It
+returns the new values of all but the gradient. Both ways give the same bits.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from .quiet import restore, silence
 __all__ = ["LARGE", "AdamConstants", "Move", "SgdConstants", "adam", "refuse_unfit", "sgd", "step"]
 
 LARGE = 1 << 16
-"""Numbers from which loops are worth loading: 5.7 million of float32 take a step of Adam in 24 ms by NumPy (torch 20),
-and by loops in 10 on one thread, 5 on two."""
+"""Minimum number of elements for which loading the loops pays off."""
 
 _CALLS = 1 << 11
 """Numbers that NumPy updates in the time that its calls take for a parameter of any size."""
@@ -88,8 +87,9 @@ _LOOPED = (sgd, adam)
 
 
 class Move(NamedTuple):
-    """What a step does with one parameter: by a formula, with arrays of one shape, which are the parameter, its
-    gradient, which is only read, and what is remembered (or None), and with constants, which are Python's floats."""
+    """The update of one parameter: a formula; arrays of one shape, which are the parameter, its gradient (only read)
+    and its state (or None); and constants, which are Python floats.
+    """
 
     formula: Callable[..., tuple]
     arrays: tuple
@@ -120,12 +120,11 @@ def refuse_unfit(parameter: Any, *others: Any) -> None:
 
 
 def step(moves: Sequence[Move], together: bool = True) -> None:
-    """Update parameters and what is remembered of them, many or large ones by loops: one launch for all of a formula
-    and a dtype, but one after the other where memory is shared, or where they are not to be updated `together`. The
-    bits are the same.
+    """Update parameters and their states, many or large ones by loops: one launch for all of a formula and a dtype.
 
-    Half types are updated in float32 and rounded once, complex numbers as pairs of real ones. `refuse_unfit` says what
-    arrays must be.
+    Parameters that share memory, or are not to be updated `together`, are updated one after another, with the same
+    bits. Half types are updated in float32 and rounded once, complex numbers as pairs of real ones. `refuse_unfit`
+    defines the valid arrays.
     """
     launches: list[_Launch] = []
     alone = list(moves)

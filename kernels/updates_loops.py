@@ -1,7 +1,7 @@
-"""The formulas of `updates`, over the arrays of many parameters, by all threads.
+"""The formulas of `updates`, over the arrays of many parameters, on all threads.
 
-A table has a row for each parameter: the addresses of its arrays, how many numbers they have, which constants are its
-own, and how many tasks there are up to its last one.
+A table has a row for each parameter: the addresses of its arrays, their length, the index of its constants, and the
+number of tasks up to its last one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _sgd, _adam = subroutine(sgd), subroutine(adam)
 
 @subroutine
 def _row_of(task, job, width):
-    """The address of the table's row in which a task lies."""
+    """The address of the table's row that contains a task."""
     first, last = 0, job.rows - 1
     while first < last:
         middle = (first + last) // 2

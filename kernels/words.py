@@ -1,7 +1,7 @@
-"""Rows of int64 in memory, as compiled loops read them: tables, jobs, the fields of Python's objects; and pointers.
+"""Rows of int64 in memory, as compiled loops read them: tables, jobs, the fields of Python objects; and pointers.
 
-They travel as addresses, because an array in a job would be counted by all threads at once, which took longer than what
-the job does.
+They are passed as addresses: all threads would change the reference count of an array in a job at once, which takes
+longer than the work of the job.
 """
 
 from __future__ import annotations

@@ -126,7 +126,9 @@ def _pack(leaf, at, line_stride, k_stride, lines, depth, kc, target, limits):
 
 @subroutine
 def _hide(job, scores, width, size, query, column, keys, whole):
-    """Overwrite what no query of a panel may see, and what it must not see of the keys from `column` on."""
+    """Overwrite the scores that the mask excludes for all or some queries of a panel, for the keys starting at
+    `column`.
+    """
     row_bytes = size * width
     if job.call.causal:
         for row in range(max(0, query + 1 - column), keys):

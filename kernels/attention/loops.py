@@ -98,7 +98,7 @@ def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, size, sc
 
 @subroutine
 def _hide(shape, scores, size, first_row, first_column, rows, columns, hidden):
-    """Overwrite what a causal row must not see, and what the last vector of a row reads beyond its end."""
+    """Overwrite the scores that a causal row excludes, and those that the last vector of a row reads beyond its end."""
     stride, end = size * shape.columns, _up(columns, VECTOR_BYTES // size)
     for row in range(rows):
         seen = columns

@@ -98,6 +98,6 @@ def _distance(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 class Distance(NamedTuple):
-    """sqrt(x**2 + y**2), whose squares neither overflow nor vanish."""
+    """sqrt(x**2 + y**2), scaled so that squares neither overflow nor underflow."""
 
     operands, emit = 2, in_float64(_distance)

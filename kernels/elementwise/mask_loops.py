@@ -57,7 +57,9 @@ class _ChooseJob(NamedTuple):
 
 @njit
 def choose(pool, threads, mask, x, y, out, x_varies, y_varies, count, word, size):
-    """out = x or y for each of `count` bytes of a mask, at addresses; x and y are words of the type of `word`, which
-    has so many bytes, and one of the two may be the same word for all."""
+    """out = x or y for each of `count` bytes of a mask, given by addresses.
+
+    x and y are words of the type of `word`, with `size` bytes; one of the two may be a single word for all.
+    """
     job = _ChooseJob(mask, x, y, out, x_varies, y_varies, count, word, size)
     launch(pool, threads, (count + _PIECE - 1) // _PIECE, job)

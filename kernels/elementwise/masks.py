@@ -1,5 +1,6 @@
-"""What a mask chooses of two arrays, by loops without branches and all threads: NumPy branches at every element, which
-takes ten times as long for a mask of random numbers as for one that is all alike."""
+"""Selection between two arrays by a mask, by loops without branches on all threads. NumPy branches at every element,
+which takes ten times as long for random masks as for uniform ones.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _LEAST = 1 << 13
 """Elements from which loops are worth calling."""
 
 _WORDS = {1: np.uint8(0), 2: np.uint16(0), 4: np.uint32(0), 8: np.uint64(0)}
-"""A number by which the loops know elements of so many bytes: they copy bits, whatever these stand for."""
+"""The type tag of elements by size; the loops copy bits, whatever they represent."""
 
 
 def chosen(mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -1,5 +1,4 @@
-"""What NumPy makes in one pass of one thread: by all threads, in memory that is used again, and the same bits, but for
-what is in `_IN_VECTORS`."""
+"""NumPy's single-threaded passes on all threads, with reused memory and the same bits, except for `_IN_VECTORS`."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ one more call would be felt. Microseconds of a product of float32 by NumPy, and 
 65,536 18, 12; 262,144 120, 60; 1,048,576 650, 290; 2,097,152 1300, 580."""
 
 _LEAST_IN_VECTORS = 1 << 12
-"""Numbers from which vectors are worth calling, for what NumPy computes number by number: 4096 remainders of float32
-take 90 us there, and 11 here."""
+"""Minimum number of elements for vectors to pay off, for functions that NumPy computes number by number."""
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 _TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
@@ -97,8 +95,9 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
 
 @functools.cache
 def least_of(function: Any) -> int:
-    """Numbers of an array from which `threaded` may take a function of it. The same for all CPUs: ops are declared with
-    it, and which instructions may be used is asked no sooner than by the first kernel."""
+    """Minimum number of elements for `threaded` to take a function. It is the same for all CPUs: ops are declared with
+    it before the first kernel determines the instruction set.
+    """
     ufunc = np.power if function is operator.pow else function
     return _LEAST_IN_VECTORS if any((ufunc, size) in _IN_VECTORS for size in _EITHER) else LARGE
 

@@ -14,10 +14,9 @@ from ..gemm.workspace import address_of, empty
 __all__ = ["in_order"]
 
 _LEAST, _LEAST_SIDE, _LEAST_MATRIX, _MOST_MATRICES = 1 << 16, 8, 1 << 10, 1 << 14
-"""Elements, rows and columns of each matrix, and elements of it, from which tiles are faster, and matrices up to which
-a table of them is. Microseconds by NumPy and by tiles on two cores of a Zen 3: 1024 x 1024 of float32, float64, float16
-and bytes 5370, 330, 6170, 510, 2810, 130, 1610, 110 (torch 850 of float32); 256 x 256 89, 19; 180 x 190 12, 12;
-channels of 16 x 64 x 32 x 32 put last 3490, 270, and back 820, 290; 4000 x 4000 79,600, 10,700."""
+"""Minimum elements, rows and columns of a matrix for which tiles are faster, and the largest number of matrices for
+which a table of them is (bench/NOTES.md).
+"""
 
 
 @functools.cache

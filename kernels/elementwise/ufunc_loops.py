@@ -138,11 +138,11 @@ def run_halves(
     pool, threads, function, data, widen, narrow, first, second, out, second_size, out_size, total, length, period,
     step, memory, memory_bytes,
 ):  # fmt: skip
-    """As `run`, of arrays of a half type, by a loop over float32, a cache's worth at a time.
+    """Like `run`, for arrays of a half type, by a loop over float32 in pieces that fit the cache.
 
-    `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results
-    that are of another type. A second operand of `second_size` 2 is of the half type too, any other one of float32;
-    -1 stands for no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
+    `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results of
+    another type. A second operand with `second_size` 2 is of the half type too, any other one is float32; -1 stands for
+    no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
     """
     block = max(1, LENGTH // length)
     job = _Halves(

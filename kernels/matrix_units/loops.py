@@ -48,7 +48,7 @@ def _four_rows(base, row, column, n, count):
 
 @subroutine
 def _store(values, out, kept):
-    """What is kept of `values`, into `out`, where it is finite still: a sum that has overflowed stays."""
+    """Round `values` for storage into `out` while it is finite; an overflowed sum stays."""
     bits = values.view(np.int64)
     mask = _FP32 if kept == 0 else _FP22
     least = 2.0**-149 if kept == 0 else 2.0**-139
@@ -273,9 +273,9 @@ class _Job(NamedTuple):
 def multiply(pool, threads, arrays, sizes, rule, numbers):
     """Add products to `out` (m, n): of a (m, depth) and b (depth, n), with their powers, at the addresses `arrays`.
 
-    `sizes` are m, n, depth and the places after which sums are added to an fp32 number outside of the unit, or 0;
-    `rule` its kind, the length of its blocks and what is kept of sums; `numbers` the least power of two that terms
-    are aligned to, and 2**bits that stay below the greatest, of products and of sums.
+    `sizes` are m, n, depth and the number of places after which sums are added to an fp32 number outside the unit, or
+    0. `rule` is its kind, the length of its blocks and the format of its sums. `numbers` are the smallest power of two
+    that terms are aligned to, and the kept bits below the largest exponent, as 2**bits, of products and of sums.
     """
     tasks = ((sizes[0] + _ROWS - 1) // _ROWS) * ((sizes[1] + _COLUMNS - 1) // _COLUMNS)
     launch(pool, threads, tasks, _Job(*arrays, *sizes, *rule, *numbers))

@@ -21,9 +21,9 @@ def definition(
 ) -> np.ndarray:
     """n dot products: c (n) plus those of a and b (n, K), values of the format `operand`, in blocks of ascending K.
 
-    `result` is float32 or float16, to which c is rounded first. After each `promote` places (0: never) the unit starts
-    from zero, and what it had is added, to nearest, to an fp32 number, which begins as c. A NaN operand, Inf times zero
-    and infinities of both signs make NaN (0x7FFFFFFF, in float16 0x7FFF).
+    `result` is float32 or float16, to which c is rounded first. After each `promote` places (0: never) the unit
+    restarts from zero, and its sum is added, to nearest, to an fp32 number that starts as c. A NaN operand, Inf times
+    zero and infinities of both signs give NaN (0x7FFFFFFF, in float16 0x7FFF).
     """
     a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, np.asarray(c).astype(result)))
     finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1) & np.isfinite(c)
@@ -93,7 +93,9 @@ def multiply(
 
 
 def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:
-    """What the loops take of a rule: (kind, length, kept), and (least power, unit of products, unit of sums)."""
+    """The arguments of the loops for a rule: (kind, length, format of sums), and (smallest power, unit of products,
+    unit of sums).
+    """
     half, nearest = result is np.float16, "rne16" if result is np.float16 else "rne32"
     if isinstance(rule, Aligned | Halves):
         by = rule if isinstance(rule, Aligned) else rule.by
@@ -108,7 +110,7 @@ def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[t
 
 
 def _order(rule: Rule) -> np.ndarray | None:
-    """The order in which a block's places are packed, what is summed first at first; None for as they are."""
+    """The order of packing a block's places, by summation order; None for unchanged."""
     places = np.arange(rule.length)
     if isinstance(rule, Halves):
         return np.argsort(places % 4 >= 2, kind="stable")
@@ -129,7 +131,7 @@ def _signs(x: np.ndarray) -> np.ndarray:
 
 
 def _beyond(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray | None:
-    """The results that are Inf or NaN because operands are, among finite ones; None where there are none."""
+    """The results that are Inf or NaN because operands are, among finite ones; None if all operands are finite."""
     if all(np.isfinite(x).all() for x in (a, b, c)):
         return None
     with np.errstate(invalid="ignore"):

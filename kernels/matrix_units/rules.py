@@ -39,8 +39,9 @@ def _truncate(x: np.ndarray, significand: int, least: int) -> np.ndarray:
 
 
 def store(x: np.ndarray, kept: str) -> np.ndarray:
-    """What is kept of sums: "rz32" fp32 by truncation, "rz22" the same with 13 fraction bits, "rne32" and "rne16" fp32
-    and fp16 to nearest even. What lies beyond the format is Inf."""
+    """Round a sum for storage: "rz32" to fp32 by truncation, "rz22" the same with 13 fraction bits, "rne32" and "rne16"
+    to fp32 and fp16 to nearest even. Values beyond the format become Inf.
+    """
     with np.errstate(over="ignore"):
         if kept == "rne16":
             return x.astype(np.float16).astype(np.float64)
@@ -63,13 +64,13 @@ class Rule(Protocol):
 
 
 class Aligned(NamedTuple):
-    """NVIDIA's rule: c and all products are shifted to the greatest exponent among them, cut there, and summed.
+    """NVIDIA's rule: c and all products are aligned to their largest exponent, truncated there, and summed.
 
     Attributes:
-        fraction: bits that stay below the greatest exponent. The rest is dropped, without a sticky bit.
-        length: products in a block.
-        least: the least greatest exponent, with results in fp32 and in fp16.
-        kept: what is stored of a sum with a result in fp32 (`store`).
+        fraction: bits kept below the largest exponent. The rest is dropped, without a sticky bit.
+        length: products per block.
+        least: the smallest alignment exponent, with results in fp32 and in fp16.
+        kept: the storage format of a sum with a result in fp32 (`store`).
     """
 
     fraction: int
@@ -150,10 +151,11 @@ def _flushed(x: np.ndarray) -> np.ndarray:
 
 
 class TwoStage(NamedTuple):
-    """CDNA3: products are shifted to the greatest exponent among *them*, cut toward zero and summed; that sum and c are
-    shifted to the greater exponent of both, cut toward minus infinity, added and rounded to nearest even.
+    """CDNA3's rule: products are aligned to the largest exponent among *them*, truncated toward zero and summed. That
+    sum and c are aligned to the larger exponent of both, truncated toward minus infinity, added and rounded to nearest
+    even.
 
-    `apart`: products at even and odd places are summed apart and joined first (fp8), and c is dropped where it lies
+    `apart`: products at even and odd places are summed separately and joined first (fp8), and c is dropped if it lies
     more than 25 bits below.
     """
 

@@ -26,8 +26,9 @@ ROWS = 8
 """Of a sequence that a thread takes at a time, at most."""
 
 PANEL, _LINES = 64, 4
-"""Columns of a matrix that lie together, and rows whose products are made together, a vector of each at a time; that of
-a single row is made of whole panels."""
+"""Columns per panel of a matrix, and rows per block of products, one vector of each at a time; a single row uses whole
+panels.
+"""
 
 
 def _start(builder: ir.IRBuilder, table: ir.Value, array: int, step: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -166,7 +167,7 @@ class _Product:
         self, states: list[ir.Value], results: list[ir.Value], panel: ir.Value, line_bytes: ir.Value, vectors: int,
         mask: Any,
     ) -> None:  # fmt: skip
-        """So many vectors of some rows, from a place in a panel whose lines have so many bytes."""
+        """A block of vectors for some rows, from a place in a panel with a given line size in bytes."""
         v, builder, parts = self.v, self.v.builder, range(vectors)
         step = v.lanes * v.element.size
 

@@ -1,4 +1,6 @@
-"""What is done to a row: tags whose `emit` emits its passes, given the places of its numbers and of two more."""
+"""The functions of a row: tags whose `emit` generates their passes, given the places of the row's numbers and of two
+more.
+"""
 
 from __future__ import annotations
 

@@ -132,9 +132,11 @@ def _unit(table, x, out, index):
 
 
 class _Arguments(NamedTuple):
-    """Addresses: of the table, the numbers, the results, the float64 numbers to subtract, which lie as the results do,
-    and the totals of this chunk, 0 where there is one. Units from `first` to `last`, and steps likewise; no step but -1
-    to join the chunks."""
+    """Addresses: of the table, the numbers, the results, the float64 numbers to subtract (laid out like the results),
+    and the totals of this chunk (0 if it is the only one).
+
+    The ranges `first` to `last` of units, and of steps; the step -1 alone joins the chunks.
+    """
 
     table: int
     x: int

@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 TILE = 1024
-"""Results whose totals are kept at a time, 8 KiB of the L1 cache."""
+"""Number of results whose totals are held at a time, 8 KiB of the L1 cache."""
 
 _ROWS = 4
 """Rows that are joined with one another before they are joined with the totals."""
@@ -122,7 +122,7 @@ class _Emitter:
         )
 
     def vectors(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """How many vectors so many numbers fill, and how many numbers are left."""
+        """The number of full vectors, and the remaining numbers."""
         whole = self.builder.sdiv(count, I64(self.lanes))
         return whole, self.builder.sub(count, self.builder.mul(whole, I64(self.lanes)))
 
@@ -270,7 +270,7 @@ def join_rows(typingctx, leaf, at, row_stride, rows, stride, count, abouts, tota
 
 @intrinsic
 def clear(typingctx, leaf, totals, count):
-    """Write what is nothing to join, as many vectors as so many numbers begin."""
+    """Write the neutral element, for as many vectors as the numbers begin."""
 
     def codegen(context, builder, signature, arguments):
         emitter, totals = _Emitter(builder, leaf), builder.inttoptr(arguments[1], POINTER)
