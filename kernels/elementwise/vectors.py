@@ -153,7 +153,7 @@ class Vectors:
         return self.builder.fdiv(a, b)
 
     def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        """a * b + c, in one rounding where the CPU can and the element lets it."""
+        """a * b + c, in one rounding if the CPU and the element allow it."""
         return self.made_of("fmuladd", a, b, c) if self.element.fused else self.plus(self.times(a, b), c)
 
     def fused_exactly(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:

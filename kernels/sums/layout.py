@@ -65,8 +65,8 @@ class _Pass(NamedTuple):
 def layout(
     dims: Iterable[Dim], itemsize: int, out_size: int, divisor: int, repeats: int, by_row: bool = False
 ) -> Layout:
-    """That of a total over the dimensions that are not kept, times `repeats` over `divisor`; with `by_row`, of which
-    there is one, always along it and in one chunk."""
+    """That of a total over the dimensions that are not kept, times `repeats` over `divisor`; with `by_row` (one row),
+    always along it and in one chunk."""
     dims = [each for each in dims if each.size > 1]
     start, out_start, ordered = 0, 0, list[Dim]()
     for each in dims:

@@ -250,7 +250,7 @@ def _of_parts(
 
 def _matches(whole: np.ndarray, part: np.ndarray, size: int, rows: slice) -> bool | None:
     """Whether a part's array has the bits of its rows in the whole's, where rows are neighbours along the first
-    dimension; None for arrays of which that is not so."""
+    dimension; None for other arrays."""
     count = rows.stop - rows.start
     if not whole.ndim or not part.ndim or whole.shape[0] % size or part.shape[0] * size != whole.shape[0] * count:
         return None
