@@ -260,9 +260,7 @@ class Vectors:
 
     def logarithm(self, x: ir.Value, combine: Callable[..., ir.Value] | None = None) -> ir.Value:
         """The natural logarithm to one unit in the last place; -inf or NaN for zero and negative numbers.
-
-        With `combine` and x = 2**n y, the result of `combine` for n and the logarithm of y.
-        """
+        For x = 2**n y, `combine` instead maps n and the logarithm of y to the result."""
         of, up = self.format, self.format.shift + 2.0
         tiny = self.builder.fcmp_ordered("<", x, self.number(2.0 ** (2 - of.bias)))
         whole, rest = self._binade(self.builder.select(tiny, self.times(x, 2.0**up), x))
