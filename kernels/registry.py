@@ -295,7 +295,7 @@ class Kernel:
     def __call__(
         self, a: Any, /, *others: Any, decided_by: str | None = None, prefer: str | None = None, **keywords: Any
     ) -> Any:
-        """Run the best implementation that does not refuse, trying `prefer` first; `decided_by` is for the observers."""
+        """Run the best implementation that does not refuse, trying `prefer` first; `decided_by` is for observers."""
         if not others:
             key: tuple = (a.shape, a.dtype)
         elif len(others) == 1:  # the general form takes 0.2 us longer
