@@ -387,9 +387,9 @@ def test_grad_can_be_assigned_and_deleted() -> None:
 
 def test_bad_grads_are_refused() -> None:
     x = leaf(2)
-    with pytest.raises(RuntimeError, match=r"\[3\].*\[2\]"):
+    with pytest.raises(RuntimeError, match=r"\[2\].*\[3\]"):
         x.grad = mt.tensor(np.zeros(3, np.float32))
-    with pytest.raises(RuntimeError, match=r"float64.*float32"):
+    with pytest.raises(RuntimeError, match=r"float32.*float64"):
         x.grad = mt.tensor(np.zeros(2))
     with pytest.raises(RuntimeError, match="own grad"):
         x.grad = x
