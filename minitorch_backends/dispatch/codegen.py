@@ -146,7 +146,7 @@ def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
 
 
 def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
-    names = _NAMESPACE | {
+    return _NAMESPACE | {
         "_op": op,
         "_forward": op.forward,
         "_ufunc": op.ufunc,
@@ -160,9 +160,6 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
         **{f"_default_{name}": default for name, default in op.defaults.items()},
         **{f"_kinds_{name}": kinds for name, kinds in op.scalars.items()},
     }
-    if template.large is not None:  # which then also says what small arrays must not leave to NumPy
-        invariance.on_first_demand(lambda: names.update(_least=0))
-    return names
 
 
 def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple, tuple, dict[str, Any]], Any]:
@@ -212,6 +209,8 @@ def _at_first_use(name: str, compiled: Callable[[], types.FunctionType]) -> Any:
     def compile_and_call(args: tuple, named: dict[str, Any]) -> Any:
         made = compiled()
         namespace.update(made.__globals__)
+        if namespace.get("_least", math.inf) < math.inf:  # `_large` then also says what NumPy must not compute
+            invariance.on_first_demand(lambda: namespace.update(_least=0))
         function.__kwdefaults__, function.__defaults__ = made.__kwdefaults__, made.__defaults__
         function.__code__ = made.__code__
         return function(*args, **named)
