@@ -49,7 +49,7 @@ def test_set_flags_sets_what_is_given_by_name_or_place() -> None:
     ("call", "message"),
     [
         (lambda: backends.cudnn.set_flags(enabled=True), "leading underscore, _enabled"),
-        (lambda: backends.cudnn.set_flags(_bogus=True), "set_flags.. unexpected name 'bogus'"),
+        (lambda: backends.cudnn.set_flags(_bogus=True), r"set_flags\(\): unexpected name 'bogus'"),
         (lambda: backends.cudnn.set_flags(True, _enabled=True), "two values for 'enabled'"),
         (lambda: backends.miopen.set_flags(True, True), "at most 1 values, for immediate, got 2"),
         (lambda: backends.cudnn.flags(False, enabled=True), "two values for 'enabled'"),
