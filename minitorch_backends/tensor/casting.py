@@ -52,8 +52,7 @@ def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if array.dtype == dtype:
         return array.copy("K")
     raise NotImplementedError(
-        "to(): mt.float4_e2m1fn_x2 holds two numbers in a byte and cannot be cast; use view(mt.uint8) and unpack "
-        "the bytes"
+        "to(): the dtype must hold one number in an element, got mt.float4_e2m1fn_x2; use view(mt.uint8) and unpack"
     )
 
 
