@@ -21,7 +21,7 @@ _ROOT = Path(__file__).resolve().parent
 _PREBUILT = _ROOT / "kernels" / "prebuilt"
 
 
-def _asked() -> list[str] | None:
+def _requested_levels() -> list[str] | None:
     """Arguments of `minitorch-backends compile`; None where a plain wheel is wanted."""
     value = os.environ.get("MINITORCH_PREBUILT", "0").strip()
     return None if value in ("", "0") else [] if value == "1" else shlex.split(value)
@@ -29,14 +29,14 @@ def _asked() -> list[str] | None:
 
 def get_requires_for_build_wheel(config_settings=None):
     needed = build_meta.get_requires_for_build_wheel(config_settings)
-    if _asked() is None:
+    if _requested_levels() is None:
         return needed
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [*needed, *project["dependencies"]]
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    arguments = _asked()
+    arguments = _requested_levels()
     if arguments is None:
         return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     if "--levels" not in arguments:

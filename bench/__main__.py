@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _chosen(options: argparse.Namespace) -> list[str]:
+def _chosen_parts(options: argparse.Namespace) -> list[str]:
     """The parts that run."""
     if options.only:
         return [part for part in PARTS if part in options.only]
@@ -153,7 +153,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     session = Session(extent="quick" if options.quick else "full" if options.full else "usual", seed=options.seed)
     parts: dict[str, Any] = {}
     taken: dict[str, float] = {}
-    for name in _chosen(options):
+    for name in _chosen_parts(options):
         module = _module(name)
         start = time.perf_counter()
         parts[name] = module.run(session)
@@ -191,18 +191,18 @@ def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
     numbers.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     paths: list[Path] = []
 
-    def drawn(plot: Plot, result: Any) -> Picture:
+    def draw_plot(plot: Plot, result: Any) -> Picture:
         paths.append(draw(plot, result, folder))
         return Picture(paths[-1].read_bytes(), plot.caption)
 
     sections = []
     if results["overview"]:
         effects = [answers.Effect(**each) for each in results["overview"]]
-        parts = [*answers.summary(effects), drawn(answers.PLOT, effects)]
+        parts = [*answers.summary(effects), draw_plot(answers.PLOT, effects)]
         sections.append(Section(answers.TITLE, parts, "overview"))
     for name, result in results["parts"].items():
         module = _module(name)
-        pictures = [drawn(plot, result) for plot in getattr(module, "PLOTS", ()) if module.tables(result)]
+        pictures = [draw_plot(plot, result) for plot in getattr(module, "PLOTS", ()) if module.tables(result)]
         tables = [table.without_empty_columns() for table in module.tables(result)]
         sections.append(Section(module.TITLE, [*module.summary(result), *pictures, *tables], name))
     sections.append(Section("Environment", environment.tables(results["environment"]), "environment"))

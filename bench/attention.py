@@ -24,7 +24,7 @@ from minitorch_backends.nn.functional import scaled_dot_product_attention
 from . import peers
 from .presentation import PEERS, Plot, Table, error, number, paragraphs, ratio, seconds, show_names
 from .session import Session
-from .timing import OPENMP_REST, Timing, interleaved
+from .timing import OPENMP_REST, Timing, time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
@@ -91,10 +91,10 @@ def run(session: Session) -> dict[str, Any]:
         forward, gradients = [], []
         for done, case in enumerate(cases):
             report(done / total, case.name)
-            forward.append(_timed(session, case, False))
+            forward.append(_time_case(session, case, False))
         for done, case in enumerate(gradient_cases, len(cases)):
             report(done / total, f"gradients of {case.name}")
-            gradients.append(_timed(session, case, True))
+            gradients.append(_time_case(session, case, True))
         report((total - 2) / total, "memory")
         memory = _memory(session)
         report((total - 1) / total, "errors")
@@ -130,7 +130,7 @@ def _dtype(precision: str) -> str:
     return precision if precision in DTYPES else "float32"
 
 
-def _timed(session: Session, case: Case, gradients: bool) -> dict[str, Any]:
+def _time_case(session: Session, case: Case, gradients: bool) -> dict[str, Any]:
     """Median times of one case by precision, those of torch under the dtype of its tensors."""
     arrays = _arrays(session, case)
     timers, rests = {}, {}
@@ -144,11 +144,11 @@ def _timed(session: Session, case: Case, gradients: bool) -> dict[str, Any]:
             rests[f"torch {name}"] = OPENMP_REST
     rounds, shortest = (3, 5e-3) if session.quick or case.operations > 2e10 else (7, 1e-2)
     with _default_precision():
-        timings = interleaved(timers, seconds=0.0, shortest=shortest, rounds=rounds, rests=rests)
-    return {"case": case.name, "operations": case.operations, **_compared(timings)}
+        timings = time_interleaved(timers, seconds=0.0, shortest=shortest, rounds=rounds, rests=rests)
+    return {"case": case.name, "operations": case.operations, **_compare(timings)}
 
 
-def _compared(timings: dict[str, Timing]) -> dict[str, Any]:
+def _compare(timings: dict[str, Timing]) -> dict[str, Any]:
     medians = {name: timing.median for name, timing in timings.items()}
     ratios = {}
     for precision in BARS:

@@ -35,7 +35,7 @@ from minitorch_backends.lab.style import MARKS, SHAPES, plain_numbers
 from . import peers
 from .presentation import Plot, Table, error, number, paragraphs, ratio, seconds
 from .session import PRECISIONS, Session
-from .timing import OPENMP_REST, interleaved
+from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
@@ -112,7 +112,7 @@ OTHERS = [
 QUICK = [RESNET[2], RESNET[13], OTHERS[0], OTHERS[6]]
 
 
-def _aligned(x: np.ndarray) -> np.ndarray:
+def _align(x: np.ndarray) -> np.ndarray:
     """A copy that begins on a cache line, as results of the kernels and torch's tensors do."""
     found = empty(x.shape, x.dtype)
     found[...] = x
@@ -121,7 +121,7 @@ def _aligned(x: np.ndarray) -> np.ndarray:
 
 def _last(x: np.ndarray) -> np.ndarray:
     """A copy with the channels last in memory."""
-    return np.moveaxis(_aligned(np.moveaxis(x, 1, -1)), -1, 1)
+    return np.moveaxis(_align(np.moveaxis(x, 1, -1)), -1, 1)
 
 
 def _arrays(layer: Layer, batch: int, seed: int) -> dict[str, np.ndarray]:
@@ -155,7 +155,7 @@ def _ours(direction: str, layer: Layer, arrays: dict[str, np.ndarray]) -> dict[s
 
     kernel, found = DIRECTIONS[direction], {}
     half = {name: each.astype(ml_dtypes.bfloat16) for name, each in arrays.items()}
-    for where, place in (("", _aligned), (", channels last", _last)):
+    for where, place in (("", _align), (", channels last", _last)):
         if where and len(layer.size) == 1:
             continue
         x, g, weight = place(arrays["x"]), place(arrays["g"]), Kept(arrays["weight"])
@@ -204,7 +204,7 @@ def measure(layer: Layer, batch: int, direction: str, seed: int, rounds: int = R
     runs = _ours(direction, layer, arrays) | theirs
     for each in runs.values():
         each()
-    timings = interleaved(
+    timings = time_interleaved(
         {name: Timer(each, each) for name, each in runs.items()},  # each sample after a call that is not timed
         seconds=0.0,
         shortest=SHORTEST,

@@ -18,7 +18,7 @@ from . import peers
 from .networks import Network, networks
 from .presentation import Table, number, paragraphs, ratio, seconds
 from .session import Session
-from .timing import OPENMP_REST, interleaved
+from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
 
@@ -96,7 +96,9 @@ def _beside_peers(network: Network, group: str, session: Session) -> dict[str, A
     rests = {name: OPENMP_REST if name == "torch" else peers.blas_rest() for name in timers} if wakes_threads else {}
     shortest = 0.0 if wakes_threads else 1e-3
     with mt.backends.opt_einsum.flags(enabled=True, strategy=STRATEGY):
-        taken = interleaved(timers, seconds=session.choose(0.1, 0.5, 1.0), rounds=3, shortest=shortest, rests=rests)
+        taken = time_interleaved(
+            timers, seconds=session.choose(0.1, 0.5, 1.0), rounds=3, shortest=shortest, rests=rests
+        )
     return {
         "group": group,
         "name": network.name,

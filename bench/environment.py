@@ -29,7 +29,7 @@ def collect() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": cpu_name(),
-        "capability": {"in_force": cpu.capability(), "detected": cpu.detected(), "emulated": cpu.emulated("amx")},
+        "capability": {"in_force": cpu.capability(), "detected": cpu.detect(), "emulated": cpu.is_emulated("amx")},
         "threads": _threads(),
         "blas": peers.blas_name(),
         "versions": {name: version(name) for name in DISTRIBUTIONS if importlib.util.find_spec(name)},

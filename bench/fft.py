@@ -20,7 +20,7 @@ from minitorch_backends.lab.style import show_sizes
 from . import peers
 from .presentation import PEERS, Plot, Table, number, paragraphs, ratio, seconds
 from .session import Session
-from .timing import OPENMP_REST, interleaved
+from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
@@ -125,7 +125,7 @@ def _measure(session: Session, case: Case) -> dict[str, Any]:
     x = _input(session, case)
     candidates = _candidates(case, x)
     options = {"kind": "real" if case.real else "forward", "axes": (1,), "scaling": "none", "last": 0}
-    taken = interleaved(
+    taken = time_interleaved(
         {name: Timer(candidate) for name, candidate in candidates.items()},
         seconds=0.05 if session.quick else 0.1,
         shortest=1e-3,
@@ -154,7 +154,7 @@ def _plan(session: Session, n: int) -> dict[str, Any]:
             mt.fft.fft(x)
 
     cache.clear()
-    taken = interleaved(
+    taken = time_interleaved(
         {"kept": Timer(lambda: with_plans(64)), "made": Timer(lambda: with_plans(0))},
         seconds=0.05,
         shortest=4e-3,

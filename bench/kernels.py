@@ -28,7 +28,7 @@ import numpy as np
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
-from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed, isa_of_parts, passed_over
+from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed_precision, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.lab.race import LEAST_SECONDS, Contestant, race, turn
@@ -240,7 +240,7 @@ def copy_speed() -> float:
 def microkernel_speed(isa: str, precision: str) -> float | None:
     """GFLOP/s of all threads; each multiplies one block after another from packed operands that stay in its L2
     cache: what a product would do that neither packs nor waits for memory. None where `isa` has no such loops."""
-    inner = computed(isa, np.dtype(np.float32), precision)
+    inner = computed_precision(isa, np.dtype(np.float32), precision)
     if passed_over(isa) is not None or inner is None:
         return None
     plan, (pool, threads) = plans.plan_for(isa, inner, "rna", 4), threading.pool()

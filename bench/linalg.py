@@ -18,7 +18,7 @@ from minitorch_backends.lab.style import BLUE, ORANGE, SHAPES, plain_numbers
 from . import peers
 from .presentation import Plot, Table, error, paragraphs, ratio, seconds, show_names
 from .session import Session
-from .timing import OPENMP_REST, interleaved
+from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
@@ -69,7 +69,7 @@ def _numpys(task: str, arrays: tuple[np.ndarray, ...]) -> dict[str, Callable[[],
     return {"NumPy": partial(call, *arrays)}
 
 
-def _timed(session: Session, task: str, *shape: int, dtype: str) -> dict[str, Any]:
+def _time_task(session: Session, task: str, *shape: int, dtype: str) -> dict[str, Any]:
     """Median times of one task by library, and the family that this engine used."""
     arrays = _matrices(session.seed, task, *shape, dtype=dtype)
     call = partial(linalg.svd, full_matrices=False) if task == "svd" else getattr(linalg, task)
@@ -78,7 +78,7 @@ def _timed(session: Session, task: str, *shape: int, dtype: str) -> dict[str, An
     with explain.record() as log:
         own()
     cost = _SLOW.get(task, 1.0) * math.prod(shape) * shape[-1]
-    timings = interleaved(
+    timings = time_interleaved(
         {name: Timer(each) for name, each in runs.items()},
         seconds=0.0,
         shortest=1e-3 if session.quick else 1e-2,  # several calls after one that wakes the threads
@@ -103,14 +103,14 @@ def _backward_error(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(b - a.astype(np.float64) @ x).max() / (norm * np.abs(x).max() + np.abs(b).max()))
 
 
-def _refined(session: Session, n: int) -> list[dict[str, Any]]:
+def _refine_study(session: Session, n: int) -> list[dict[str, Any]]:
     """`solve` in float32 at each precision that the flags may allow."""
     a, b = _matrices(session.seed, "solve", n, n, dtype="float32")
     A, B = mt.from_numpy(a), mt.from_numpy(b)
     runs: dict[str, Callable[[], Any]] = {
         name: partial(linalg.solve, A, B, precision=name) for name in ("ieee", "bf16x6", "bf16x3", "tf32", "bf16")
     } | _torchs("solve", (a, b))
-    timings = interleaved(
+    timings = time_interleaved(
         {name: Timer(each) for name, each in runs.items()},
         seconds=0.0,
         rounds=3 if session.quick else 9,
@@ -146,8 +146,8 @@ def run(session: Session) -> dict[str, Any]:
     with session.progress(TITLE) as report:
         for done, (task, shape, dtype) in enumerate(large_cases + small_cases):
             report(done / (len(large_cases) + len(small_cases) + 1), f"{task} {shape} {dtype}")
-            found.append(_timed(session, task, *shape, dtype=dtype))
-        refined = _refined(session, sizes[-1])
+            found.append(_time_task(session, task, *shape, dtype=dtype))
+        refined = _refine_study(session, sizes[-1])
     count = len(large_cases)
     return {
         "compared_with_torch": peers.torch_is_installed(),
@@ -191,7 +191,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     return [*found, Table(f"solve of float32, n = {n}, one right side, factored at each precision", columns, rows)]
 
 
-def _missed(result: dict[str, Any]) -> list[str]:
+def _missed_targets(result: dict[str, Any]) -> list[str]:
     found = []
     for key, bars, least in (("large", LARGE_BARS, 512), ("batched", BATCHED_BARS, 0)):
         for row in result[key]:
@@ -213,7 +213,7 @@ def summary(result: dict[str, Any]) -> list[str]:
         return paragraphs(text)
     bars = ", ".join(f"{task} {bar:g}" for task, bar in LARGE_BARS.items())
     small = ", ".join(f"{task} {bar:g}" for task, bar in BATCHED_BARS.items())
-    missed = _missed(result)
+    missed = _missed_targets(result)
     text += f"""\n
         torch is to take so many times as long, from n = 512 on: {bars}; for batches: {small}.
         {"Missed: " + "; ".join(missed) if missed else "All are met"}.

@@ -13,7 +13,7 @@ import minitorch_backends as mt
 from . import peers
 from .presentation import Table, paragraphs, ratio, seconds
 from .session import Session
-from .timing import OPENMP_REST, interleaved
+from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
 
@@ -150,7 +150,7 @@ def _statement(library: Any, network: Network, way: str, given: Any, target: Any
 
 
 def _measure(session: Session, timers: dict[str, Timer], bar: float) -> dict[str, Any]:
-    timings = interleaved(
+    timings = time_interleaved(
         timers, seconds=0.1 if session.quick else 2.0, rounds=3 if session.quick else 7, rests={"torch": OPENMP_REST}
     )
     ours, theirs = timings["minitorch"], timings.get("torch")

@@ -104,7 +104,7 @@ def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contes
         yield Contestant(name, functools.partial(run, a, b), BLAS_REST if name == "blas" else 0.0)
 
 
-def measured(shape: Shape, kind: str, rounds: int, scale: float = 1.0) -> dict[str, float]:
+def measure(shape: Shape, kind: str, rounds: int, scale: float = 1.0) -> dict[str, float]:
     """Median seconds by implementation, that which is taken first; `scale` shortens turns."""
     dtype, precision = KINDS[kind]
     return race(contestants(*operands(shape).arrays(dtype), precision), rounds, 4e-2 * scale, 1e-2 * scale)
@@ -149,7 +149,7 @@ def measure_level(path: Path, kinds: list[str], rounds: int, scale: float) -> No
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\033[K{level} {index + 1}/{len(wanted)} {shape.label} {kind}")
             sys.stderr.flush()
-        seconds = measured(shape, kind, rounds, scale)
+        seconds = measure(shape, kind, rounds, scale)
         times = {name: round(each * 1e6, 4) for name, each in seconds.items()}
         cell = {"level": level, "shape": shape.label, "kind": kind, "taken": next(iter(times)), "microseconds": times}
         cell |= {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}

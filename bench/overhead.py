@@ -10,7 +10,7 @@ import minitorch_backends as mt
 from . import peers
 from .presentation import Table, paragraphs, ratio, seconds
 from .session import Session
-from .timing import interleaved
+from .timing import time_interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
 
@@ -81,7 +81,7 @@ def _measure(
         library: Timer(statement, setup or "pass", globals=_names(module, "w" in statement))
         for library, module in libraries.items()
     }
-    timings = interleaved(timers, seconds=0.3 if session.quick else 1.5, shortest=SAMPLE_SECONDS, rounds=10)
+    timings = time_interleaved(timers, seconds=0.3 if session.quick else 1.5, shortest=SAMPLE_SECONDS, rounds=10)
     ours, theirs = timings["minitorch"], timings.get("torch")
     relative = ours.median / theirs.median if theirs else None
     met = None if relative is None or bar is None else relative <= bar

@@ -17,7 +17,7 @@ from minitorch_backends.lab.style import MARKS, plain_numbers, show_sizes
 from . import peers
 from .presentation import Plot, Table, error, number, paragraphs, ratio
 from .session import PRECISIONS, Session
-from .timing import interleaved
+from .timing import time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
@@ -38,11 +38,11 @@ def run(session: Session) -> dict[str, Any]:
     with session.progress(TITLE) as report:
         for done, size in enumerate(sizes):
             report(done / len(sizes), f"n = {size:,}")
-            rows += _timed(session, size)
+            rows += _time_size(session, size)
     return {"rows": rows}
 
 
-def _timed(session: Session, size: int) -> list[dict[str, Any]]:
+def _time_size(session: Session, size: int) -> list[dict[str, Any]]:
     random = np.random.default_rng([session.seed, size])
     a, b = (random.standard_normal((size, size), dtype=np.float32) for _ in range(2))
     by_numpy = peers.numpy_product(a, b)
@@ -50,7 +50,7 @@ def _timed(session: Session, size: int) -> list[dict[str, Any]]:
     exact = a.astype(np.float64) @ b.astype(np.float64)
     errors = {each.name: float(np.sqrt(np.mean((each.run() - exact) ** 2) / size)) for each in candidates}
     time.sleep(peers.blas_rest())
-    timings = interleaved(
+    timings = time_interleaved(
         {each.name: each.timer for each in candidates},
         seconds=session.choose(0.2, 4.0, 8.0), shortest=SAMPLE_SECONDS, rounds=ROUNDS,
         rests={each.name: each.rest for each in candidates},

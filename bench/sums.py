@@ -15,7 +15,7 @@ import minitorch_backends as mt
 from . import peers
 from .presentation import Table, number, paragraphs, ratio, seconds
 from .session import Session
-from .timing import OPENMP_REST, interleaved
+from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
 
@@ -84,7 +84,7 @@ def _measure(session: Session, case: Case) -> dict[str, Any]:
     candidates = _candidates(case)
     timers = {name: Timer(candidate) for name, candidate in candidates.items()}
     rests = {"torch": OPENMP_REST} if case.array.size > 1 << 15 else None  # where torch wakes its threads
-    taken = interleaved(timers, seconds=0.05 if session.quick else 0.2, shortest=1e-4, rounds=7, rests=rests)
+    taken = time_interleaved(timers, seconds=0.05 if session.quick else 0.2, shortest=1e-4, rounds=7, rests=rests)
     medians = {name: timing.median for name, timing in taken.items()}
     exact = case.array.sum(case.axes, np.float64)
     return {

@@ -8,7 +8,7 @@ from statistics import median
 from timeit import Timer
 from typing import NamedTuple
 
-__all__ = ["OPENBLAS_REST", "OPENMP_REST", "Timing", "interleaved"]
+__all__ = ["OPENBLAS_REST", "OPENMP_REST", "Timing", "time_interleaved"]
 
 OPENBLAS_REST = 0.15
 """Seconds after which OpenBLAS's threads have stopped to spin; whatever runs sooner on another thread pool takes two to
@@ -37,7 +37,7 @@ def _calls_per_sample(timer: Timer, shortest: float) -> int:
     return calls
 
 
-def interleaved(
+def time_interleaved(
     candidates: Mapping[str, Timer],
     *,
     seconds: float,

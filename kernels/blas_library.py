@@ -31,7 +31,7 @@ def blas_library() -> BlasLibrary:
     """The BLAS in use. One that was built against a generic name is what that name was resolved to when loaded."""
     built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     name, version = str(built.get("name", "unknown")).lower(), str(built.get("version", "unknown"))
-    loaded = _loaded()
+    loaded = _loaded_libraries()
     if name in _GENERIC and loaded:
         found = next(iter(loaded))
         return BlasLibrary(found, "unknown", loaded[found])
@@ -39,7 +39,7 @@ def blas_library() -> BlasLibrary:
     return BlasLibrary(known, version, loaded.get(known))
 
 
-def _loaded() -> dict[str, str]:
+def _loaded_libraries() -> dict[str, str]:
     """The BLAS libraries that are mapped into this process, with their files, NumPy's own before others."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:

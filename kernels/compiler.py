@@ -58,7 +58,7 @@ await_before_fork(_compiling)
 
 
 @contextlib.contextmanager
-def _counted(phase: str) -> Iterator[None]:
+def _count_time(phase: str) -> Iterator[None]:
     """Add the CPU time of the block, less what is counted in it, to a field of `store.activity`."""
     counts, start = store.activity, time.thread_time()
     inner = counts.lowering_seconds + counts.llvm_seconds
@@ -82,7 +82,7 @@ class _Library(codegen.JITCodeLibrary):
         return 0
 
     def _optimize_functions(self, module: Any) -> None:
-        with _counted("llvm_seconds"):
+        with _count_time("llvm_seconds"):
             super()._optimize_functions(module)
 
     def _optimize_final_module(self) -> None:
@@ -99,12 +99,12 @@ class _Entry(_Library):
     content = b""
 
     def _optimize_final_module(self) -> None:
-        with _counted("llvm_seconds"):
+        with _count_time("llvm_seconds"):
             codegen.JITCodeLibrary._optimize_final_module(self)
 
     def _finalize_final_module(self) -> None:
         super()._finalize_final_module()
-        with _counted("llvm_seconds"):
+        with _count_time("llvm_seconds"):
             self.content = self._codegen._tm.emit_object(self._final_module)
 
     def needs_of_numba(self) -> set[str]:
@@ -208,7 +208,7 @@ class _Dispatcher(registry.CPUDispatcher):
     def compile(self, signature: Any) -> Any:
         if isinstance(signature, tuple) and signature in self.overloads:  # at each call in compiled code
             return None
-        with first_use(), _own_settings(), _counted("lowering_seconds"):
+        with first_use(), _own_settings(), _count_time("lowering_seconds"):
             return super().compile(signature)
 
 
@@ -253,7 +253,7 @@ def _quickly() -> Iterator[None]:
     context = registry.cpu_target.typing_context
     resolve, modules = context.resolve_function_type, ("_operator", "builtins")
 
-    def resolved(function: Any, arguments: tuple, keywords: dict[str, Any]) -> Any:
+    def resolve_once(function: Any, arguments: tuple, keywords: dict[str, Any]) -> Any:
         numbers = all(isinstance(each, types.Number | types.Boolean) for each in arguments)
         if keywords or not numbers or not isinstance(function, types.Function):
             return resolve(function, arguments, keywords)
@@ -264,7 +264,7 @@ def _quickly() -> Iterator[None]:
             _resolved[key] = resolve(function, arguments, keywords)
         return _resolved[key]
 
-    context.resolve_function_type = resolved
+    context.resolve_function_type = resolve_once
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -291,7 +291,7 @@ def compile_entry(entry: jit.Entry, kinds: tuple) -> _Entry:
         _own_settings(),
         notice.compiling(entry.py_func.__module__),
         _quickly(),
-        _counted("lowering_seconds"),
+        _count_time("lowering_seconds"),
     ):
         _prepare()
         function, arguments = entry.value, tuple(map(type_of_kind, kinds))

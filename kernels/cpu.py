@@ -17,11 +17,11 @@ __all__ = [
     "VARIABLE",
     "capability",
     "converts_half",
-    "described",
-    "detected",
-    "emulated",
+    "cpuinfo_field",
+    "detect",
     "features",
     "hardware",
+    "is_emulated",
     "looks_up_bytes",
     "refusal",
 ]
@@ -58,7 +58,7 @@ _TORCH_LEVELS = {"default": "portable", "avx2": "avx2", "avx512": "avx512"}
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 
-def described(field: str) -> frozenset[str]:
+def cpuinfo_field(field: str) -> frozenset[str]:
     """The words of a field of Linux's description of the first CPU; none where it cannot be read."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
@@ -94,7 +94,7 @@ def features() -> frozenset[str]:
     x86-64."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return frozenset()
-    found = described("flags")
+    found = cpuinfo_field("flags")
     return found if not found.issuperset(_TILES) or _tiles_granted() else found - _TILES
 
 
@@ -105,14 +105,14 @@ def hardware() -> str:
 
 
 @functools.cache
-def detected() -> str:
+def detect() -> str:
     """The highest of `LEVELS` that the CPU has and the operating system grants, or that is emulated."""
     asked = _asked_to_emulate()  # first, so that another value of the variable is refused on every CPU
     return "amx" if asked and hardware() != "portable" else hardware()
 
 
 @functools.cache
-def emulated(level: str) -> bool:
+def is_emulated(level: str) -> bool:
     """Whether software emulates the instructions of a level: for tiles if the user requests it, for others if the CPU
     lacks them too.
     """
@@ -129,8 +129,8 @@ def capability() -> str:
         if wanted and wanted not in levels:
             raise ValueError(f"{variable}={wanted!r} is not a CPU capability; expected one of {', '.join(levels)}")
         if wanted:
-            return min(levels[wanted], detected(), key=LEVELS.index)
-    return detected()
+            return min(levels[wanted], detect(), key=LEVELS.index)
+    return detect()
 
 
 def refusal(isa: str | None) -> str | None:
@@ -145,7 +145,7 @@ def refusal(isa: str | None) -> str | None:
 def looks_up_bytes() -> bool:
     """Whether the CPU has AVX512_VBMI and AVX512_VNNI, or software for them. All have them that have AMX; one with
     AVX512_BF16 does not."""
-    return emulated("avx512") or features() >= {"avx512vbmi", "avx512_vnni"}
+    return is_emulated("avx512") or features() >= {"avx512vbmi", "avx512_vnni"}
 
 
 def converts_half() -> bool:

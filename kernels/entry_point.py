@@ -60,7 +60,7 @@ class EntryPoint:
             builder.branch(self.failure)
             builder.position_at_end(self.function.append_basic_block("unreachable"))
             builder.branch(self.failure)
-        builder.ret(self._boxed(self.callee.restype, result))
+        builder.ret(self._box(self.callee.restype, result))
         builder.position_at_end(self.mismatch)
         builder.ret(self._new_reference("_Py_NotImplementedStruct"))
         builder.position_at_end(self.failure)
@@ -139,7 +139,7 @@ class EntryPoint:
         numba.np.arrayobj.populate_array(made, data, shape, strides, itemsize, None)
         return made._getvalue()
 
-    def _boxed(self, kind: Any, value: ir.Value) -> ir.Value:
+    def _box(self, kind: Any, value: ir.Value) -> ir.Value:
         """A result as Python has it."""
         if isinstance(kind, types.NoneType):
             return self._new_reference("_Py_NoneStruct")
@@ -157,7 +157,7 @@ class EntryPoint:
         if isinstance(kind, types.BaseTuple):
             made = self._call("PyTuple_New", _OBJECT, _I64(len(kind)))
             for place, inner in enumerate(kind):
-                item = self._boxed(inner, self.builder.extract_value(value, place))
+                item = self._box(inner, self.builder.extract_value(value, place))
                 at = self.builder.gep(made, [_I64(_ITEMS + 8 * place)])
                 self.builder.store(item, self.builder.bitcast(at, _OBJECT.as_pointer()))
             return made

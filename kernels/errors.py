@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .linalg.residuals import residuals
-from .registry import Call, kernels, unobserved
+from .registry import Call, kernels, without_observers
 
 __all__ = ["errors_of"]
 
@@ -28,7 +28,7 @@ def errors_of(call: Call) -> dict[str, float]:
     found = residuals(call.kernel, call.arrays, call.keywords, call.result)
     if found or kernel.bound.keys() == {"ieee"}:
         return found
-    with unobserved():
+    with without_observers():
         exact = _in_double(call)
     pairs = zip(_arrays(call.result), _arrays(exact), strict=True)
     return {"relative": max((_relative(value, wanted) for value, wanted in pairs), default=0.0)}

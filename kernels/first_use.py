@@ -48,11 +48,11 @@ def stopwatch() -> Callable[[], tuple[float, float]]:
     """A function that returns the seconds since now that this thread has spent outside of first uses, and in them."""
     start, before = time.perf_counter(), _thread.seconds
 
-    def elapsed() -> tuple[float, float]:
+    def elapsed_seconds() -> tuple[float, float]:
         inside = _thread.seconds - before
         return time.perf_counter() - start - inside, inside
 
-    return elapsed
+    return elapsed_seconds
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 
 from .first_use import load
 
-__all__ = ["FORMATS", "PACKED", "from_float32", "is_float8", "to_float32", "unpacked"]
+__all__ = ["FORMATS", "PACKED", "from_float32", "is_float8", "to_float32", "unpack"]
 
 FORMATS = {
     "float8_e4m3fn": "e4m3",
@@ -53,7 +53,7 @@ def from_float32(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 _E2M1 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], np.float32)
 
 
-def unpacked(array: np.ndarray, axis: int) -> np.ndarray:
+def unpack(array: np.ndarray, axis: int) -> np.ndarray:
     """The values of pairs of e2m1 as a float32 array of twice the size along an axis, the low bits of a byte first."""
     values = np.concatenate([_E2M1, -_E2M1])
     pairs = np.stack([values.take(array.view(np.uint8) & 15), values.take(array.view(np.uint8) >> 4)], axis + 1)

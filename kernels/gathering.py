@@ -14,7 +14,7 @@ from . import threading
 from .gemm.workspace import address_of, empty
 from .shapes import expect
 
-__all__ = ["gathered", "scattered"]
+__all__ = ["gather", "scatter"]
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -25,7 +25,7 @@ _NOTHING = -(1 << 63)
 """No index that is skipped."""
 
 
-def gathered(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative: bool = False) -> np.ndarray | None:
+def gather(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative: bool = False) -> np.ndarray | None:
     """x[o, index[o, w, i], i] for each place of the index, and 0 where that is `skip`; or minus that, of real x.
     None where the index names no element."""
     (outer, count, inner), wanted = x.shape, index.shape[1]
@@ -34,7 +34,7 @@ def gathered(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative
     return out if _run("gather", x, index, out, (outer * wanted, wanted, count, inner), skip, negative) else None
 
 
-def scattered(
+def scatter(
     values: np.ndarray, index: np.ndarray, count: int, skip: int | None = None, negative: bool = False
 ) -> np.ndarray | None:
     """Zeros (outer, count, inner) with values[o, w, i] at [o, index[o, w, i], i], the last one of several, but none

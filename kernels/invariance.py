@@ -17,7 +17,7 @@ __all__ = [
     "BATCH",
     "BOTH",
     "Demand",
-    "demanded",
+    "current_demand",
     "isa_demanded",
     "on_first_demand",
     "refusal",
@@ -60,7 +60,7 @@ def on_first_demand(prepare: Callable[[], None]) -> None:
         _waiting.append(prepare)
 
 
-def demanded() -> Demand:
+def current_demand() -> Demand:
     """What the caller demands."""
     return of_caller() if possible else _NOTHING
 
@@ -78,7 +78,7 @@ def refuse_library(name: str) -> None:
 
 def refusal(keeps: Demand) -> str | None:
     """Why an implementation that keeps so much may not run, or None."""
-    wanted = demanded()
+    wanted = current_demand()
     if wanted.batch and not keeps.batch:
         return "the order of its sums depends on the shape of the batch, and backends.invariant has 'batch'"
     if wanted.isa and not keeps.isa:

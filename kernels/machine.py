@@ -137,7 +137,7 @@ def caches() -> Caches:
 
 
 def _field(name: str) -> str:
-    return " ".join(sorted(cpu.described(name)))
+    return " ".join(sorted(cpu.cpuinfo_field(name)))
 
 
 @functools.cache

@@ -29,7 +29,7 @@ __all__ = [
     "Array",
     "Items",
     "Pointer",
-    "expected",
+    "expected_types",
     "function",
     "kind_of",
     "modules_of",
@@ -110,14 +110,14 @@ def kind_of(argument: Any) -> Any:
     raise TypeError(f"compiled code takes no {kind.__name__}: {argument!r}")
 
 
-def expected(kinds: Iterable[Any]) -> Iterator[Any]:
+def expected_types(kinds: Iterable[Any]) -> Iterator[Any]:
     """The objects that machine code compares the types of its arguments with, in its order."""
     for kind in kinds:
         if isinstance(kind, Array):
             yield from (np.ndarray, np.dtype(kind.dtype))
         elif isinstance(kind, Items):
             yield kind.of
-            yield from expected(kind.kinds)
+            yield from expected_types(kind.kinds)
         elif isinstance(kind, Pointer):
             yield kind.of
         else:
@@ -225,4 +225,4 @@ def function(content: bytes, kinds: tuple) -> Callable[..., Any]:
     engine.finalize_object()
     _engines.append(engine)
     _methods.append(_Method(ENTRY.encode(), engine.get_function_address(ENTRY), _METH_FASTCALL, None))
-    return _new_function(_methods[-1], (*expected(kinds), RuntimeError), None)
+    return _new_function(_methods[-1], (*expected_types(kinds), RuntimeError), None)

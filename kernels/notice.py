@@ -35,7 +35,7 @@ _thread = _OfThread()
 @contextlib.contextmanager
 def compiling(module: str) -> Iterator[None]:
     """Compile a function of a module in the block."""
-    if _thread.inside or not _wanted():
+    if _thread.inside or not _wants_notice():
         yield
         return
     call = _current_call()
@@ -57,7 +57,7 @@ def compiling(module: str) -> Iterator[None]:
             timer.cancel()
 
 
-def _wanted() -> bool:
+def _wants_notice() -> bool:
     asked = os.environ.get(VARIABLE, "").strip()
     return asked != "0" and sys.stderr is not None and (asked == "1" or sys.stderr.isatty())
 

@@ -44,9 +44,9 @@ __all__ = [
     "acting_rounding",
     "add",
     "arithmetic",
+    "find_precision",
     "is_exact",
     "is_scaled",
-    "named",
     "predicted_error",
     "without_alias",
 ]
@@ -170,12 +170,12 @@ class Precision(NamedTuple):
     def product_error(self) -> float:
         """Largest |result - a * b| / |a * b| of one product, in the formats' normal range, without accumulation.
 
-        For scaled operands `lost` gives the additional absolute error.
+        For scaled operands `lost_share` gives the additional absolute error.
         """
         if self.scale is not None:
             return self.operand_error * (2 + self.operand_error)
         unit = 2.0**-self.significand
-        return self._dropped([1.0, unit, unit * unit, unit**3][: self._sizes()])
+        return self._dropped_terms([1.0, unit, unit * unit, unit**3][: self._sizes()])
 
     @property
     def operand_error(self) -> float:
@@ -187,7 +187,7 @@ class Precision(NamedTuple):
         return max(unit, 1 - greatest / (2 * power)) if saturated else unit
 
     @property
-    def lost(self) -> float:
+    def lost_share(self) -> float:
         """Largest error of a smaller operand, relative to the largest one with the same scale (of the tensor, where it
         has a scale): half the least subnormal number. 0 without a scale, which loses nothing of normal numbers."""
         if self.scale is None:
@@ -211,13 +211,13 @@ class Precision(NamedTuple):
         second = _MEAN_SQUARE_BINADE * unit**2 * 2.0 ** (-2 * bits) / 84
         if self.parts == 1 and (rounding or self.rounding) == "rz" and not self.exact_split:
             return 2 * 4 * first + 2 * (_MEAN_BINADE * unit / 2) ** 2
-        return self._dropped([1.0, first, second, 0.0][: self._sizes()])
+        return self._dropped_terms([1.0, first, second, 0.0][: self._sizes()])
 
     def _sizes(self) -> int:
         """The number of sizes of parts: the kept parts, and the remainder if there is one."""
         return self.parts if self.exact_split else self.parts + 1
 
-    def _dropped(self, sizes: list[float]) -> float:
+    def _dropped_terms(self, sizes: list[float]) -> float:
         """Sum of sizes[i] * sizes[j] over the pairs that `terms` leaves out."""
         kept = set(self.terms)
         everything = ((i, j) for i in range(len(sizes)) for j in range(len(sizes)))
@@ -273,7 +273,7 @@ def add(row: Precision, *, before: str | None = None) -> None:
         raise ValueError(f"add(): scale must be of one part, in fp32, e8m0 or e4m3, got {row.scale}")
     if row.terms[-1:] != _ONE or not {part for term in row.terms for part in term} <= set(range(row.parts)):
         raise ValueError(f"add(): terms must be pairs of parts below {row.parts}, (0, 0) last, got {row.terms}")
-    slower = [] if before is None else list(PRECISIONS)[list(PRECISIONS).index(named(before).name) :]
+    slower = [] if before is None else list(PRECISIONS)[list(PRECISIONS).index(find_precision(before).name) :]
     alike = (each.name for each in PRECISIONS.values() if _multiply_alike(each, row))
     _ARITHMETIC[row.name] = next(alike, row.name)
     PRECISIONS[row.name] = row
@@ -337,7 +337,7 @@ OF_HALF = {"bfloat16": "bf16", "float16": "fp16"}
 """The precision of float32 products that holds all values of a half type, by the type's name."""
 
 
-def named(name: str) -> Precision:
+def find_precision(name: str) -> Precision:
     """The row of a name or alias; a ValueError that lists the names otherwise."""
     row = PRECISIONS.get(ALIASES.get(name, name))
     if row is None:
@@ -373,7 +373,7 @@ def predicted_error(
     """
     from statistics import NormalDist
 
-    row, length = named(precision), min(chain, k)
+    row, length = find_precision(precision), min(chain, k)
     operands = k * row.product_variance(acting_rounding(row.name, rounding))
     steps = length / 2 + (k / length) / 2 if k else 0.0  # mean square of the partial sums, per product
     accumulation = k * steps * _MEAN_SQUARE_BINADE * 2.0**-46 / 12

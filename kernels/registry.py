@@ -38,10 +38,10 @@ __all__ = [
     "observe",
     "observe_everywhere",
     "observing",
-    "planned",
+    "plan",
     "start_observing",
     "stop_observing",
-    "unobserved",
+    "without_observers",
 ]
 
 kernels: dict[str, Kernel] = {}
@@ -177,7 +177,7 @@ def observe(observer: Observer) -> Iterator[None]:
         stop_observing()
 
 
-class _Stopped(BaseException):  # which nothing but `planned` catches
+class _Stopped(BaseException):  # which nothing but `plan` catches
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
 
@@ -187,11 +187,11 @@ def _stop(call: Call) -> None:
 
 
 def planning() -> bool:
-    """Whether this runs inside `planned`: nothing is to be done but what leads to the first kernel call."""
+    """Whether this runs inside `plan`: nothing is to be done but what leads to the first kernel call."""
     return _stop in _observers.get()
 
 
-def planned(compute: Callable[[], Any]) -> Planned | None:
+def plan(compute: Callable[[], Any]) -> Planned | None:
     """The first kernel call that `compute` makes, without running it or anything after it; None if it makes none."""
     try:
         with observe(_stop):
@@ -202,7 +202,7 @@ def planned(compute: Callable[[], Any]) -> Planned | None:
 
 
 @contextmanager
-def unobserved() -> Iterator[None]:
+def without_observers() -> Iterator[None]:
     """Hide the kernel calls of this thread or task from observers while the block runs: for an implementation that
     makes many, and is itself reported."""
     token = _hidden.set(True)
@@ -308,7 +308,7 @@ class Kernel:
         if prefer is not None:
             key += (prefer,)
         if invariance.possible:
-            key += (invariance.demanded(),)
+            key += (invariance.current_demand(),)
         known = self._decisions.get(key)
         if known is None:
             if keywords.get("precision") in ALIASES:
@@ -331,7 +331,7 @@ class Kernel:
         run, with_keywords = _first(specs, self.decide(*specs, prefer=prefer, **keywords), keywords)
         return functools.partial(run, **keywords) if run is not None and with_keywords else run
 
-    def prepared(
+    def prepare(
         self, a: ArraySpec, b: ArraySpec, decided_by: str | None = None, **keywords: Any
     ) -> Callable[[np.ndarray, np.ndarray], Any]:
         """The function (a, b) that does the same as a call for two arrays of known shapes and dtypes, without looking

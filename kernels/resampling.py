@@ -16,7 +16,7 @@ from .gemm.workspace import address_of, empty
 from .kinds import FLOATS
 from .shapes import expect, expect_indices
 
-__all__ = ["back", "resampled", "takes"]
+__all__ = ["back", "resample", "takes"]
 
 _LEAST = 1 << 12
 """Numbers from which loops are worth calling."""
@@ -27,7 +27,7 @@ def takes(array: np.ndarray) -> bool:
     return array.size >= _LEAST and array.dtype in FLOATS
 
 
-def resampled(array: np.ndarray, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def resample(array: np.ndarray, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """(lead, count, rest): number i of a row is the sum of row[places[part, i]] * shares[part, i] over the parts."""
     return _run(False, array, places.shape[1], places, shares)
 

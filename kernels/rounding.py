@@ -180,7 +180,7 @@ def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> 
     Returns:
         a new float32 array. Magnitudes that round beyond the format's largest become Inf.
     """
-    row = precisions.named(precision)
+    row = precisions.find_precision(precision)
     if row.parts != 1:
         raise ValueError(f"{precision!r} has operands of {row.parts} parts; use split(array, {precision!r})")
     operand = precisions.OPERANDS[row.operand]
@@ -202,7 +202,7 @@ def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
     parts sum to the value exactly, two to within 2**(-2 * significand) of it. The parts below the first of an Inf or
     NaN are zero. A precision of one part gives (round_to(array, precision),).
     """
-    row = precisions.named(precision)
+    row = precisions.find_precision(precision)
     if row.parts == 1:
         return (round_to(array, precision),)
     kernel = _split_in_two if row.parts == 2 else _split_in_three
@@ -215,6 +215,6 @@ def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
 def round_to_parts(array: np.ndarray, precision: str, rounding: str | None = None) -> np.ndarray:
     """The sum of the parts of each value of a float32 array, which is exact: what is multiplied where no product of
     parts is left out. A precision of one part gives round_to(array, precision, rounding)."""
-    if precisions.named(precision).parts == 1:
+    if precisions.find_precision(precision).parts == 1:
         return round_to(array, precision, rounding)
     return functools.reduce(np.add, split(array, precision))

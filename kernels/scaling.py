@@ -33,10 +33,10 @@ import numpy as np
 
 from . import invariance
 from .formats import RangeCounts, round_to_format
-from .precision import OPERANDS, Scale, is_scaled, named
-from .registry import ArraySpec, Kernel, unobserved
+from .precision import OPERANDS, Scale, find_precision, is_scaled
+from .registry import ArraySpec, Kernel, without_observers
 
-__all__ = ["Scaled", "counts", "draw_seed", "error_moments", "implementation", "refuses", "scaled"]
+__all__ = ["Scaled", "counts", "draw_seed", "error_moments", "implementation", "refuses", "scale_operand"]
 
 draw_seed: Callable[[], int] = lambda: 0  # noqa: E731  (`random` puts the default generator's here)
 """Below 2**32, for the stochastic rounding of one operand."""
@@ -55,7 +55,7 @@ class Scaled(NamedTuple):
     fits_bf16: bool
 
 
-def scaled(
+def scale_operand(
     x: np.ndarray,
     precision: str,
     axis: int = -1,
@@ -69,7 +69,7 @@ def scaled(
     """
     from . import scaling_loops as loops
 
-    scale, form = _scale_of(precision), OPERANDS[named(precision).operand]
+    scale, form = _scale_of(precision), OPERANDS[find_precision(precision).operand]
     axis %= max(x.ndim, 1)
     turned = not x.flags.c_contiguous and x.flags.f_contiguous
     source, along = (x.T, x.ndim - 1 - axis) if turned else (np.ascontiguousarray(x), axis)
@@ -94,7 +94,7 @@ def scaled(
 
 
 def _scale_of(precision: str) -> Scale:
-    scale = named(precision).scale
+    scale = find_precision(precision).scale
     assert scale is not None, "an internal error: a precision that does not scale"
     return scale
 
@@ -110,7 +110,7 @@ def _laid_out_as(x: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def block_powers(x: np.ndarray, precision: str, axis: int) -> np.ndarray:
     """The scale of each number, where those of blocks along an axis are powers of two: float64, of x's shape."""
-    block, greatest = _scale_of(precision).block, OPERANDS[named(precision).operand].greatest
+    block, greatest = _scale_of(precision).block, OPERANDS[find_precision(precision).operand].greatest
     lines = np.abs(np.moveaxis(np.where(np.isfinite(x), x, 0), axis, -1))
     k = lines.shape[-1]
     blocks = np.pad(lines, [(0, 0)] * (x.ndim - 1) + [(0, -k % block)]).reshape(
@@ -163,7 +163,7 @@ def _operands(kernel: str, arrays: tuple, precision: str, rounding: str | None, 
     for x, where in zip(arrays, _ALONG.get(kernel, ()), strict=False):
         x = getattr(x, "array", x)
         lines = x.reshape(*x.shape[: where.axis], math.prod(x.shape[where.axis :])) if where.places else x
-        done = scaled(lines, precision, where.axis, groups if where.in_groups else 1, rounding)
+        done = scale_operand(lines, precision, where.axis, groups if where.in_groups else 1, rounding)
         if lines is not x:
             values = np.empty_like(x)
             values[...] = done.values.reshape(x.shape)
@@ -191,7 +191,7 @@ def refuses(*specs: ArraySpec, precision: str = "ieee", **_: Any) -> str | None:
         return f"scales operands, which {precision} does not"
     if specs[0].dtype != np.float32:
         return f"scales float32 arrays, not {specs[0].dtype}"
-    if invariance.demanded().batch and _scale_of(precision).of_tensor:
+    if invariance.current_demand().batch and _scale_of(precision).of_tensor:
         return f"{precision} scales by the largest magnitude of all rows, and backends.invariant has 'batch'"
     return None
 
@@ -208,7 +208,7 @@ def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:
         later = arrays[2:] if factor == 1 else ()
         relu = factor != 1 and keywords.pop("relu", False)
         exact = "bf16" if a.fits_bf16 and b.fits_bf16 else "ieee"
-        with unobserved():
+        with without_observers():
             result = kernel(a.values, b.values, *later, precision=exact, **keywords)
         if factor == 1:
             return result
@@ -245,7 +245,7 @@ def error_moments(precision: str, rounding: str = "rne") -> tuple[float, float]:
     """
     from statistics import NormalDist
 
-    scale, operand = _scale_of(precision), named(precision).operand
+    scale, operand = _scale_of(precision), find_precision(precision).operand
     quantile = np.vectorize(NormalDist().inv_cdf)
     count = scale.block or _TENSOR
 
@@ -260,7 +260,7 @@ def error_moments(precision: str, rounding: str = "rne") -> tuple[float, float]:
     scales = _scales(largest, scale, OPERANDS[operand].greatest, float(largest_of(_TENSOR, 1)[0]))
     moments = []
     for x in (largest, others):
-        low, high = (_divided(x, scales, operand, rounding, up) for up in (False, True))
+        low, high = (_divide(x, scales, operand, rounding, up) for up in (False, True))
         alike = low == high  # to nearest, and where stochastic rounding has no choice
         square, mean = np.where(alike, (high - x) ** 2, (x - low) * (high - x)), np.where(alike, high - x, 0.0)
         moments.append(np.array([np.mean(square), np.mean(x * mean)]))
@@ -278,7 +278,7 @@ def _scales(largest: np.ndarray, scale: Scale, greatest: float, of_tensor: float
     return round_to_format(largest / (greatest * tensor), "e4m3") * tensor
 
 
-def _divided(x: np.ndarray, scales: np.ndarray, form: str, rounding: str, up: bool) -> np.ndarray:
+def _divide(x: np.ndarray, scales: np.ndarray, form: str, rounding: str, up: bool) -> np.ndarray:
     """x rounded to a format with scales, stochastic rounding always down or always up."""
     uniform = np.full(x.shape, -1.0 if up else 2.0)
     rounded = round_to_format(x / scales, form, "stochastic" if rounding == "stochastic" else "rne", uniform)

@@ -66,7 +66,7 @@ def _factors(bits, kind, tensor, greatest, emax):
 
 
 @njit
-def _rounded(value, divisor, factor, form, stochastic, place, seed):
+def _round_scaled(value, divisor, factor, form, stochastic, place, seed):
     """A number in its format, times the factor of its block; whether it is cut to the greatest, became zero, and is
     subnormal. `form` is the significand, the least exponent, the greatest and the least normal number."""
     significand, least, greatest, normal = form
@@ -108,7 +108,7 @@ def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
             divisor, factor = _factors(found, kind, tensor, form[2], emax)
             lowest = min(lowest, factor) if found and factor > 0 else lowest
             for i in range(start, stop):
-                kept, a, b, c = _rounded(x[row, i], divisor, factor, form, stochastic, row * k + i, seed)
+                kept, a, b, c = _round_scaled(x[row, i], divisor, factor, form, stochastic, row * k + i, seed)
                 out[row, i] = kept
                 cut, vanished, subnormal = cut + a, vanished + b, subnormal + c
     return cut, vanished, subnormal, lowest
@@ -135,7 +135,9 @@ def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
             for i in range(start, stop):
                 place = (index * k + i) * columns
                 for j in range(columns):
-                    kept, a, b, c = _rounded(x[index, i, j], divisors[j], factors[j], form, stochastic, place + j, seed)
+                    kept, a, b, c = _round_scaled(
+                        x[index, i, j], divisors[j], factors[j], form, stochastic, place + j, seed
+                    )
                     out[index, i, j] = kept
                     cut, vanished, subnormal = cut + a, vanished + b, subnormal + c
     return cut, vanished, subnormal, lowest

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["broadcast_shapes", "expect", "expect_indices", "strided", "windows"]
+__all__ = ["broadcast_shapes", "expect", "expect_indices", "strided_view", "windows"]
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def strided(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+def strided_view(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     """`as_strided`, as writable as the array is, and also of types whose names NumPy cannot read (float8_e5m2)."""
     numbers = array.view(np.uint8) if array.itemsize == 1 else array
     found = np.lib.stride_tricks.as_strided(numbers, shape, strides, writeable=array.flags.writeable)

@@ -144,7 +144,7 @@ def _source(path: Path) -> bytes:
 
 
 @functools.cache
-def _imported(path: Path) -> frozenset[Path]:
+def _imported_modules(path: Path) -> frozenset[Path]:
     """The modules of this package that the module in the file `path` imports from."""
     found = set()
     for dots, module, *names in _IMPORT.findall(_source(path)):
@@ -167,7 +167,7 @@ def _compiled_by() -> str:
 
     from .targets import target
 
-    emulated = [level for level in cpu.LEVELS if cpu.emulated(level)]
+    emulated = [level for level in cpu.LEVELS if cpu.is_emulated(level)]
     llvm = ".".join(map(str, binding.llvm_version_info))
     python = sys.version_info[:2], sys.abiflags if hasattr(sys, "abiflags") else ""
     return repr((_FORMAT, llvm, python, platform.system(), cpu.capability(), emulated, tuple(target())))
@@ -181,7 +181,7 @@ def module_digest(path: Path) -> str:
         file = waiting.pop()
         if file not in files:
             files.add(file)
-            waiting.extend(_imported(file) - _NOT_CODE)
+            waiting.extend(_imported_modules(file) - _NOT_CODE)
     digest = hashlib.sha256(_compiled_by().encode())
     for file in sorted(files):
         inside = file.is_relative_to(_KERNELS)
@@ -257,13 +257,13 @@ def read(path: Path) -> bytes | None:
     None if it is missing, damaged, or belongs to another file, or if another user wrote it while the folder was open to
     others.
     """
-    content, installed = _checked(path), _prebuilt()
+    content, installed = _check_folder(path), _prebuilt()
     if content is None and installed is not None:
-        return _checked(installed / path.parent.name / path.name)
+        return _check_folder(installed / path.parent.name / path.name)
     return content
 
 
-def _checked(path: Path) -> bytes | None:
+def _check_folder(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             content = b"" if danger(path, os.fstat(file.fileno())) else file.read()

@@ -40,6 +40,6 @@ def target() -> Target:
         return Target(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     level = min(cpu.capability(), cpu.hardware(), key=cpu.LEVELS.index)
     features = ["-prefer-256-bit"] if level.startswith(("avx512", "amx")) else []
-    if level.startswith("avx512") and cpu.looks_up_bytes() and not cpu.emulated("avx512"):
+    if level.startswith("avx512") and cpu.looks_up_bytes() and not cpu.is_emulated("avx512"):
         features += ["+avx512vbmi", "+avx512vnni"]
     return Target(_CPUS[level], ",".join(features))

@@ -95,7 +95,7 @@ class Move(NamedTuple):
     arrays: tuple
     constants: NamedTuple
 
-    def written(self) -> list[np.ndarray]:
+    def written_span(self) -> list[np.ndarray]:
         parameter, _, *remembered = self.arrays
         return [parameter, *(each for each in remembered if each is not None)]
 
@@ -129,7 +129,7 @@ def step(moves: Sequence[Move], together: bool = True) -> None:
     launches: list[_Launch] = []
     alone = list(moves)
     if together and len(moves) > 1 and sum([_CALLS + move.arrays[0].size for move in moves]) >= LARGE:
-        launches, alone = _divided(moves)
+        launches, alone = _divide(moves)
     token = silence()
     try:
         for launch in launches:
@@ -150,7 +150,7 @@ class _Launch(NamedTuple):
     without: bool
 
 
-def _divided(moves: Sequence[Move]) -> tuple[list[_Launch], list[Move]]:
+def _divide(moves: Sequence[Move]) -> tuple[list[_Launch], list[Move]]:
     """Launches, and the moves that loops cannot take as they are; all of them where one writes to memory of another."""
     groups: dict[tuple, list[Move]] = {}
     alone = []
@@ -178,7 +178,7 @@ def _launch(moves: Sequence[Move]) -> _Launch:
 
 def _lie_apart(launches: Sequence[_Launch], alone: Sequence[Move]) -> bool:
     """Whether no memory that is written is that of another array."""
-    written = [np.array([byte_bounds(each) for move in alone for each in move.written()], np.int64).reshape(-1, 2)]
+    written = [np.array([byte_bounds(each) for move in alone for each in move.written_span()], np.int64).reshape(-1, 2)]
     read = [np.array([byte_bounds(move.arrays[_GRADIENT]) for move in alone], np.int64).reshape(-1, 2)]
     for launch in launches:
         begins = launch.table[:, :-2]
@@ -201,7 +201,7 @@ def _step_alone(move: Move) -> None:
         return
     flat = move._replace(arrays=tuple(None if each is None else _flat(each) for each in move.arrays))
     _step_flat(flat)
-    for array, each in zip(move.written(), flat.written(), strict=True):
+    for array, each in zip(move.written_span(), flat.written_span(), strict=True):
         if not np.may_share_memory(array, each):
             array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, named
+from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
 from .kernels.first_use import load
 from .kernels.float8 import FORMATS
 from .kernels.matrix_units import definition
@@ -51,9 +51,11 @@ def mma(
     Returns shape (n,) in `result`. Raises ValueError for unknown names and for values that `format` cannot hold, and
     RuntimeError for mismatched shapes.
     """
-    way = named(profile).format(format, instruction)
+    way = find_profile(profile).format(format, instruction)
     if way.rule is None:
-        raise ValueError(f"mma(): profile must be a device with a known summation order, got {named(profile).name!r}")
+        raise ValueError(
+            f"mma(): profile must be a device with a known summation order, got {find_profile(profile).name!r}"
+        )
     kind = _RESULTS.get(result)
     if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
         has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"

@@ -61,7 +61,7 @@ filters.
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", QUIET)
-    wanted, count = _wanted(config), config.getoption("--minitorch-closest")
+    wanted, count = _requested_flags(config), config.getoption("--minitorch-closest")
     if count is None:
         count = 10 if wanted else 0
     if count > 0:
@@ -83,14 +83,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(put_back)
 
 
-def _wanted(config: pytest.Config) -> dict[str, str]:
+def _requested_flags(config: pytest.Config) -> dict[str, str]:
     """The flags set on the command line, with their values."""
     values = {flag: config.getoption(f"--minitorch-{flag}") for flag in _OPTIONS}
     return {flag: value for flag, value in values.items() if value is not None}
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    wanted = ", ".join(f"backends.{flag} = {value!r}" for flag, value in _wanted(config).items())
+    wanted = ", ".join(f"backends.{flag} = {value!r}" for flag, value in _requested_flags(config).items())
     return f"minitorch-backends: {wanted}" if wanted else None
 
 

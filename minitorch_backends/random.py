@@ -116,7 +116,7 @@ class Generator:
         return self
 
     def __reduce__(self) -> tuple:
-        return _restored, (self.get_state(),)
+        return _restore, (self.get_state(),)
 
     # Distributions, as arrays
 
@@ -183,7 +183,7 @@ class Generator:
         return self._stream().standard_exponential(shape)
 
 
-def _restored(state: Tensor) -> Generator:
+def _restore(state: Tensor) -> Generator:
     return Generator().set_state(state)
 
 

@@ -84,13 +84,13 @@ def assert_close(
     if k is not None and rtol is not None:
         raise ValueError("assert_close(): k and rtol, atol both set the tolerance; give one of them")
 
-    def allowed(a: np.ndarray, b: np.ndarray) -> _Allowed:
+    def tolerance(a: np.ndarray, b: np.ndarray) -> _Allowed:
         if rtol is not None and atol is not None:
             return _Allowed(rtol, atol, "")
         return _by_type(a, b) if k is None else _of_products(b, k, precision, scale)
 
     for path, a, b in _pairs(actual, expected, ""):
-        found = _difference(a, b, allowed, equal_nan, check_dtype, check_stride)
+        found = _difference(a, b, tolerance, equal_nan, check_dtype, check_stride)
         if found is not None:
             text = found + (f"\n\nThis is item {path}." if path else "")
             raise AssertionError(text if msg is None else msg if isinstance(msg, str) else msg(text))

@@ -152,7 +152,7 @@ MUTATIONS = [
 ]
 
 
-def copied(folder: Path) -> Path:
+def copy_tree(folder: Path) -> Path:
     """A copy of what git tracks or would add, with the links as links."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -190,7 +190,7 @@ def main() -> int:
     chosen = [each for each in MUTATIONS if not words or any(word in f"{each.file} {each.old}" for word in words)]
     left = 0
     with tempfile.TemporaryDirectory() as folder:
-        copy = copied(Path(folder))
+        copy = copy_tree(Path(folder))
         for each in chosen:
             result = verdict(each, copy)
             left += not result.startswith("caught")

@@ -126,7 +126,7 @@ PARTS = {
 """The generated parts of each page, by the names that stand in its comments."""
 
 
-def generated(page: str) -> tuple[str, str]:
+def generate(page: str) -> tuple[str, str]:
     """The text of a page of the reference, and what it should be."""
     text = before = (REFERENCE / f"{page}.md").read_text(encoding="utf-8")
     for name, table in PARTS[page].items():
@@ -141,4 +141,4 @@ def generated(page: str) -> tuple[str, str]:
 
 if __name__ == "__main__":
     for page in PARTS:
-        (REFERENCE / f"{page}.md").write_text(generated(page)[1], encoding="utf-8")
+        (REFERENCE / f"{page}.md").write_text(generate(page)[1], encoding="utf-8")

@@ -118,7 +118,7 @@ def _signature(function: Callable[..., Any], names: _Names, *, method: bool = Fa
             parameter = parameter.replace(default=parameter.empty)
         star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(kind, "")
         default = "" if parameter.default is parameter.empty else " = ..."
-        parts.append(f"{star}{parameter.name}: {_given(function, parameter, names)}{default}")
+        parts.append(f"{star}{parameter.name}: {_argument_type(function, parameter, names)}{default}")
     if "out" not in signature.parameters and kind is not inspect.Parameter.VAR_KEYWORD and _takes_out(function):
         parts += [*(["*"] if kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL) else [])]
         parts.append(f"out: {names.annotation('Any', function)} = ...")
@@ -135,7 +135,7 @@ def _takes_out(function: Callable[..., Any]) -> bool:
     return any(getattr(each, "public", None) is function for each in registry.values())
 
 
-def _given(function: Callable[..., Any], parameter: inspect.Parameter, names: _Names) -> str:
+def _argument_type(function: Callable[..., Any], parameter: inspect.Parameter, names: _Names) -> str:
     """The type of an argument, told by its default where nothing else tells it; promoted ones may be numbers."""
     given = parameter.annotation
     if given is parameter.empty and isinstance(parameter.default, bool | str):

@@ -22,7 +22,7 @@ from ..session import PRECISIONS, Session
 
 __all__ = [
     "EPOCHS", "NETWORKS", "PLOTS", "TITLE", "exact_scores", "load", "run", "scores", "split", "summary", "tables",
-    "trained",
+    "train_network",
 ]  # fmt: skip
 
 TITLE = "Handwritten digits"
@@ -88,7 +88,7 @@ def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.cache
-def trained(network: str, epochs: int, seed: int) -> Classifier:
+def train_network(network: str, epochs: int, seed: int) -> Classifier:
     """Train a network with Adam and no flags set."""
     images, labels = load()
     training, held_out = split(len(images), seed)
@@ -111,14 +111,14 @@ def trained(network: str, epochs: int, seed: int) -> Classifier:
 
 def scores(network: str, epochs: int, seed: int) -> mt.Tensor:
     """The logits of the held-out images."""
-    found = trained(network, epochs, seed)
+    found = train_network(network, epochs, seed)
     return found.model(found.images)
 
 
 @functools.cache
 def exact_scores(network: str, epochs: int, seed: int) -> mt.Tensor:
     """The same in float64, from the same weights."""
-    found = trained(network, epochs, seed)
+    found = train_network(network, epochs, seed)
     return copy.deepcopy(found.model).double()(found.images.double())
 
 
@@ -126,7 +126,7 @@ def run(session: Session) -> dict[str, Any]:
     """Train in ieee, then classify the held-out images once for each precision, and with single layers lowered."""
     networks = []
     for network, epochs in (QUICK_EPOCHS if session.quick else EPOCHS).items():
-        found = trained(network, epochs, session.seed)
+        found = train_network(network, epochs, session.seed)
         with mt.no_grad():
             rows = session.sweep(
                 scores, over=[{"network": network, "epochs": epochs}], flags={"fp32_precision": PRECISIONS},
@@ -142,7 +142,7 @@ def run(session: Session) -> dict[str, Any]:
                 "rows": rows,
                 "layers": [
                     {name: row[name] for name in ("precision", "error", "local_error", "flips")}
-                    | {"layer": _described(found.model, row["module"])}
+                    | {"layer": _describe_drift(found.model, row["module"])}
                     for row in audit.rows
                 ],
                 "margins": np.sort(exact[:, -1] - exact[:, -2]).tolist(),
@@ -157,7 +157,7 @@ def measures(labels: np.ndarray, answer: Arrays, truth: Arrays) -> dict[str, flo
     return {**logits(answer, truth), "accuracy": float(np.mean(found.argmax(axis=1) == labels))}
 
 
-def _described(model: nn.Module, name: str | None) -> str:
+def _describe_drift(model: nn.Module, name: str | None) -> str:
     """A layer's name and kind."""
     return "all of it" if name is None else f"{name} {type(model.get_submodule(name)).__name__}"
 

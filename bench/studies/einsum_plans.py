@@ -20,7 +20,7 @@ from minitorch_backends.ops.einsum.precision_plan import unit_cost
 from ..networks import Network, networks
 from ..presentation import Plot, Table, number, paragraphs, seconds
 from ..session import Session
-from ..timing import interleaved
+from ..timing import time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
@@ -44,16 +44,16 @@ def run(session: Session) -> dict[str, Any]:
     by_name = {network.name: network for network in large}
     with session.progress(TITLE) as report:
         report(0.0, "slices")
-        sliced = [row for name in SLICED for row in _sliced(by_name[name], session)]
+        sliced = [row for name in SLICED for row in _slice_study(by_name[name], session)]
         report(0.3, "precisions")
-        mixed = _mixed(by_name[MIXED], session)
+        mixed = _mixed_study(by_name[MIXED], session)
     return {"sliced": sliced, "mixed": mixed}
 
 
 # Slices
 
 
-def _sliced(network: Network, session: Session) -> Iterator[dict[str, Any]]:
+def _slice_study(network: Network, session: Session) -> Iterator[dict[str, Any]]:
     tensors = [mt.from_numpy(each) for each in network.operands(session.seed)]
     whole = mt.einsum_plan(network.equation, *network.shapes, strategy="greedy")
     for part in PARTS_OF_PEAK:
@@ -92,7 +92,7 @@ def _flops_of_cotengra(network: Network, whole: Plan, options: dict[str, Any]) -
 # Precisions of steps
 
 
-def _mixed(network: Network, session: Session) -> dict[str, Any]:
+def _mixed_study(network: Network, session: Session) -> dict[str, Any]:
     tensors = [mt.from_numpy(each) for each in network.operands(session.seed)]
     plan = mt.einsum_plan(network.equation, *network.shapes, strategy="dp")
     assignments: dict[str, tuple[str, ...]] = {name: (name,) * len(plan.steps) for name in UNIFORM}
@@ -112,7 +112,7 @@ def _mixed(network: Network, session: Session) -> dict[str, Any]:
             }
         )
         timers[name] = Timer(functools.partial(plan.run, *tensors, precision=precisions))
-    taken = interleaved(timers, seconds=session.choose(0.1, 0.5, 2.0), rounds=3)
+    taken = time_interleaved(timers, seconds=session.choose(0.1, 0.5, 2.0), rounds=3)
     for row in rows:
         row["median_seconds"] = taken[row["name"]].median
     return {"network": network.name, "steps": [step.equation for step in plan.steps], "rows": rows}

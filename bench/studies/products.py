@@ -29,7 +29,7 @@ from minitorch_backends.lab.style import MARKS, show_sizes
 from ..presentation import Plot, Table, error, number, paragraphs, ratio, seconds
 from ..session import PRECISIONS, Session
 
-__all__ = ["DOCUMENTED", "PLOTS", "TITLE", "predicted", "run", "summary", "tables"]
+__all__ = ["DOCUMENTED", "PLOTS", "TITLE", "predict", "run", "summary", "tables"]
 
 TITLE = "Bare products"
 
@@ -73,7 +73,7 @@ def entries(answer: Arrays, truth: Arrays) -> dict[str, float]:
     return {"rms": float(np.sqrt(np.mean((found - exact) ** 2))), "mean_magnitude": float(np.abs(exact).mean())}
 
 
-def predicted(precision: str, n: int) -> dict[str, float]:
+def predict(precision: str, n: int) -> dict[str, float]:
     """The rms error of an entry, the largest, and that over the mean magnitude, which is sqrt(2 n / pi)."""
     expected = predicted_error(precision, n, entries=n * n)
     largest = expected.maximum
@@ -87,7 +87,7 @@ def run(session: Session) -> dict[str, Any]:
             product, over={"n": SIZES[session.extent]}, flags={"fp32_precision": PRECISIONS}, seeds=[session.seed],
             reference=exact_product, metric=entries, repeats=session.choose(1, 5, 9),
         )  # fmt: skip
-    return {"rows": [row | {"predicted": predicted(_precision(row), row["n"])} for row in rows]}
+    return {"rows": [row | {"predicted": predict(_precision(row), row["n"])} for row in rows]}
 
 
 def _precision(row: dict[str, Any]) -> str:
@@ -140,7 +140,7 @@ def _note(rows: list[dict[str, Any]]) -> Table:
     size = DOCUMENTED["size"]
     cells.append(())
     cells += [
-        line(f"{size} (A100)", name, DOCUMENTED[name], predicted(name, size))  # type: ignore[arg-type]
+        line(f"{size} (A100)", name, DOCUMENTED[name], predict(name, size))  # type: ignore[arg-type]
         for name in ("ieee", "tf32")
     ]
     columns = ("n", "TF32", "largest", "theory", "relative", "theory", "time")
@@ -153,7 +153,7 @@ def summary(result: dict[str, Any]) -> list[str]:
     over = {True: [], False: []}  # type: dict[bool, list[float]]
     for row in rows:
         over[_precision(row) in ROUNDED].append(row["rms"] / row["predicted"]["rms"])
-    theory, told = predicted("tf32", DOCUMENTED["size"])["largest"], DOCUMENTED["tf32"]["largest"]  # type: ignore[index,arg-type]
+    theory, told = predict("tf32", DOCUMENTED["size"])["largest"], DOCUMENTED["tf32"]["largest"]  # type: ignore[index,arg-type]
     return paragraphs(f"""
         The rms errors of {", ".join(ROUNDED)} are {min(over[True]):.2f} to {max(over[True]):.2f} times the prediction.
         Those of the fp32-class precisions depend on the order of the sums, which each implementation chooses:
@@ -184,7 +184,7 @@ def _draw_errors(figure: Figure, result: dict[str, Any]) -> None:
         if precision in ("ieee", "tf32"):
             right.plot(sizes, [row["max_abs"] for row in own], mark, color=colour, label=f"TF32 {_switch(precision)}")
             longer = [*sizes, DOCUMENTED["size"]]
-            right.plot(longer, [predicted(precision, n)["largest"] for n in longer], "--", color=colour)
+            right.plot(longer, [predict(precision, n)["largest"] for n in longer], "--", color=colour)
             told = DOCUMENTED[precision]["largest"]  # type: ignore[index]
             right.plot(DOCUMENTED["size"], told, mark, color=colour, fillstyle="none", markersize=10)
     left.set(title="Error of an entry, relative to sqrt(n)", yscale="log", xlabel="n", ylabel="rms error")

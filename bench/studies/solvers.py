@@ -93,7 +93,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     for task in dict.fromkeys(row["task"] for row in rows):
         by_cell = {(row["condition"], row["refine"], _precision(row)): row for row in rows if row["task"] == task}
         cells = [
-            (f"{condition:g}", precision, *_described(by_cell[condition, True, precision]),
+            (f"{condition:g}", precision, *_describe(by_cell[condition, True, precision]),
              error(by_cell.get((condition, False, precision), {}).get("error")))
             for condition in CONDITIONS for precision in PRECISIONS
         ]  # fmt: skip
@@ -102,7 +102,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
     return found
 
 
-def _described(row: dict[str, Any]) -> tuple[str, ...]:
+def _describe(row: dict[str, Any]) -> tuple[str, ...]:
     steps = "" if row["refinements"] is None else str(row["refinements"])
     return error(row["error"]), seconds(row["seconds"]), steps, "yes" if row["solved_again_in_ieee"] else ""
 

@@ -33,23 +33,23 @@ def _blocks(lines: list[str]) -> list[list[str]]:
             blocks.append([])
     joined: list[list[str]] = []
     for block in filter(None, blocks):
-        if joined and _indented(block) and (_indented(joined[-1]) or _SECTION.match(joined[-1][0])):
+        if joined and _indent(block) and (_indent(joined[-1]) or _SECTION.match(joined[-1][0])):
             joined[-1] += ["", *block]
         else:
             joined.append(block)
     return joined
 
 
-def _indented(block: list[str]) -> bool:
+def _indent(block: list[str]) -> bool:
     return all(line.startswith("  ") for line in block if line)
 
 
 def _of_block(block: list[str]) -> list[str]:
     if _SECTION.match(block[0]):
         return [f"**{block[0][:-1]}**", "", *_items(block[1:])]
-    if _indented(block):
+    if _indent(block):
         return _code(textwrap.dedent("\n".join(block)))
-    return [_escaped(line) for line in block]
+    return [_escape(line) for line in block]
 
 
 def _items(lines: list[str]) -> list[str]:
@@ -59,9 +59,9 @@ def _items(lines: list[str]) -> list[str]:
         item = _ITEM.match(line)
         if item:
             names = ", ".join(f"`{name.strip('`* ')}`" for name in item[1].split(","))
-            found.append(f"* {names}: {_escaped(item[2])}")
+            found.append(f"* {names}: {_escape(item[2])}")
         else:
-            found.append(f"  {_escaped(line.strip())}" if line.strip() else "")
+            found.append(f"  {_escape(line.strip())}" if line.strip() else "")
     return found
 
 
@@ -73,7 +73,7 @@ def _code(text: str) -> list[str]:
     return ["```python", *text.splitlines(), "```"]
 
 
-def _escaped(line: str) -> str:
+def _escape(line: str) -> str:
     """Prose in which only `code` is marked up, and lists that begin with "* " or "- "."""
     start = re.match(r"^\s*(?:[*-] )?", line)
     begin, rest = line[: start.end()], line[start.end() :]  # type: ignore[union-attr]

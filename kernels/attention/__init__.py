@@ -48,8 +48,8 @@ attention = Kernel("attention", reference=exact_attention, bound=PRODUCT_BOUND)
 attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bound=PRODUCT_BOUND)
 
 
-attention.impl("flash", refuses=refusals.flash, specialise=flash.specialised)(flash.attention)
-attention.impl("efficient", refuses=refusals.efficient, specialise=efficient.specialised)(efficient.attention)
+attention.impl("flash", refuses=refusals.flash, specialise=flash.specialise)(flash.attention)
+attention.impl("efficient", refuses=refusals.efficient, specialise=efficient.specialise)(efficient.attention)
 attention.impl("math", refuses=refusals.plain, by_unit=True, scales=True, keeps=BOTH)(plain.attention)
 attention_gradient.impl("flash", refuses=refusals.flash_gradient)(gradient.attention_gradient)
 attention_gradient.impl("efficient")(efficient.attention_gradient)

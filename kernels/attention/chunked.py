@@ -15,9 +15,9 @@ import numpy as np
 from ..elementwise import each
 from ..gemm import matmul
 from ..gemm.workspace import empty
-from ..registry import unobserved
+from ..registry import without_observers
 from ..rows import exponentials
-from .plain import Attended, hidden
+from .plain import Attended, causal_mask
 
 __all__ = ["attention", "attention_gradient"]
 
@@ -47,7 +47,7 @@ class _Problem(NamedTuple):
             found += self.mask[..., rows, columns]
         if self.causal and columns.stop > rows.start:
             height, width = found.shape[-2:]
-            np.copyto(found, -np.inf, where=hidden(height, width, rows.start, columns.start))
+            np.copyto(found, -np.inf, where=causal_mask(height, width, rows.start, columns.start))
         return found
 
     def rows(self) -> Iterator[slice]:
@@ -94,7 +94,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     """The result and the statistics."""
     out = empty((*q.shape[:3], v.shape[3]), q.dtype)
     largest, total = np.empty((2, *q.shape[:3]), np.float64 if q.dtype == np.float64 else np.float32)
-    with unobserved(), np.errstate(invalid="ignore", over="ignore"):
+    with without_observers(), np.errstate(invalid="ignore", over="ignore"):
         for problem, (own_out, *own) in _problems(q, k, v, mask, (out, largest, total), keywords):
             for rows in problem.rows():
                 seen = _rows(problem, rows)
@@ -118,7 +118,7 @@ def _rows(problem: _Problem, rows: slice) -> _Seen:
     for columns in problem.columns(rows):
         weights, total, largest = exponentials(problem.scores(rows, columns))
         part = _Seen(problem.times(weights, problem.v[..., columns, :]), total, largest[..., None])
-        found = part if found is None else _joined(found, part)
+        found = part if found is None else _merge(found, part)
     if found is None:  # without keys
         shape = (*problem.q.shape[:-2], rows.stop - rows.start)
         nothing, ones = np.zeros((*shape, problem.v.shape[-1]), problem.q.dtype), np.ones((*shape, 1), problem.q.dtype)
@@ -126,7 +126,7 @@ def _rows(problem: _Problem, rows: slice) -> _Seen:
     return found
 
 
-def _joined(*parts: _Seen) -> _Seen:
+def _merge(*parts: _Seen) -> _Seen:
     """What the rows have seen of some keys and of others."""
     seen = [np.where(np.isposinf(part.largest), -np.inf, part.largest) for part in parts]
     largest = np.maximum(*seen)
@@ -156,7 +156,7 @@ def attention_gradient(
     wide = np.float32 if q.dtype.itemsize == 2 else q.dtype
     grads = [np.zeros(array.shape, wide) for array in (q, k, v)]
     start = 0
-    with unobserved(), np.errstate(invalid="ignore", over="ignore"):
+    with without_observers(), np.errstate(invalid="ignore", over="ignore"):
         wholes = out, *statistics, g, grads[0]
         for problem, (own_out, *own, own_g, own_dq) in _problems(q, k, v, mask, wholes, keywords):
             part = slice(start, start := start + problem.q.shape[0])

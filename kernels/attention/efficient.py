@@ -12,7 +12,7 @@ from ..registry import ArraySpec, Refused
 from . import chunked, few, flash, gradient, refusals
 from .plain import Attended
 
-__all__ = ["attention", "attention_gradient", "specialised"]
+__all__ = ["attention", "attention_gradient", "specialise"]
 
 
 def attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
@@ -35,11 +35,11 @@ def _has_loops(*arrays: np.ndarray, **keywords: Any) -> bool:
     return refusals.loops(*[ArraySpec(each.shape, each.dtype) for each in arrays], **keywords) is None
 
 
-def specialised(*specs: ArraySpec, **keywords: Any) -> Callable[..., Attended] | None:
+def specialise(*specs: ArraySpec, **keywords: Any) -> Callable[..., Attended] | None:
     """`attention` of arrays of these shapes and dtypes, by the short way of flash attention."""
     run = None
     if few.takes(*specs[:2], **keywords) or refusals.loops(*specs[:3], **keywords) is None:
-        run = flash.specialised(*specs, **keywords)
+        run = flash.specialise(*specs, **keywords)
     if run is None:
         return None
 

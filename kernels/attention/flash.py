@@ -34,7 +34,7 @@ __all__ = [
     "attention",
     "check",
     "plan_for",
-    "specialised",
+    "specialise",
     "spread",
     "summed_at_once",
     "unit_for",
@@ -120,7 +120,7 @@ class _Call(NamedTuple):
 
 
 @functools.lru_cache(1024)
-def _prepared(
+def _prepare(
     dtype: np.dtype,
     precision: str,
     rounding: str,
@@ -191,7 +191,7 @@ def _prepared(
     )
     values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E, size)
     values["least"], values["greatest"] = (
-        ranges.admitted(plan.precision, max(depth, seen)) if plan.finds_magnitudes else (0, 0xFFFFFFFF)
+        ranges.admitted_magnitudes(plan.precision, max(depth, seen)) if plan.finds_magnitudes else (0, 0xFFFFFFFF)
     )
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
@@ -206,7 +206,7 @@ def _bits(value: float, size: int) -> int:
 
 def workspace_bytes(dtype: np.dtype, precision: str, causal: bool, threads: int, shapes: tuple, strides: tuple) -> int:
     """Memory that a call takes besides its results; shapes and strides are those of q, k and v."""
-    return _prepared(dtype, precision, "rna", 1.0, causal, threads, shapes, None, *strides).memory_bytes
+    return _prepare(dtype, precision, "rna", 1.0, causal, threads, shapes, None, *strides).memory_bytes
 
 
 def attention(
@@ -231,7 +231,7 @@ def attention(
     pool, threads = threading.pool()
     shapes, strides = (q.shape, k.shape, v.shape), (q.strides, k.strides, v.strides)
     mask = _readable(mask, q.dtype)
-    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, spread(mask, shapes), *strides)
+    call = _prepare(q.dtype, precision, rounding, scale, causal, threads, shapes, spread(mask, shapes), *strides)
     return _attend(call, pool, threads, q, k, v, mask)
 
 
@@ -245,7 +245,7 @@ def spread(mask: np.ndarray | None, shapes: tuple) -> tuple[np.dtype, tuple[int,
     return mask if mask is None else (mask.dtype, np.broadcast_to(mask, (*shapes[0][:3], shapes[1][2])).strides)
 
 
-def specialised(
+def specialise(
     q: ArraySpec,
     k: ArraySpec,
     v: ArraySpec,
@@ -263,7 +263,7 @@ def specialised(
     if scale < 0 or (mask is not None and mask.dtype not in (working_dtype(q.dtype), q.dtype)):
         return None
     shapes = q.shape, k.shape, v.shape
-    prepared = functools.partial(_prepared, q.dtype, precision, rounding, scale, causal)
+    prepared = functools.partial(_prepare, q.dtype, precision, rounding, scale, causal)
     kept: dict[tuple, _Call] = {}
 
     def run(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> Attended:

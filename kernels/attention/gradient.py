@@ -84,7 +84,7 @@ class _Call(NamedTuple):
 
 
 @functools.lru_cache(1024)
-def _prepared(
+def _prepare(
     dtype: np.dtype,
     precision: str,
     rounding: str,
@@ -141,7 +141,7 @@ def _dense(mask: np.ndarray, seen: int, dtype: np.dtype) -> np.ndarray:
     return mask if mask.strides[-1] == mask.itemsize else np.ascontiguousarray(mask)
 
 
-def _found(limits: np.ndarray, operand: int) -> int:
+def _magnitude_limits(limits: np.ndarray, operand: int) -> int:
     """The magnitudes of an operand as `gemm.ranges` takes them."""
     least, greatest = int(limits[:, operand, 0].min()), int(limits[:, operand, 1].max())
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
@@ -169,7 +169,7 @@ def attention_gradient(
     working, shapes = working_dtype(q.dtype), (q.shape, k.shape)
     mask = None if mask is None else _dense(mask, k.shape[2], working)
     strides = q.strides, k.strides, v.strides, g.strides
-    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, spread(mask, shapes), *strides)
+    call = _prepare(q.dtype, precision, rounding, scale, causal, threads, shapes, spread(mask, shapes), *strides)
     grads = [np.zeros(each.shape, working) for each in (q, k, v)]
     means, statistics = _means(out, g, working), np.ascontiguousarray(statistics)
     memory = take_workspace(call.memory_bytes)
@@ -212,7 +212,7 @@ def _refuse_uncertain(
     certain_from = functools.partial(ranges.certain_from, call.plan.precision)
     (q, k, g), shape = arrays, call.layout.shape
     queries = shape.heads * shape.length
-    of_k, of_v, of_q, of_g, of_slopes = (_found(limits, index) for index in range(5))
+    of_k, of_v, of_q, of_g, of_slopes = (_magnitude_limits(limits, index) for index in range(5))
     if certain_from(shape.depth, of_q, of_k) * scale > 1:
         check(call.plan, (shape.depth, of_q, of_k))
     lost = certain_from(shape.depth, of_g, of_v) * scale

@@ -25,7 +25,7 @@ from ..gemm.emit import (
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, factors_in_two, interleaved_parts
+from ..gemm.packing import TilePanel, ToBf16, VectorPanel, convert_lanes, factors_in_two, interleaved_parts
 from ..gemm.sources import Float32, Float64
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
@@ -154,7 +154,11 @@ def _weights_of_vectors(form: Form, scores: ir.Value, weights: ir.Value, keys: i
         target = form.row(weights, builder.mul(index, I64(parts)))
         for number, total in enumerate(sums):
             weight = weigh(form.load(row, number), number)
-            rows = factors_in_two(builder, "b", weight) if parts == 2 else [converted(builder, weight, form.conversion)]
+            rows = (
+                factors_in_two(builder, "b", weight)
+                if parts == 2
+                else [convert_lanes(builder, weight, form.conversion)]
+            )
             for part, value in enumerate(rows):
                 form.store(value, offset(builder, target, part * form.row_bytes), number)
             after.append(builder.fadd(total, weight))

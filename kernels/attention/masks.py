@@ -44,7 +44,7 @@ def mask_panel(typingctx, tag, source, scores, keys, scale, at, line_stride, k_s
                 added = transpose(builder, [reader.along(I64(line)) for line in range(lanes)])
                 for key, value in enumerate(added):
                     row = form.row(scores, builder.add(first, I64(key)))
-                    form.store(form.fused(form.load(row, number), scale, value), row, number)
+                    form.store(form.fma(form.load(row, number), scale, value), row, number)
             return []
 
         loop(builder, builder.sdiv(builder.add(keys, I64(lanes - 1)), I64(lanes)), [], square)

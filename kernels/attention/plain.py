@@ -10,7 +10,7 @@ from ..gemm import matmul
 from ..precision import OF_HALF
 from ..rows import exponentials
 
-__all__ = ["Attended", "attention", "grouped", "hidden"]
+__all__ = ["Attended", "attention", "causal_mask", "group_heads"]
 
 
 class Attended(NamedTuple):
@@ -37,7 +37,7 @@ class Attended(NamedTuple):
         return largest + np.log(total)
 
 
-def grouped(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def group_heads(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """With the heads that share keys in a dimension of their own, where there are such."""
     heads, groups = (each.shape[-3] if each.ndim > 2 else 1 for each in (q, k))
     if heads == groups or groups == 1:
@@ -46,7 +46,7 @@ def grouped(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np
     return q.reshape(shape), np.expand_dims(k, -3), np.expand_dims(v, -3)
 
 
-def hidden(rows: int, columns: int, first_row: int = 0, first_column: int = 0) -> np.ndarray:
+def causal_mask(rows: int, columns: int, first_row: int = 0, first_column: int = 0) -> np.ndarray:
     """Where a causal row must not look: (rows, columns), true above the diagonal."""
     return np.arange(first_row, first_row + rows)[:, None] < np.arange(first_column, first_column + columns)
 
@@ -76,7 +76,7 @@ def attention(
     if not halves:
         q, k, v = (each.astype(wide, copy=False) for each in (q, k, v))
     leading = q.shape[:-2]
-    q, k, v = grouped(q, k, v)
+    q, k, v = group_heads(q, k, v)
     root = q.dtype.type(np.sqrt(abs(scale)))
     scores = matmul(q * (root if scale >= 0 else -root), np.swapaxes(k, -1, -2) * root, **options)
     scores = scores.astype(wide, copy=False)
@@ -84,7 +84,7 @@ def attention(
     if mask is not None:
         scores = scores + mask.astype(wide, copy=False)
     if causal:
-        scores[..., hidden(*scores.shape[-2:])] = -np.inf
+        scores[..., causal_mask(*scores.shape[-2:])] = -np.inf
     weights, total, largest = exponentials(scores)
     weights /= total
     weights = weights.astype(q.dtype, copy=False).reshape(*q.shape[:-1], k.shape[-2])

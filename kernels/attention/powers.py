@@ -86,7 +86,7 @@ class Powers:
     def _integers(self, value: int) -> ir.Constant:
         return splat(self.format.integer, value, self.lanes)
 
-    def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a * b + c, in one rounding where the CPU can."""
         name = f"llvm.fmuladd.{suffix(self.element, self.lanes)}"
         return call(self.builder, name, self.kind, a, b, c)
@@ -94,7 +94,7 @@ class Powers:
     def _polynomial(self, x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
         value = self.splat(coefficients[-1])
         for each in reversed(coefficients[:-1]):
-            value = self.fused(value, x, self.splat(each))
+            value = self.fma(value, x, self.splat(each))
         return value
 
     def power(self, difference: ir.Value, scale: ir.Value, lowest: ir.Value, degree: int) -> ir.Value:
@@ -104,8 +104,8 @@ class Powers:
             return self._power_by_instructions(builder.fmul(difference, scale), degree)
         magic, integers = self.splat(of.magic), vector(of.integer, self.lanes)
         below = builder.fcmp_ordered("<", difference, lowest)
-        shifted = self.fused(difference, scale, magic)
-        fraction = self.fused(difference, scale, builder.fsub(magic, shifted))
+        shifted = self.fma(difference, scale, magic)
+        fraction = self.fma(difference, scale, builder.fsub(magic, shifted))
         value = self._polynomial(fraction, of.near[degree])
         exponent = builder.shl(builder.bitcast(shifted, integers), self._integers(of.shift))
         scaled = builder.bitcast(builder.add(builder.bitcast(value, integers), exponent), self.kind)

@@ -82,7 +82,7 @@ def mask_row(typingctx, scores, count, scale, mask):
             last = broadcast(builder, builder.trunc(left, I32), row.lanes)
             there = builder.icmp_signed("<", lane_numbers(row.lanes), last)
             added = access.read(row.place(mask, index), None, there)
-            row.store(row.fused(row.load(place), factor, added), place)
+            row.store(row.fma(row.load(place), factor, added), place)
             return []
 
         loop(builder, builder.sdiv(builder.add(count, I64(row.lanes - 1)), I64(row.lanes)), [], add)

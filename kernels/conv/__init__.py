@@ -115,20 +115,20 @@ def declare(
             return slower(*specs, **keywords)
         return sentence
 
-    def unsteered(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
+    def without_steering(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
         given = {name: value for name, value in keywords.items() if name == takes or name not in STEERING}
         return run(*(arrays if packs else map(array_of, arrays)), **given)
 
     def specialise(*specs: ArraySpec, **keywords: Any) -> Callable[..., np.ndarray] | None:
-        """The function of the arrays alone, which takes a sixth less time in small calls than `unsteered`."""
+        """The function of the arrays alone, which takes a sixth less time in small calls than `without_steering`."""
         if not isinstance(run, fast.Compiled):
             return None
         given = {name: value for name, value in keywords.items() if name not in STEERING}
-        return run.prepared(specs[0].ndim - 2, given)
+        return run.prepare(specs[0].ndim - 2, given)
 
-    unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
+    without_steering.__name__ = without_steering.__qualname__ = f"{kernel.name}_{name}"
     keeps = BOTH if last else Demand()
-    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise, by_unit=last, keeps=keeps)(unsteered)
+    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise, by_unit=last, keeps=keeps)(without_steering)
 
 
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:
@@ -145,7 +145,7 @@ def _describe(call: Call) -> dict[str, Any]:
     named["workspace"] = workspace(kernels[call.kernel], call.implementation, *specs, **call.keywords)
     if call.prefer is not None:
         named["prefer"] = call.prefer
-        if timed := benchmark_cache.timed(call.kernel, call.arrays, call.keywords):
+        if timed := benchmark_cache.timings(call.kernel, call.arrays, call.keywords):
             named["timed"] = ",".join(timed)
     return named
 

@@ -60,7 +60,7 @@ class Apart(NamedTuple):
                 columns.append((length, step, pad, (1, length), length, 0, length))
         return cls(*map(tuple, zip(*columns, strict=True)))
 
-    def placed(self, computed: np.ndarray) -> np.ndarray:
+    def place(self, computed: np.ndarray) -> np.ndarray:
         """The result: what was computed, block by block, among zeros."""
         ends = [(count - 1) * step + extent for (count, extent), step in zip(self.blocks, self.steps, strict=True)]
         room = [max(end, cut + size) for end, cut, size in zip(ends, self.cut, self.whole, strict=True)]

@@ -50,7 +50,7 @@ class Cells(NamedTuple):
     complete: bool
 
 
-def _met(task: Task, axis: int, gradient: bool) -> list[tuple[_Class, int]]:
+def _match_taps(task: Task, axis: int, gradient: bool) -> list[tuple[_Class, int]]:
     """For each position along a dimension its class, and the place that its first tap meets."""
     stride, padding, dilation = task.stride[axis], task.padding[axis], task.dilation[axis]
     size, output, found = task.size[axis], task.output[axis], []
@@ -90,7 +90,7 @@ def _segments(met: list[tuple[_Class, int]], phases: int, advance: int) -> list[
 def cells_of(task: Task, gradient: bool, read: tuple[int, ...], write: tuple[int, ...]) -> Cells:
     """The cells of a convolution, or of the gradient with respect to its input; `read` and `write` are the strides of
     what is read and of the result, in bytes, for three dimensions."""
-    met = [_met(task, axis, gradient) for axis in range(3)]
+    met = [_match_taps(task, axis, gradient) for axis in range(3)]
     phases, advance = (task.stride[2], 1) if gradient else (1, task.stride[2])
     segments = _segments(met[2], phases, advance)
     _, height, width = task.kernel

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from .. import cpu
 from ..gemm.emit import F64, I1, I64, broadcast, call, load, loop, offset, store, suffix, vector, zero
-from ..gemm.packing import converted
+from ..gemm.packing import convert_lanes
 from ..gemm.tags import field_class
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
@@ -69,7 +69,7 @@ def _fill(typingctx, leaf, at, run, offsets, target):
         with builder.goto_entry_block():
             slot = builder.alloca(lanes.kind)
         read_positions(builder, lanes.element, at, run, offsets, I1(1), slot)
-        store(builder, converted(builder, builder.load(slot), conversion), target, _size(lanes.element))
+        store(builder, convert_lanes(builder, builder.load(slot), conversion), target, _size(lanes.element))
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 4), codegen
@@ -112,7 +112,7 @@ def _accumulate(typingctx, leaf, plane, table, weights, taps, bias, sums):
     return types.void(leaf, *[types.int64] * 6), codegen
 
 
-def _activated(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
+def _relu_if(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
     """max(value, 0) where `relu` is not 0; NaN stays."""
     none = zero(value.type)
     wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
@@ -134,7 +134,7 @@ def _put(typingctx, leaf, sums, at, run, base, offsets, relu):
     def codegen(context, builder, signature, arguments):
         _, sums, at, run, base, offsets, relu = arguments
         sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        value = _activated(builder, load(builder, lanes.kind, sums, _size(element)), relu)
+        value = _relu_if(builder, load(builder, lanes.kind, sums, _size(element)), relu)
         here = offset(builder, at, base)
         with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
             with whole:

@@ -27,14 +27,14 @@ from ..gemm.emit import (
     zero,
 )
 from ..gemm.microkernels import convert
-from ..gemm.packing import converted
+from ..gemm.packing import convert_lanes
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .cells import CELL, CELL_FIELDS
 from .descriptor import field
 from .memory import clear, read64
-from .positions import pointer, widened
+from .positions import pointer, widen
 
 __all__ = ["LANES", "Channels", "ChannelsWeight", "Lanes", "StripArguments", "rounds", "run", "source_of"]
 
@@ -56,11 +56,11 @@ class Lanes:
         left = I32(LANES) if count is None else builder.trunc(count, I32)
         self.mask = builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, left, LANES))
 
-    def stored(self, at: ir.Value) -> ir.Value:
+    def load_stored(self, at: ir.Value) -> ir.Value:
         """Values of an operand as they are."""
         builder, element = self.builder, self.element
         found = masked_load(builder, vector(element.stored, LANES), at, element.size, self.mask)
-        return widened(builder, found, element)
+        return widen(builder, found, element)
 
     @property
     def operand_bytes(self) -> int:
@@ -69,7 +69,7 @@ class Lanes:
 
     def operand(self, at: ir.Value) -> ir.Value:
         """Values of what taps meet: an operand, or what `_round` has made of it."""
-        return self.stored(at) if self.conversion.target is None else load(self.builder, self.kind, at, self.size)
+        return self.load_stored(at) if self.conversion.target is None else load(self.builder, self.kind, at, self.size)
 
     def working(self, at: ir.Value) -> ir.Value:
         return load(self.builder, self.kind, at, self.size)
@@ -142,8 +142,8 @@ def _weigh_cell(typingctx, leaf, positions, x, g, taps, count, sums, steps, chan
         read_step, write_step = (builder.extract_value(steps, which) for which in (0, 1))
         lanes = Lanes(builder, leaf, channels)
         starts = [offset(builder, x, builder.mul(read_step, I64(place))) for place in places]
-        factors = [lanes.stored(offset(builder, g, builder.mul(write_step, I64(place)))) for place in places]
-        factors = [converted(builder, factor, lanes.conversion) for factor in factors]
+        factors = [lanes.load_stored(offset(builder, g, builder.mul(write_step, I64(place)))) for place in places]
+        factors = [convert_lanes(builder, factor, lanes.conversion) for factor in factors]
 
         def tap(index: ir.Value, _: list) -> list:
             to_value, to_sum = _pairs(builder, taps, index)
@@ -172,9 +172,9 @@ def _round(typingctx, leaf, at, count, target):
         def one(index: ir.Value, _: list) -> list:
             first = builder.mul(index, I64(LANES))
             lanes = Lanes(builder, leaf, builder.sub(count, first))
-            value = lanes.stored(offset(builder, at, builder.mul(first, I64(lanes.element.size))))
+            value = lanes.load_stored(offset(builder, at, builder.mul(first, I64(lanes.element.size))))
             to = offset(builder, target, builder.mul(first, I64(lanes.size)))
-            store(builder, converted(builder, value, lanes.conversion), to, lanes.size)
+            store(builder, convert_lanes(builder, value, lanes.conversion), to, lanes.size)
             return []
 
         loop(builder, builder.sdiv(builder.add(count, I64(LANES - 1)), I64(LANES)), [], one)

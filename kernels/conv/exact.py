@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .kept import Kept, array_of
-from .shapes import Steps, output_size, padded, steps
+from .shapes import Steps, output_size, pad, steps
 
 __all__ = ["exact_conv", "exact_input_gradient", "exact_weight_gradient"]
 
@@ -42,7 +42,7 @@ def exact_conv(
     kernel = weight.shape[2:]
     at = steps(len(kernel), stride, padding, dilation)
     output = output_size(x.shape[2:], kernel, at)
-    wide, weights = padded(_wide(x), at.padding), _wide(array_of(weight))
+    wide, weights = pad(_wide(x), at.padding), _wide(array_of(weight))
     wide = wide.reshape(len(x), groups, x.shape[1] // groups, *wide.shape[2:])
     outputs = weight.shape[0]
     weights = weights.reshape(groups, outputs // groups, *weight.shape[1:])
@@ -93,7 +93,7 @@ def exact_weight_gradient(
     """The transpose of `exact_conv` in the weight, applied to g."""
     at = steps(len(kernel_size), stride, padding, dilation)
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups
-    wide = padded(_wide(x), at.padding)
+    wide = pad(_wide(x), at.padding)
     wide = wide.reshape(len(x), groups, channels, *wide.shape[2:])
     grouped = _wide(g).reshape(len(g), groups, outputs, *g.shape[2:])
     result = np.zeros((groups, outputs, channels, *kernel_size), np.result_type(wide, grouped))

@@ -49,7 +49,7 @@ def _rows(lanes: int, expands: bool) -> list[list[int]]:
     return rows
 
 
-def _permuted(builder: ir.IRBuilder, value: ir.Value, mask: ir.Value, expands: bool) -> ir.Value:
+def _permute(builder: ir.IRBuilder, value: ir.Value, mask: ir.Value, expands: bool) -> ir.Value:
     """The lanes of a register in the order of the table's row for a mask (int32)."""
     lanes, module = value.type.count, builder.module
     name = f"{'expansion' if expands else 'compression'}_of_{lanes}"
@@ -90,7 +90,7 @@ def spread(builder: ir.IRBuilder, element: Any, at: ir.Value, mask: ir.Value) ->
         place = offset(builder, at, builder.mul(builder.zext(before, I64), I64(element.size)))
         dense = masked_load(builder, kind, place, element.size, _first(builder, count, lanes))
         there = builder.bitcast(builder.trunc(here, ir.IntType(lanes)), vector(I1, lanes))
-        parts.append(builder.select(there, _permuted(builder, dense, here, True), zero(kind)))
+        parts.append(builder.select(there, _permute(builder, dense, here, True), zero(kind)))
     while len(parts) > 1:
         order = ir.Constant(vector(I32, 2 * parts[0].type.count), list(range(2 * parts[0].type.count)))
         parts = [builder.shuffle_vector(*pair, order) for pair in zip(parts[::2], parts[1::2], strict=True)]
@@ -104,7 +104,7 @@ def gather_and_store(builder: ir.IRBuilder, element: Any, value: ir.Value, at: i
     mask = builder.zext(builder.bitcast(there, I16), I32)
     for index, (here, count, before) in enumerate(_registers(builder, mask, lanes)):
         order = ir.Constant(vector(I32, lanes), list(range(index * lanes, index * lanes + lanes)))
-        dense = _permuted(builder, builder.shuffle_vector(value, value, order), here, False)
+        dense = _permute(builder, builder.shuffle_vector(value, value, order), here, False)
         dense = convert(builder, dense, element)
         place = offset(builder, at, builder.mul(builder.zext(before, I64), I64(element.size)))
         place = builder.bitcast(place, dense.type.as_pointer())

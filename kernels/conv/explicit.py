@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
-from ..invariance import demanded
+from ..invariance import current_demand
 from ..precision import OF_HALF
-from ..registry import unobserved
-from .shapes import empty_output, is_channels_last, output_size, padded, steps, windows
+from ..registry import without_observers
+from .shapes import empty_output, is_channels_last, output_size, pad, steps, windows
 
 __all__ = ["conv_explicit", "input_gradient_explicit", "weight_gradient_explicit", "workspace_bytes"]
 
@@ -36,7 +36,7 @@ class _Product:
             self.dtype, self.keywords = np.dtype(np.float32), {**keywords, "precision": OF_HALF[dtype.name]}
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        with unobserved():
+        with without_observers():
             return matmul(a.astype(self.dtype, copy=False), b.astype(self.dtype, copy=False), **self.keywords)
 
 
@@ -116,8 +116,8 @@ def conv_explicit(
     y = empty_output((len(x), len(weight), *output), x.dtype, channels_last)
     if y.size == 0:
         return y
-    multiply, by_taps = _Product(x.dtype, bias is not None, keywords), channels_last and not any(demanded())
-    seen, matrix = windows(padded(x, at.padding), kernel, output, at), _matrix(weight, groups, by_taps)
+    multiply, by_taps = _Product(x.dtype, bias is not None, keywords), channels_last and not any(current_demand())
+    seen, matrix = windows(pad(x, at.padding), kernel, output, at), _matrix(weight, groups, by_taps)
     addend = None if bias is None else bias.astype(multiply.dtype, copy=False).reshape(groups, len(weight) // groups, 1)
     for images, places in _blocks(len(x), output, x.shape[1] * math.prod(kernel) * x.itemsize, workspace_limit):
         columns = _columns(seen, groups, images, places, by_taps)
@@ -193,7 +193,7 @@ def weight_gradient_explicit(
     multiply = _Product(x.dtype, True, keywords)
     total = np.zeros((groups, outputs, channels * math.prod(kernel_size)), multiply.dtype)
     if x.size and g.size:
-        seen = windows(padded(x, at.padding), kernel_size, output, at)
+        seen = windows(pad(x, at.padding), kernel_size, output, at)
         for images, places in _blocks(
             len(x), output, x.shape[1] * math.prod(kernel_size) * x.itemsize, workspace_limit
         ):

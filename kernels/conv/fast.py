@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import precision as precisions
-from ..gemm.compiled import computed, computed_by_panels, isa_of_parts, passed_over, vector_isa
+from ..gemm.compiled import computed_by_panels, computed_precision, isa_of_parts, passed_over, vector_isa
 from ..registry import ArraySpec
 from .setting import setting_of
 
@@ -46,7 +46,7 @@ CHUNK_BYTES = 1 << 21
 
 
 def _unknown(
-    isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str, takes: Computes = computed
+    isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str, takes: Computes = computed_precision
 ) -> str | None:
     """The reason why no loops of an instruction set convolve arrays of these dtypes at this precision. `takes` is the
     loops' format.
@@ -163,9 +163,9 @@ class Compiled(NamedTuple):
     kind: str
 
     def __call__(self, x: np.ndarray, *others: Any, **keywords: Any) -> np.ndarray:
-        return self.prepared(x.ndim - 2, keywords)(x, *others)
+        return self.prepare(x.ndim - 2, keywords)(x, *others)
 
-    def prepared(self, dims: int, keywords: dict[str, Any]) -> Callable[..., np.ndarray]:
+    def prepare(self, dims: int, keywords: dict[str, Any]) -> Callable[..., np.ndarray]:
         """The function of the arrays alone."""
         function = getattr(importlib.import_module(f".{self.module}", __package__), self.function)
         return functools.partial(function, setting_of(self.kind, dims, **keywords))

@@ -39,7 +39,7 @@ _ROW = 32 * 4
 _BLOCK_ROWS = 16
 
 
-def _activated(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
+def _relu_where(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
     """max(value, 0) where `relu` (a vector of booleans) says so; NaN stays."""
     none = splat(F32, 0.0)
     negative = builder.fcmp_ordered("<", value, none)
@@ -65,7 +65,7 @@ def _store_channels(typingctx, element, sums, at, offsets, columns, relu):
                 here = offset(builder, at, builder.sext(place, I64))
                 source = offset(builder, sums, builder.mul(index, I64(_ROW)))
                 values = [load(builder, vector(F32), offset(builder, source, 64 * half), 64) for half in (0, 1)]
-                values = [_activated(builder, value, wanted) for value in values]
+                values = [_relu_where(builder, value, wanted) for value in values]
                 if target.stored is I16:
                     values = [to_bf16(builder, *values)]
                 for start, value in zip(range(0, 32, lanes), values, strict=False):
@@ -100,7 +100,7 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
                 for row, line in enumerate(transpose(builder, rows)):
                     channel = I64(16 * half + row)
                     with builder.if_then(builder.icmp_signed("<", channel, columns), likely=True):
-                        value = _activated(builder, line, wanted)
+                        value = _relu_where(builder, line, wanted)
                         if target.stored is I16:
                             value = instruction(builder, "avx512bf16.cvtneps2bf16.512", vector(BF16), value)
                             value = builder.bitcast(value, vector(I16))

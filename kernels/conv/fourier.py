@@ -21,7 +21,7 @@ from ..fft import irfftn, rfftn
 from ..fft.contract import DEFAULT_PLANS
 from ..first_use import load
 from ..gemm import matmul
-from ..registry import ArraySpec, Refused, unobserved
+from ..registry import ArraySpec, Refused, without_observers
 from .heuristic import TIMED
 from .shapes import empty_output, is_channels_last, output_size, steps
 
@@ -123,7 +123,7 @@ def _declaration(run: Callable[..., np.ndarray], task: Callable[..., _Task]) -> 
     """The arguments of `declare` for one of the three."""
 
     def alone(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
-        with unobserved():  # of its transforms and products
+        with without_observers():  # of its transforms and products
             return run(*arrays, **keywords)
 
     return {

@@ -285,10 +285,10 @@ def spots(
         offsets.append(flat.reshape(-1, GROUP))
         runs.append(_runs(offsets[-1], neighbour))
     period_stride = geometry.period * strides[0]
-    return Spots(np.stack(runs).astype(np.int32), _guarded(np.stack(offsets)), period_stride)
+    return Spots(np.stack(runs).astype(np.int32), _with_guard_row(np.stack(offsets)), period_stride)
 
 
-def _guarded(offsets: np.ndarray) -> np.ndarray:
+def _with_guard_row(offsets: np.ndarray) -> np.ndarray:
     """As int32, with a row behind the last one, since the next group is looked up ahead."""
     found = np.full(offsets.size + GROUP, NOWHERE, np.int32)
     found[: offsets.size] = offsets.ravel()
@@ -306,7 +306,7 @@ def tap_spots(places: Spots, folds: int, channels: int, step: int) -> Spots:
     which = exists.argmax(axis=1)[:, None]
     bits = (exists * (((1 << channels) - 1) << (channels * taps))).sum(axis=1)
     first = np.take_along_axis(starts, which, axis=1)[:, 0]
-    return places._replace(offsets=_guarded(np.stack([first, bits.astype(np.uint32).view(np.int32)], axis=1)))
+    return places._replace(offsets=_with_guard_row(np.stack([first, bits.astype(np.uint32).view(np.int32)], axis=1)))
 
 
 def _runs(offsets: np.ndarray, neighbour: int) -> np.ndarray:

@@ -36,7 +36,7 @@ from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
-from .positions import pointer, read_positions, widened
+from .positions import pointer, read_positions, widen
 
 __all__ = ["AlongTaps", "LineArguments", "PackLines", "no_range_of_halves", "range_of_halves"]
 
@@ -137,7 +137,7 @@ def _along(
         if copies:
             store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), LINE)
             return range_of_halves(builder, values, limits)
-        values = [widened(builder, value, element) for value in values]
+        values = [widen(builder, value, element) for value in values]
         for part, value in enumerate(parts_of(builder, conversion, values)):
             to = offset(builder, target, builder.mul(part_bytes, I64(part)))
             store(builder, value, offset(builder, to, builder.shl(index, I64(6))), LINE)

@@ -32,12 +32,12 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     precision, rounding = setting.conversion(isa, x.dtype)
     rounding = rounding or "rna"
 
-    def packed(array: np.ndarray) -> Packed:
+    def pack(array: np.ndarray) -> Packed:
         matrix = array.reshape(array.shape[:2])
         return Packed(matrix if setting.gradient else matrix.T, isa, precision, rounding)
 
     rows = np.moveaxis(x, 1, -1)
-    weights = form_of(w, ("one tap", isa, precision, rounding, setting.gradient), packed)
+    weights = form_of(w, ("one tap", isa, precision, rounding, setting.gradient), pack)
     addend = None if bias is None else bias.astype(x.dtype, copy=False)
     out = product(
         rows.reshape(-1, rows.shape[-1]), weights, isa=isa, precision=precision, rounding=rounding, addend=addend

@@ -30,7 +30,7 @@ SUMS_BYTES = 32 * _SUMS_ROW
 """Of the sums of a block."""
 
 
-def _interleaved(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> list[ir.Value]:
+def _interleave(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> list[ir.Value]:
     """Two lines of 32 bf16 as pairs: those of 16 channels, and of the other 16."""
     pairs = []
     for half in (0, 1):
@@ -52,7 +52,7 @@ def _pair_lines(typingctx, at, count, target):
             lines = [
                 load(builder, kind, offset(builder, offset(builder, at, here), 64 * which), LINE) for which in (0, 1)
             ]
-            for half, both in enumerate(_interleaved(builder, *lines)):
+            for half, both in enumerate(_interleave(builder, *lines)):
                 store(builder, both, offset(builder, offset(builder, target, here), 64 * half), LINE)
             return []
 
@@ -69,7 +69,7 @@ def _transpose_lines(typingctx, at, target):
     def codegen(context, builder, signature, arguments):
         at, target = (pointer(builder, x) for x in arguments)
         lines = [load(builder, vector(I16, 32), offset(builder, at, 64 * line), LINE) for line in range(32)]
-        pairs = [_interleaved(builder, *lines[line : line + 2]) for line in range(0, 32, 2)]
+        pairs = [_interleave(builder, *lines[line : line + 2]) for line in range(0, 32, 2)]
         for half in (0, 1):
             square = [builder.bitcast(both[half], vector(I32)) for both in pairs]
             for row, values in enumerate(transpose(builder, square)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.emit import F64, I64, broadcast, call, load, loop, offset, store, vector, zero
-from ..gemm.packing import converted, factors_in_two, updated_limits, widened_range
+from ..gemm.packing import convert_lanes, factors_in_two, updated_limits, widened_range
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
@@ -35,7 +35,7 @@ def _fill(typingctx, element, conversion, at, run, offsets, target, part_bytes, 
         read_positions(builder, kind, at, run, offsets, ir.IntType(1)(1), slot)
         value, size = builder.load(slot), 8 if kind.working is F64 else 4
         if how.vector_parts == 1:
-            store(builder, converted(builder, value, how), target, size)
+            store(builder, convert_lanes(builder, value, how), target, size)
             return context.get_dummy_value()
         for part, factor in enumerate(factors_in_two(builder, "b", value)):
             store(builder, factor, offset(builder, target, builder.mul(arguments[6], I64(part))), size)

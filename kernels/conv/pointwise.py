@@ -166,10 +166,10 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     groups, gradient = setting.groups, setting.gradient
     key = ("rows", plan.precision, plan.rounding, groups, gradient)
 
-    def packed(array: np.ndarray) -> weights.Form:
+    def pack(array: np.ndarray) -> weights.Form:
         return weights.tile_form(array, gradient, groups, plan.precision, plan.rounding, ((0,),), as_a=True)
 
-    form = form_of(w, key, packed)
+    form = form_of(w, key, pack)
     blocks = None if bias is None else _bias_blocks(bias)
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
     try:
@@ -294,10 +294,10 @@ def convolve_lines(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: 
     plan = _lines_plan(setting, x.shape, x.dtype, w.shape[1] if gradient else w.shape[0], threads)
     out = result_array(plan.out_shape, x.dtype, True)
 
-    def packed(array: np.ndarray) -> weights.Form:
+    def pack(array: np.ndarray) -> weights.Form:
         return weights.tile_form(array, gradient, 1, plan.precision, plan.rounding, ((0,),))
 
-    form = form_of(w, ("lines", gradient, plan.precision, plan.rounding), packed)
+    form = form_of(w, ("lines", gradient, plan.precision, plan.rounding), pack)
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
     try:
         base = address_of(memory)

@@ -40,17 +40,17 @@ from .geometry import GROUP, NOWHERE
 
 __all__ = [
     "existing",
-    "gathered",
+    "gather",
     "pointer",
     "read_positions",
-    "widened",
+    "widen",
     "write_all",
     "write_apart",
     "write_together",
 ]
 
 
-def widened(builder: ir.IRBuilder, found: ir.Value, element: Any) -> ir.Value:
+def widen(builder: ir.IRBuilder, found: ir.Value, element: Any) -> ir.Value:
     """Values of an element as the float32 or float64 that is worked with."""
     if element.stored is F16:
         return builder.fpext(found, vector(F32, found.type.count))
@@ -97,16 +97,16 @@ def read_positions(
                 lanes = builder.bitcast(builder.trunc(mask, I16), vector(I1, GROUP))
                 name = f"llvm.masked.expandload.{suffix(element.stored, GROUP)}"
                 found = call(builder, name, kind, here, lanes, zero(kind))
-                builder.store(widened(builder, found, element), slot)
+                builder.store(widen(builder, found, element), slot)
         with apart:
             # Without AVX-512 masks of every other value take longer than a gather.
             gathers = I1(1) if cpu.refusal("avx512") is not None else builder.icmp_signed("<", mask, I32(0))
             with builder.if_else(gathers) as (anywhere, every_other):
                 with anywhere:
                     places, there = existing(builder, offsets)
-                    builder.store(gathered(builder, element, at, places, there), slot)
+                    builder.store(gather(builder, element, at, places, there), slot)
                 with every_other:
-                    builder.store(widened(builder, _every_other(builder, element, at, run), element), slot)
+                    builder.store(widen(builder, _every_other(builder, element, at, run), element), slot)
 
 
 def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value) -> ir.Value:
@@ -126,7 +126,7 @@ def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Valu
     return builder.select(second, pieces[1], pieces[0])
 
 
-def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
+def gather(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
     """The values at `at` + each offset, where the mask says that there is one; zero elsewhere."""
     if element.size == 8:
         kind, places = vector(element.stored, GROUP), pointers(builder, at, offsets, element.stored)
@@ -147,7 +147,7 @@ def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Valu
         return builder.bitcast(found, vector(F32, GROUP))
     halves = builder.lshr(found, builder.shl(upper, splat(I32, 3, GROUP)))
     halves = builder.trunc(halves, vector(I16, GROUP))
-    return widened(builder, builder.bitcast(halves, vector(element.stored, GROUP)), element)
+    return widen(builder, builder.bitcast(halves, vector(element.stored, GROUP)), element)
 
 
 def _gathered_by_halves(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:

@@ -43,7 +43,7 @@ from ..launch import call_at, launch
 from .descriptor import field
 from .geometry import RUN_BYTES
 from .lines import no_range_of_halves, range_of_halves
-from .positions import pointer, read_positions, widened
+from .positions import pointer, read_positions, widen
 
 __all__ = ["SUMS_BYTES", "MultiplyRows", "multiply"]
 
@@ -80,7 +80,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
                     store(builder, line, offset(builder, to, TILE * half), LINE)
                 return range_of_halves(builder, both, found)
             for half in (0, 1):
-                both = [widened(builder, read(channel, half), element) for channel in (0, 1)]
+                both = [widen(builder, read(channel, half), element) for channel in (0, 1)]
                 for part, line in enumerate(interleaved_parts(builder, conversion, both)):
                     store(builder, line, offset(builder, to, TILE * (2 * part + half)), LINE)
                 found = widened_range(builder, both, found)
@@ -96,7 +96,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
                 prefetch_to_l2(builder, next_pair, element.size // 2)
             return pack(block, found, lambda c, half: load(builder, kind, place(c, block, half), element.size))
 
-        def masked(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        def mask_values(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
             def read(channel: int, half: int) -> ir.Value:
                 left = builder.select(builder.icmp_signed(">", channels, I64(channel)), count, I64(0))
                 left = builder.sub(left, builder.add(builder.shl(block, I64(5)), I64(16 * half)))
@@ -118,7 +118,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
         both_exist = builder.icmp_signed("==", channels, I64(2))
         full = builder.select(both_exist, builder.ashr(count, I64(5)), I64(0))
         turns(I64(0), full, whole)
-        turns(full, builder.sub(builder.ashr(builder.add(count, I64(31)), I64(5)), full), masked)
+        turns(full, builder.sub(builder.ashr(builder.add(count, I64(31)), I64(5)), full), mask_values)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen
@@ -166,7 +166,7 @@ def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
         name = f"llvm.masked.store.{suffix(target.stored, lanes)}.p0"
         masks = [_mask(builder, count, lanes, first) for first in range(0, 32, lanes)]
 
-        def activated(place: ir.Value) -> ir.Value:
+        def activate(place: ir.Value) -> ir.Value:
             value = load(builder, vector(F32), place, LINE)
             negative = builder.fcmp_ordered("<", value, splat(F32, 0.0))
             return builder.select(builder.and_(negative, wanted), splat(F32, 0.0), value)
@@ -174,7 +174,7 @@ def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
         def row(index: ir.Value, _: list) -> list:
             here = offset(builder, sums, builder.mul(index, I64(_ROW)))
             to = offset(builder, at, builder.mul(index, stride))
-            values = [activated(offset(builder, here, LINE * half)) for half in (0, 1)]
+            values = [activate(offset(builder, here, LINE * half)) for half in (0, 1)]
             if target.stored is I16:  # sums of tiles are not subnormal, which this instruction would flush
                 values = [to_bf16(builder, *values)]
             elif lanes == 32:

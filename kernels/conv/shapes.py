@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Steps", "empty_output", "is_channels_last", "output_size", "padded", "require", "steps", "windows"]
+__all__ = ["Steps", "empty_output", "is_channels_last", "output_size", "pad", "require", "steps", "windows"]
 
 
 class Steps(NamedTuple):
@@ -88,7 +88,7 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype, channels_last: bool) -
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
-def padded(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
+def pad(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
     """x (N, C, *S) with zeros on both sides of each spatial dimension, in its own layout; x itself without padding."""
     if not any(padding):
         return x

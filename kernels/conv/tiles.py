@@ -97,7 +97,7 @@ def _emit_pairs(
         def lines(base: ir.Value, row_bytes: int, rows: range = rows) -> list[ir.Value]:
             return [offset(builder, base, row * row_bytes + half) for row in rows for half in (0, LINE)]
 
-        def loaded(places: list[ir.Value]) -> list[ir.Value]:
+        def load_pairs(places: list[ir.Value]) -> list[ir.Value]:
             return [load(builder, vector(F32), at, 4) for at in places]
 
         def step(index: ir.Value, found: list[ir.Value], rows: range = rows) -> list[ir.Value]:
@@ -108,7 +108,7 @@ def _emit_pairs(
             return pairs.add_terms(builder, kernel.walk, here, part_bytes, weights, I64(2 * TILE), rows, found)
 
         resumed, begun = lines(sums, _SUMS_ROW), lines(bias, 0)
-        found = either(builder, resume, lambda at=resumed: loaded(at), lambda at=begun: loaded(at))
+        found = either(builder, resume, lambda at=resumed: load_pairs(at), lambda at=begun: load_pairs(at))
         found = iter(loop(builder, steps, found, step))
         for row in rows:
             base, below = (low, row) if row < 16 else (high, row - 16)

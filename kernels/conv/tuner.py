@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import cpu, threading
-from ..registry import Decision, Kernel, Refused, kernels, unobserved
+from ..registry import Decision, Kernel, Refused, kernels, without_observers
 from .kept import array_of
 from .shapes import is_channels_last
 
@@ -77,7 +77,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add what `save` wrote, in place of what is known of the same calls. Raises ValueError for another file."""
         try:
-            entries = _checked(json.loads(Path(path).read_text(encoding="utf-8")))
+            entries = _check_content(json.loads(Path(path).read_text(encoding="utf-8")))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(
                 f"{os.fspath(path)!r} is not a benchmark cache ({error}); expected a file of `save`"
@@ -85,7 +85,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
         self._entries.update(entries)
         self._forget_calls()
 
-    def timed(self, kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
+    def timings(self, kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
         """The algorithms that were timed for a call, the fastest first, under the limit that it had last; none if it
         was not measured."""
         return self._latest.get(_key(kernel, arrays, keywords), ())
@@ -117,7 +117,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
         return next(iter(names), None)
 
 
-def _checked(content: Any) -> dict[str, dict[str, float]]:
+def _check_content(content: Any) -> dict[str, dict[str, float]]:
     if content["format"] != _FORMAT:
         raise ValueError(f"its format is {content['format']!r}, and this is {_FORMAT}")
     entries = {}
@@ -158,7 +158,7 @@ def _measure(
     candidates, times = sorted(decision.candidates, key=lambda each: each.name not in default), {}
     for candidate in candidates[:limit]:
         try:
-            with unobserved():
+            with without_observers():
                 times[candidate.name] = _seconds(partial(candidate.run, *arrays, **keywords))
         except Refused:
             continue

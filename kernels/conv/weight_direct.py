@@ -225,11 +225,11 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         raise Refused("x is not finite, and positions of padding would multiply that by zero")
     ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.depth, *found), out)
     if plan.folded.dimensions:
-        out = _unfolded(out, plan.folded, kernel)
+        out = _unfold(out, plan.folded, kernel)
     return rounded_sums(out, x.dtype)
 
 
-def _unfolded(packed: np.ndarray, how: Folding, kernel: tuple[int, ...]) -> np.ndarray:
+def _unfold(packed: np.ndarray, how: Folding, kernel: tuple[int, ...]) -> np.ndarray:
     """The gradient in the weight's own order, from one whose trailing dimensions are folded into channels."""
     outputs, channels, whole = packed.shape[0], packed.shape[1], three(kernel, 1)
     kept, inside = whole[: 3 - how.dimensions], whole[3 - how.dimensions :]

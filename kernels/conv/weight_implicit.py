@@ -129,12 +129,12 @@ def _operands(
         rows = [_rows(table, where, strides) for table in tables]
         return _Operand(is_a, lines, panel, k_bytes, rows, front, around, (strides[1], step * strides[4]))
 
-    def filled(a: int, b: int) -> float:
+    def fill_share(a: int, b: int) -> float:
         """The part of panels that so many lines fill."""
         return a / (-(-a // kernel.mr) * kernel.mr) * b / (-(-b // kernel.nr) * kernel.nr)
 
     (one,) = where.passes
-    is_a, around = filled(x[0], g[0]) > filled(g[0], x[0]), where.front + where.back
+    is_a, around = fill_share(x[0], g[0]) > fill_share(g[0], x[0]), where.front + where.back
     return (
         operand(not is_a, *g, 1, [geometry.result_indices(where, one)], 0, 0),
         operand(is_a, *x, where.task.stride[2], where.sources, where.front, around),

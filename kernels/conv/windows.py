@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 from ..gemm.emit import F32, I64, broadcast, loop, offset
-from ..gemm.packing import converted
+from ..gemm.packing import convert_lanes
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, subroutine, types
 from .depthwise_last import LANES, Lanes, StripArguments
@@ -39,7 +39,7 @@ class Every(NamedTuple):
     rows, columns = ROWS - 1 + TAPS, COLUMNS - 1 + TAPS
 
     @staticmethod
-    def met(place: int, tap: int) -> int | None:
+    def source_of(place: int, tap: int) -> int | None:
         """Which value the result at a place of a cell meets with a tap, if any."""
         return place + tap
 
@@ -51,7 +51,7 @@ class EveryOther(NamedTuple):
     rows, columns = 2 * (ROWS - 1) + TAPS, 2 * (COLUMNS - 1) + TAPS
 
     @staticmethod
-    def met(place: int, tap: int) -> int | None:
+    def source_of(place: int, tap: int) -> int | None:
         return 2 * place + tap
 
 
@@ -62,7 +62,7 @@ class Spread(NamedTuple):
     rows, columns = ROWS // 2 + 1, COLUMNS // 2 + 1
 
     @staticmethod
-    def met(place: int, tap: int) -> int | None:
+    def source_of(place: int, tap: int) -> int | None:
         return (place + 1 - tap) // 2 if (place + 1 - tap) % 2 == 0 else None
 
 
@@ -75,7 +75,7 @@ class Cell:
         for result in range(ROWS * COLUMNS):
             for tap in range(TAPS * TAPS):
                 pairs = zip(divmod(result, COLUMNS), divmod(tap, TAPS), strict=True)
-                row, column = (window.met(*pair) for pair in pairs)
+                row, column = (window.source_of(*pair) for pair in pairs)
                 if row is not None and column is not None:
                     self.met.setdefault((row, column), []).append((result, tap))
 
@@ -144,7 +144,7 @@ def _convolve_cell(
             totals = [lanes.working(bias)] * (ROWS * COLUMNS)
             factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(TAPS**2)]
             for place, meets in sorted(cell.met.items()):
-                value = converted(builder, lanes.stored(read.at(x, *place)), lanes.conversion)
+                value = convert_lanes(builder, lanes.load_stored(read.at(x, *place)), lanes.conversion)
                 for result, tap in meets:
                     totals[result] = lanes.add(value, factors[tap], totals[result])
             for result, total in enumerate(totals):

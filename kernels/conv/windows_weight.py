@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.emit import either, loop, offset, store
-from ..gemm.packing import converted
+from ..gemm.packing import convert_lanes
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, subroutine, types
 from .depthwise_last import LANES, Lanes, StripArguments
@@ -41,14 +41,14 @@ def _weigh_cell(typingctx, leaf, checked, x, steps, first, sizes, g, g_steps, le
             slots = [offset(builder, sums, LANES * lanes.size * tap) for tap in range(TAPS**2)]
             totals, factors, exist = [lanes.working(slot) for slot in slots], [], []
             for result in range(ROWS * COLUMNS):
-                value = lanes.stored(given.at(g, *divmod(result, COLUMNS)))
-                factors.append(converted(builder, value, lanes.conversion))
+                value = lanes.load_stored(given.at(g, *divmod(result, COLUMNS)))
+                factors.append(convert_lanes(builder, value, lanes.conversion))
                 exist.append(lanes.mask)
             for place, meets in sorted(cell.met.items()):
                 here = read.at(x, *place)
 
                 def add(here=here, meets=meets, totals=totals) -> list[ir.Value]:
-                    value, found = converted(builder, lanes.stored(here), lanes.conversion), list(totals)
+                    value, found = convert_lanes(builder, lanes.load_stored(here), lanes.conversion), list(totals)
                     for result, tap in meets:
                         total = lanes.add(value, factors[result], found[tap])
                         found[tap] = builder.select(exist[result], total, found[tap]) if masked else total

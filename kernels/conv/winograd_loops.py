@@ -18,7 +18,7 @@ from ..gemm.vectors import Avx2Float32, Avx512Float32
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .descriptor import field
-from .positions import gathered, pointer
+from .positions import gather, pointer
 
 __all__ = ["Avx2", "Avx512", "Tile4", "Tile6", "Tiles", "run"]
 
@@ -101,7 +101,7 @@ def _mask(builder: ir.IRBuilder, masks: ir.Value, place: int) -> ir.Value:
 
 def _gather(builder: ir.IRBuilder, wide: bool, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
     if wide:
-        return gathered(builder, ELEMENTS["float32"], at, offsets, mask)
+        return gather(builder, ELEMENTS["float32"], at, offsets, mask)
     places = pointers(builder, at, offsets, F32)
     return call(builder, "llvm.masked.gather.v16f32.v16p0", vector(F32), places, I32(4), mask, splat(F32, 0))
 

@@ -36,16 +36,16 @@ _SUMS_PART = 5 / 8
 _FARTHEST = (1 << 31) - 1
 
 
-def _transformed(weight: np.ndarray, tile: int) -> np.ndarray:
+def _transform_weight(weight: np.ndarray, tile: int) -> np.ndarray:
     """The weights (O, C, 3, 3) as (tile * tile, O, C), transformed in float64 and rounded once."""
     matrix = np.array(_G[tile])
     values = np.einsum("ir,ocrs,js->ijoc", matrix, weight.astype(np.float64), matrix, optimize=True)
     return np.ascontiguousarray(values.reshape(tile * tile, *weight.shape[:2]).astype(np.float32))
 
 
-def _turned(weight: np.ndarray, tile: int) -> np.ndarray:
+def _rotate_weight(weight: np.ndarray, tile: int) -> np.ndarray:
     """The weights with which the gradient with respect to the input is a convolution."""
-    return _transformed(weight.transpose(1, 0, 2, 3)[..., ::-1, ::-1], tile)
+    return _transform_weight(weight.transpose(1, 0, 2, 3)[..., ::-1, ::-1], tile)
 
 
 def _panels(values: np.ndarray, kernel: Any) -> np.ndarray:
@@ -141,7 +141,7 @@ def convolve(
 ) -> np.ndarray:  # fmt: skip
     """The convolution of x with transformed weights, `before` zeros in front of it, to results of spatial `size`."""
     isa = "avx512" if cpu.refusal("avx512") is None else "avx2"
-    transform = _turned if turned else _transformed
+    transform = _rotate_weight if turned else _transform_weight
     panels = form_of(
         weight, (f"winograd{tile}", isa, turned), lambda array: _panels(transform(array, tile), _kernel(isa))
     )

@@ -16,19 +16,18 @@ from typing import Any
 import numpy as np
 
 from ..first_use import load
-from ..invariance import demanded
+from ..invariance import current_demand
 from ..quiet import restore, silence
-from .arrays import back, by_vectors, cast, in_rows, is_half, leaf_of, mapped, memory_order
+from .arrays import back, by_vectors, cast, in_rows, is_half, leaf_of, map_arrays, memory_order
 from .gamma_series import lgamma_beside_zeros
-from .masks import chosen
-from .threaded import LARGE, each, least_of, power, threaded
+from .masks import select
+from .threaded import LARGE, each, least_of, power, threaded_function
 from .turned import in_order
 
 __all__ = [
     "LARGE",
     "MAPPED",
     "cast",
-    "chosen",
     "digamma",
     "each",
     "erf",
@@ -46,6 +45,7 @@ __all__ = [
     "mish",
     "power",
     "rsqrt",
+    "select",
     "sigmoid",
     "sign",
     "silu",
@@ -53,7 +53,7 @@ __all__ = [
     "softplus",
     "tanh_gelu",
     "tanh_gelu_gradient",
-    "threaded",
+    "threaded_function",
 ]
 
 MAPPED: dict[str, Callable[..., np.ndarray]] = {}
@@ -63,14 +63,14 @@ _LEAST = 1 << 10
 float32 8.5, 10 and 7.3, 10, of 2048 21, 9 and 10, 8."""
 
 
-def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.ndarray]]:
+def _declare_mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.ndarray]]:
     """Declare a function that the class `tag` of `functions` computes too."""
 
     def declare(by_passes: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray) -> np.ndarray:
             first = arrays[0]
-            if any(demanded()):
+            if any(current_demand()):
                 return by_vectors(tag, *arrays)
             if first.size >= _LEAST and all(x.shape == first.shape and x.dtype == first.dtype for x in arrays):
                 leaf = leaf_of(tag, first.dtype)
@@ -91,7 +91,7 @@ def _run(leaf: int, *arrays: np.ndarray) -> np.ndarray:
     if not first.flags.c_contiguous and (order := memory_order(first)):
         return back(_run(leaf, *[x.transpose(order) for x in arrays]), order)
     arrays = tuple(map(np.ascontiguousarray, arrays))
-    return mapped(leaf, arrays[0], arrays[-1])
+    return map_arrays(leaf, arrays[0], arrays[-1])
 
 
 def _in_passes(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
@@ -122,31 +122,31 @@ def _tanh_argument(x: Any) -> Any:
     return 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
 
 
-@_mapped("Sigmoid")
+@_declare_mapped("Sigmoid")
 def sigmoid(x: np.ndarray) -> np.ndarray:
     """1 / (1 + e**-x)."""
     return _sigmoid(x)
 
 
-@_mapped("Erf")
+@_declare_mapped("Erf")
 def erf(x: np.ndarray) -> np.ndarray:
     """The error function, 2 / sqrt(pi) times the integral of e**(-t**2) from 0 to x."""
     return load("scipy.special").erf(x)
 
 
-@_mapped("Erfc")
+@_declare_mapped("Erfc")
 def erfc(x: np.ndarray) -> np.ndarray:
     """1 - erf(x), with small relative errors where that is small."""
     return load("scipy.special").erfc(x)
 
 
-@_mapped("Erfinv")
+@_declare_mapped("Erfinv")
 def erfinv(x: np.ndarray) -> np.ndarray:
     """The inverse of `erf`; infinite at -1 and 1, NaN beyond."""
     return load("scipy.special").erfinv(x)
 
 
-@_mapped("Lgamma")
+@_declare_mapped("Lgamma")
 def lgamma(x: np.ndarray) -> np.ndarray:
     """The logarithm of the absolute value of the gamma function."""
     size = np.abs(x)
@@ -157,7 +157,7 @@ def lgamma(x: np.ndarray) -> np.ndarray:
     return value
 
 
-@_mapped("Digamma")
+@_declare_mapped("Digamma")
 def digamma(x: np.ndarray) -> np.ndarray:
     """The derivative of `lgamma`, NaN at negative whole numbers. Of negative numbers by reflection: SciPy's own zeros
     and poles there cost 2 us each, and digits."""
@@ -166,26 +166,26 @@ def digamma(x: np.ndarray) -> np.ndarray:
     return np.where(negative, np.where(turn == 0, np.nan, value - np.pi / np.tan(turn)), value)
 
 
-@_mapped("Gelu")
+@_declare_mapped("Gelu")
 def gelu(x: np.ndarray) -> np.ndarray:
     """x times the distribution function of the standard normal distribution (D. Hendrycks and K. Gimpel, "Gaussian
     Error Linear Units", 2016), with small relative errors for negative x."""
     return x * _normal(x)
 
 
-@_mapped("GeluGradient")
+@_declare_mapped("GeluGradient")
 def gelu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the derivative of `gelu` at x."""
     return g * (_normal(x) + x * (np.exp(x * x * -0.5) / math.sqrt(2 * math.pi)))
 
 
-@_mapped("TanhGelu")
+@_declare_mapped("TanhGelu")
 def tanh_gelu(x: np.ndarray) -> np.ndarray:
     """An approximation of `gelu`: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2."""
     return x * _sigmoid(_tanh_argument(x))
 
 
-@_mapped("TanhGeluGradient")
+@_declare_mapped("TanhGeluGradient")
 def tanh_gelu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the derivative of `tanh_gelu` at x."""
     x = np.clip(x, -1e3, 1e3)  # beyond it is 0 or 1, and powers of x might be infinite
@@ -193,44 +193,44 @@ def tanh_gelu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return g * (gate + gate * (1 - gate) * x * slope)
 
 
-@_mapped("Rsqrt")
+@_declare_mapped("Rsqrt")
 def rsqrt(x: np.ndarray) -> np.ndarray:
     """1 / sqrt(x)."""
     return np.reciprocal(np.sqrt(x))
 
 
-@_mapped("Sign")
+@_declare_mapped("Sign")
 def sign(x: np.ndarray) -> np.ndarray:
     """-1, 0 or 1; 0 of NaN."""
     return np.subtract(x > 0, x < 0, dtype=x.dtype)
 
 
-@_mapped("Silu")
+@_declare_mapped("Silu")
 def silu(x: np.ndarray) -> np.ndarray:
     """x / (1 + e**-x)."""
     return x * _sigmoid(x)
 
 
-@_mapped("SiluGradient")
+@_declare_mapped("SiluGradient")
 def silu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the derivative of `silu` at x."""
     gate = _sigmoid(x)
     return g * (gate + gate * (1 - gate) * x)
 
 
-@_mapped("Softplus")
+@_declare_mapped("Softplus")
 def softplus(x: np.ndarray) -> np.ndarray:
     """log(1 + e**x), and x itself beyond 20."""
     return np.where(x > 20, x, np.logaddexp(x, 0))
 
 
-@_mapped("Logsigmoid")
+@_declare_mapped("Logsigmoid")
 def logsigmoid(x: np.ndarray) -> np.ndarray:
     """log(1 / (1 + e**-x))."""
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 
-@_mapped("Mish")
+@_declare_mapped("Mish")
 def mish(x: np.ndarray) -> np.ndarray:
     """x tanh(log(1 + e**x)) (D. Misra, "Mish: a self regularized non-monotonic activation function", 2019), with small
     relative errors for negative x."""
@@ -239,7 +239,7 @@ def mish(x: np.ndarray) -> np.ndarray:
     return x * (n / (n + 2))
 
 
-@_mapped("Hardswish")
+@_declare_mapped("Hardswish")
 def hardswish(x: np.ndarray) -> np.ndarray:
     """x min(max(x + 3, 0), 6) / 6 (A. Howard et al., "Searching for MobileNetV3", 2019)."""
     return x * (np.clip(x + 3, 0, 6) / 6)

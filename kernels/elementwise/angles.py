@@ -38,16 +38,16 @@ def _angle(v: Vectors, y: ir.Value, x: ir.Value) -> ir.Value:
     under = builder.select(turned, v.plus(smaller, larger), larger)
     ratio = v.over(over, builder.select(builder.fcmp_ordered("==", under, zero), one, under))
     square = v.times(ratio, ratio)
-    rest = v.fused(v.times(ratio, square), v.polynomial(square, _ANGLE), ratio)
+    rest = v.fma(v.times(ratio, square), v.polynomial(square, _ANGLE), ratio)
     quarters = builder.select(turned, one, zero)
     # From the first eighth of a turn to the others: each reflection turns the sign of the rest.
     backward = builder.icmp_signed("<", builder.bitcast(x, v.integers), ir.Constant(v.integers, [0] * v.lanes))
     for reflected, axis in ((steep, 2.0), (backward, 4.0)):
         quarters = builder.select(reflected, v.minus(v.number(axis), quarters), quarters)
         rest = builder.select(reflected, v.negative(rest), rest)
-    found = v.fused(quarters, v.number(_QUARTER[0]), v.fused(quarters, v.number(_QUARTER[1]), rest))
+    found = v.fma(quarters, v.number(_QUARTER[0]), v.fma(quarters, v.number(_QUARTER[1]), rest))
     unknown = builder.fcmp_unordered("uno", x, y)
-    return builder.select(unknown, v.plus(x, y), v.signed(found, y))
+    return builder.select(unknown, v.plus(x, y), v.copysign(found, y))
 
 
 class Angle(NamedTuple):
@@ -92,7 +92,7 @@ def _distance(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     scale = builder.select(builder.fcmp_ordered(">", larger, v.number(2.0**500)), v.number(2.0**-600), one)
     scale = builder.select(builder.fcmp_ordered("<", larger, v.number(2.0**-400)), v.number(2.0**600), scale)
     x, y, infinity = v.times(x, scale), v.times(y, scale), v.number(math.inf)
-    found = v.over(v.root(v.fused(x, x, v.times(y, y))), scale)
+    found = v.over(v.root(v.fma(x, x, v.times(y, y))), scale)
     endless = builder.or_(*(builder.fcmp_ordered("==", each, infinity) for each in (x, y)))  # beside NaN, too
     return builder.select(endless, infinity, found)
 

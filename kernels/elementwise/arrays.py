@@ -21,7 +21,7 @@ __all__ = [
     "in_rows",
     "is_half",
     "leaf_of",
-    "mapped",
+    "map_arrays",
     "memory_order",
     "readable",
 ]
@@ -98,7 +98,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
         found = None if order is None else cast(array.transpose(order), dtype)
         return None if found is None or order is None else back(found, order)
     leaf = cast_leaf(array.dtype, dtype)
-    return None if leaf is None else mapped(leaf, array, array, empty(array.shape, dtype))
+    return None if leaf is None else map_arrays(leaf, array, array, empty(array.shape, dtype))
 
 
 def by_vectors(tag: str, *arrays: np.ndarray) -> np.ndarray:
@@ -113,7 +113,7 @@ def by_vectors(tag: str, *arrays: np.ndarray) -> np.ndarray:
     leaf = leaf_of(tag, dtype)
     if leaf is None:
         raise RuntimeError(f"{tag} has no loops for {dtype.name}, which backends.invariant asks for")
-    return mapped(leaf, arrays[0], arrays[-1]).reshape(shape)
+    return map_arrays(leaf, arrays[0], arrays[-1]).reshape(shape)
 
 
 @functools.cache
@@ -123,7 +123,7 @@ def _loops() -> Any:
     return maps
 
 
-def mapped(leaf: int, first: np.ndarray, second: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+def map_arrays(leaf: int, first: np.ndarray, second: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """The function of contiguous arrays of one dtype and shape, in `out` where there is one, or of that dtype."""
     alone = first.size <= LENGTH
     if out is None:

@@ -101,13 +101,13 @@ class Softplus(NamedTuple):
     @staticmethod
     def emit(v: Vectors, x: ir.Value) -> ir.Value:
         above = v.builder.fcmp_ordered(">", x, v.number(20.0))
-        return v.builder.select(above, x, v.plus(v.clamped(x, 0.0, math.inf), v.softened(x)))
+        return v.builder.select(above, x, v.plus(v.clamp(x, 0.0, math.inf), v.softplus_of_negative(x)))
 
 
 class Logsigmoid(NamedTuple):
     """log(1 / (1 + e**-x))."""
 
-    operands, emit = 1, staticmethod(lambda v, x: v.minus(v.clamped(x, -math.inf, 0.0), v.softened(x)))
+    operands, emit = 1, staticmethod(lambda v, x: v.minus(v.clamp(x, -math.inf, 0.0), v.softplus_of_negative(x)))
 
 
 class Mish(NamedTuple):
@@ -117,7 +117,7 @@ class Mish(NamedTuple):
 
     @staticmethod
     def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        power = v.exponential(v.clamped(x, -math.inf, 20.0))
+        power = v.exponential(v.clamp(x, -math.inf, 20.0))
         n = v.times(power, v.plus(power, v.number(2.0)))
         return v.times(x, v.over(n, v.plus(n, v.number(2.0))))
 
@@ -129,7 +129,7 @@ class Hardswish(NamedTuple):
 
     @staticmethod
     def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.times(x, v.over(v.clamped(v.plus(x, v.number(3.0)), 0.0, 6.0), v.number(6.0)))
+        return v.times(x, v.over(v.clamp(v.plus(x, v.number(3.0)), 0.0, 6.0), v.number(6.0)))
 
 
 class Sine(NamedTuple):
@@ -170,19 +170,19 @@ class GeluGradient(NamedTuple):
     @staticmethod
     def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
         below, density = v.normal(x)
-        return v.times(g, v.fused(v.times(x, 1 / math.sqrt(2 * math.pi)), density, below))
+        return v.times(g, v.fma(v.times(x, 1 / math.sqrt(2 * math.pi)), density, below))
 
 
 def _twice_the_argument(v: Vectors, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """2 sqrt(2 / pi) (x + 0.044715 x**3), the argument of the tanh twice, and its derivative."""
     square = v.times(x, x)
-    slope = v.fused(square, v.number(2 * _ROOT * _CUBIC * 3), v.number(2 * _ROOT))
-    return v.times(x, v.fused(square, v.number(2 * _ROOT * _CUBIC), v.number(2 * _ROOT))), slope
+    slope = v.fma(square, v.number(2 * _ROOT * _CUBIC * 3), v.number(2 * _ROOT))
+    return v.times(x, v.fma(square, v.number(2 * _ROOT * _CUBIC), v.number(2 * _ROOT))), slope
 
 
 def _near(v: Vectors, x: ir.Value) -> ir.Value:
     """x, or something smaller where the sigmoid is 0 or 1 all the same, so that no power of it is infinite."""
-    return v.clamped(x, -1e3, 1e3)
+    return v.clamp(x, -1e3, 1e3)
 
 
 class TanhGelu(NamedTuple):
@@ -195,7 +195,7 @@ def _slope_of_gated(v: Vectors, x: ir.Value, argument: ir.Value, slope: ir.Value
     """The derivative of x sigmoid(u), given u and its derivative, where that is not 1."""
     gate, other = v.sigmoids(argument)
     rising = v.times(x, other)
-    return v.fused(gate, rising if slope is None else v.times(rising, slope), gate)
+    return v.fma(gate, rising if slope is None else v.times(rising, slope), gate)
 
 
 class TanhGeluGradient(NamedTuple):

@@ -38,7 +38,7 @@ _FAR = 10
 """From there on the next term of either series is below a unit in the last place."""
 
 
-def _stepped(
+def _shift_argument(
     v: Vectors, x: ir.Value, start: list[ir.Value], least: float, above: float, step: Callable[..., list[ir.Value]]
 ) -> tuple[ir.Value, list[ir.Value]]:
     """x, moved by ones to between `least` and `above`, from -0.5 at least and `_FAR` at most; and what `step` makes of
@@ -71,24 +71,24 @@ def _digamma(v: Vectors, x: ir.Value) -> ir.Value:
         """One over the factor more, or less, as a fraction."""
         over, under = sums
         more = v.negative(under) if divisor else under
-        return [v.fused(over, factor, more), v.times(under, factor)]
+        return [v.fma(over, factor, more), v.times(under, factor)]
 
-    near, (over, under) = _stepped(v, positive, [zero, one], 1.0, 2.0, step)
+    near, (over, under) = _shift_argument(v, positive, [zero, one], 1.0, 2.0, step)
     distance = v.minus(v.minus(near, v.number(_ZERO[0])), v.number(_ZERO[1]))
     value = v.times(distance, v.polynomial(v.minus(near, v.number(1.5)), _DIGAMMA))
     value = v.plus(value, v.over(over, under))
 
     inverse = v.over(one, positive)
     square = v.times(inverse, inverse)
-    series = v.fused(square, v.polynomial(square, _SERIES_OF_DIGAMMA), v.times(inverse, -0.5))
+    series = v.fma(square, v.polynomial(square, _SERIES_OF_DIGAMMA), v.times(inverse, -0.5))
     value = builder.select(far, v.plus(v.logarithm(positive), series), value)
 
-    def reflected() -> ir.Value:
+    def reflect() -> ir.Value:
         turn = _half_turns(v, x)
         found = v.minus(value, v.times(v.over(v.sine(turn, 1), v.sine(turn)), math.pi))
         return builder.select(builder.fcmp_ordered("==", turn, zero), v.number(math.nan), found)
 
-    return v.where_any(negative, value, reflected)
+    return v.where_any(negative, value, reflect)
 
 
 class Digamma(NamedTuple):
@@ -108,7 +108,7 @@ def _logarithm_of_gamma(v: Vectors, x: ir.Value) -> ir.Value:
         factors, divisors = products
         return [factors, v.times(divisors, factor)] if divisor else [v.times(factors, factor), divisors]
 
-    near, (factors, divisors) = _stepped(v, positive, [one, one], 1.5, 2.5, step)
+    near, (factors, divisors) = _shift_argument(v, positive, [one, one], 1.5, 2.5, step)
     divides = builder.fcmp_ordered("!=", divisors, one)
     product = builder.select(divides, v.absolute(divisors), factors)
     logarithm = v.logarithm(builder.select(far, positive, product))
@@ -122,15 +122,15 @@ def _logarithm_of_gamma(v: Vectors, x: ir.Value) -> ir.Value:
     inverse = v.over(one, positive)
     series = v.times(inverse, v.polynomial(v.times(inverse, inverse), _SERIES_OF_LOGARITHM))
     series = v.plus(series, v.number(math.log(2 * math.pi) / 2))
-    main = v.fused(v.minus(positive, v.number(0.5)), v.minus(logarithm, one), v.number(-0.5))
+    main = v.fma(v.minus(positive, v.number(0.5)), v.minus(logarithm, one), v.number(-0.5))
     value = builder.select(far, v.plus(main, series), value)
 
-    def reflected() -> ir.Value:
+    def reflect() -> ir.Value:
         turn = v.absolute(v.sine(_half_turns(v, size)))
         found = v.minus(v.minus(v.number(math.log(math.pi)), v.logarithm(v.times(size, turn))), value)
         return builder.select(builder.fcmp_ordered("==", turn, v.number(0.0)), infinity, found)
 
-    value = v.where_any(negative, value, reflected)
+    value = v.where_any(negative, value, reflect)
     return builder.select(builder.fcmp_ordered("==", size, infinity), infinity, value)
 
 

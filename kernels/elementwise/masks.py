@@ -14,7 +14,7 @@ from ..gemm.workspace import address_of, empty
 from ..shapes import broadcast_shapes
 from .arrays import back, memory_order
 
-__all__ = ["chosen"]
+__all__ = ["select"]
 
 _LEAST = 1 << 13
 """Elements from which loops are worth calling."""
@@ -23,7 +23,7 @@ _WORDS = {1: np.uint8(0), 2: np.uint16(0), 4: np.uint32(0), 8: np.uint64(0)}
 """The type tag of elements by size; the loops copy bits, whatever they represent."""
 
 
-def chosen(mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def select(mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x where the boolean mask holds and y elsewhere, arrays that broadcast; small ones, and those of two dtypes, by
     `np.where`."""
     known = x.dtype == y.dtype and x.itemsize in _WORDS and not x.size == y.size == 1
@@ -36,11 +36,11 @@ def chosen(mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if order is not None:
         operands = [each if each.size == 1 else each.transpose(order) for each in operands]
         shape = tuple(shape[dim] for dim in order)
-    found = _chosen(shape, np.broadcast_to(operands[0], shape), *operands[1:])
+    found = _select_small(shape, np.broadcast_to(operands[0], shape), *operands[1:])
     return found if order is None else back(found, order)
 
 
-def _chosen(shape: tuple[int, ...], mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _select_small(shape: tuple[int, ...], mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     mask, x, y = map(np.ascontiguousarray, (mask, x, y))
     out = empty(shape, x.dtype)
     addresses = address_of(mask), address_of(x), address_of(y), address_of(out)

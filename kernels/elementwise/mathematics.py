@@ -117,7 +117,7 @@ class PowerOfTwo(NamedTuple):
 
 
 def _logarithm_to_two(v: Vectors, x: ir.Value) -> ir.Value:
-    return v.logarithm(x, lambda whole, log: v.fused(log, v.number(1 / math.log(2)), whole))
+    return v.logarithm(x, lambda whole, log: v.fma(log, v.number(1 / math.log(2)), whole))
 
 
 class LogarithmToTwo(NamedTuple):
@@ -127,11 +127,11 @@ class LogarithmToTwo(NamedTuple):
 
 
 def _logarithm_to_ten(v: Vectors, x: ir.Value) -> ir.Value:
-    def combined(whole: ir.Value, log: ir.Value) -> ir.Value:
-        small = v.fused(log, v.number(1 / math.log(10)), v.times(whole, _LOG10_2[1]))
-        return v.fused(whole, v.number(_LOG10_2[0]), small)
+    def combine(whole: ir.Value, log: ir.Value) -> ir.Value:
+        small = v.fma(log, v.number(1 / math.log(10)), v.times(whole, _LOG10_2[1]))
+        return v.fma(whole, v.number(_LOG10_2[0]), small)
 
-    return v.logarithm(x, combined)
+    return v.logarithm(x, combine)
 
 
 class LogarithmToTen(NamedTuple):
@@ -143,7 +143,7 @@ class LogarithmToTen(NamedTuple):
 def _added_exponentials(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     larger = v.builder.select(v.builder.fcmp_ordered(">", x, y), x, y)
     equal = v.builder.fcmp_ordered("==", x, y)  # infinities, whose difference is NaN
-    return v.plus(larger, v.builder.select(equal, v.number(math.log(2)), v.softened(v.minus(x, y))))
+    return v.plus(larger, v.builder.select(equal, v.number(math.log(2)), v.softplus_of_negative(v.minus(x, y))))
 
 
 class AddedExponentials(NamedTuple):
@@ -174,7 +174,7 @@ def _hyperbolic_sine(v: Vectors, x: ir.Value) -> ir.Value:
     less = v.exponential_less_one(size)
     near = v.times(v.plus(less, v.over(less, v.plus(less, v.number(1.0)))), 0.5)
     far = v.builder.fcmp_ordered(">", size, v.number(20.0))
-    return v.signed(v.builder.select(far, v.half_exponential(size), near), x)
+    return v.copysign(v.builder.select(far, v.half_exponential(size), near), x)
 
 
 class HyperbolicSine(NamedTuple):
@@ -196,7 +196,7 @@ class HyperbolicCosine(NamedTuple):
 
 def _hyperbolic_tangent(v: Vectors, x: ir.Value) -> ir.Value:
     less = v.exponential_less_one(v.times(v.absolute(x), -2.0))
-    return v.signed(v.over(less, v.plus(less, v.number(2.0))), x)
+    return v.copysign(v.over(less, v.plus(less, v.number(2.0))), x)
 
 
 class HyperbolicTangent(NamedTuple):
@@ -209,7 +209,7 @@ def _hyperbolic_arcsine(v: Vectors, x: ir.Value) -> ir.Value:
     size, one = v.absolute(x), v.number(1.0)
     square = v.times(size, size)
     near = v.plus(size, v.over(square, v.plus(one, v.root(v.plus(square, one)))))
-    return v.signed(_logarithm_of_large(v, size, near), x)
+    return v.copysign(_logarithm_of_large(v, size, near), x)
 
 
 def _logarithm_of_large(v: Vectors, x: ir.Value, near: ir.Value) -> ir.Value:
@@ -227,7 +227,7 @@ class HyperbolicArcsine(NamedTuple):
 
 def _hyperbolic_arccosine(v: Vectors, x: ir.Value) -> ir.Value:
     beyond = v.minus(x, v.number(1.0))
-    near = v.plus(beyond, v.root(v.fused(beyond, beyond, v.plus(beyond, beyond))))
+    near = v.plus(beyond, v.root(v.fma(beyond, beyond, v.plus(beyond, beyond))))
     below = v.builder.fcmp_ordered("<", x, v.number(1.0))
     return v.builder.select(below, v.number(math.nan), _logarithm_of_large(v, x, near))
 
@@ -241,7 +241,7 @@ class HyperbolicArccosine(NamedTuple):
 def _hyperbolic_arctangent(v: Vectors, x: ir.Value) -> ir.Value:
     size = v.absolute(x)
     ratio = v.over(v.plus(size, size), v.minus(v.number(1.0), size))
-    return v.signed(v.times(v.logarithm_of_one_plus(ratio), 0.5), x)
+    return v.copysign(v.times(v.logarithm_of_one_plus(ratio), 0.5), x)
 
 
 class HyperbolicArctangent(NamedTuple):
@@ -258,12 +258,12 @@ def _truncated_remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     size, unit = v.absolute(x), v.absolute(y)
     quotient = v.made_of("trunc", v.over(size, unit))
     usual = builder.fcmp_ordered("<", quotient, v.number(2.0 ** (v.format.shift - 1)))
-    rest = v.fused(v.negative(quotient), unit, size)  # without an error
+    rest = v.fma(v.negative(quotient), unit, size)  # without an error
     above = builder.fcmp_ordered("<", rest, zero)  # the quotient was rounded up to a whole number
-    rest = builder.select(above, v.fused(v.minus(v.number(1.0), quotient), unit, size), rest)
+    rest = builder.select(above, v.fma(v.minus(v.number(1.0), quotient), unit, size), rest)
     endless = builder.fcmp_ordered("==", unit, v.number(math.inf))
     rest = builder.select(builder.and_(endless, builder.fcmp_ordered("<", size, unit)), size, rest)
-    return _by_libm(v, "frem", usual, v.signed(rest, x), x, y)
+    return _by_libm(v, "frem", usual, v.copysign(rest, x), x, y)
 
 
 def _across(v: Vectors, rest: ir.Value, y: ir.Value) -> ir.Value:
@@ -276,7 +276,7 @@ def _across(v: Vectors, rest: ir.Value, y: ir.Value) -> ir.Value:
 def _remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     rest = _truncated_remainder(v, x, y)
     found = v.builder.select(_across(v, rest, y), v.plus(rest, y), rest)
-    return v.builder.select(v.builder.fcmp_ordered("==", rest, v.number(0.0)), v.signed(rest, y), found)
+    return v.builder.select(v.builder.fcmp_ordered("==", rest, v.number(0.0)), v.copysign(rest, y), found)
 
 
 def _floored_quotient(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -288,7 +288,7 @@ def _floored_quotient(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     nearer = builder.fcmp_ordered(">", v.minus(quotient, floor), v.number(0.5))
     floor = builder.select(nearer, v.plus(floor, one), floor)
     ratio = v.over(x, y)
-    floor = builder.select(builder.fcmp_ordered("==", quotient, zero), v.signed(zero, ratio), floor)
+    floor = builder.select(builder.fcmp_ordered("==", quotient, zero), v.copysign(zero, ratio), floor)
     return builder.select(builder.fcmp_ordered("==", y, zero), ratio, floor)
 
 
@@ -345,7 +345,7 @@ def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
         found = builder.select(builder.fcmp_ordered("<", place, v.number(limit)), part, found)
     found = v.times(size, found)
     found = builder.select(builder.fcmp_ordered("==", size, one), v.number(math.inf), found)
-    return v.signed(found, x)
+    return v.copysign(found, x)
 
 
 class Erfinv(NamedTuple):

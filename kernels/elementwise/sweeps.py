@@ -55,7 +55,7 @@ class Sweeps(Vectors):
         """What reads an operand's vectors in a segment."""
         raise NotImplementedError
 
-    def reduced(
+    def reduce(
         self,
         start: ir.Value,
         join: Callable,
@@ -77,14 +77,14 @@ class Sweeps(Vectors):
     ) -> list[ir.Value]:
         """The sums of what `make` makes, added in float64 and rounded once."""
 
-        def made(*values: ir.Value) -> list[ir.Value]:
+        def make_totals(*values: ir.Value) -> list[ir.Value]:
             return [self._wide(each) for each in make(*values)]
 
         def of_rounded(segment: ir.Value, *found: ir.Value) -> list[ir.Value]:
             return [self._wide(each) for each in of_segment(segment, *map(self._narrow, found))]
 
         nothing, of = splat(F64, -0.0, self.lanes), {} if of_segment is None else {"of_segment": of_rounded}
-        return [self._narrow(each) for each in self.reduced(nothing, self.plus, parts, made, *operands, **of)]
+        return [self._narrow(each) for each in self.reduce(nothing, self.plus, parts, make_totals, *operands, **of)]
 
     def total(self, make: Callable[..., ir.Value], *operands: Any) -> ir.Value:
         return self.totals(1, lambda *values: [make(*values)], *operands)[0]
@@ -95,7 +95,7 @@ class Sweeps(Vectors):
 
     def largest(self, array: ir.Value) -> ir.Value:
         """The largest number, NaN aside; -inf of nothing."""
-        return self.reduced(self.number(float("-inf")), self._larger, 1, lambda x: [x], array)[0]
+        return self.reduce(self.number(float("-inf")), self._larger, 1, lambda x: [x], array)[0]
 
     def write_running(
         self, out: ir.Value, array: ir.Value, start: float, join: Callable, in_pairs: bool = True
@@ -122,7 +122,7 @@ class Sweeps(Vectors):
             return builder.select(kept, a, b)
 
         start = self.number(float("-inf" if better == ">" else "inf"))
-        return self.reduced(start, join, 1, lambda x: [x], array)[0]
+        return self.reduce(start, join, 1, lambda x: [x], array)[0]
 
 
 class Row(Sweeps):
@@ -193,7 +193,7 @@ class Row(Sweeps):
         with builder.if_then(builder.icmp_signed(">", self.left, I64(0))):
             some(self.whole, self.first(self.left))
 
-    def reduced(
+    def reduce(
         self,
         start: ir.Value,
         join: Callable,
@@ -223,7 +223,7 @@ class Row(Sweeps):
         builder, parts = self.builder, len(nothing)
         count = _CHAINS if nothing[0].type == self.kind else _WIDE_CHAINS
 
-        def joined(index: ir.Value, before: list[ir.Value], mask: ir.Value | None = None) -> list[ir.Value]:
+        def join_segment(index: ir.Value, before: list[ir.Value], mask: ir.Value | None = None) -> list[ir.Value]:
             made = make(*[read(index, self.all if mask is None else mask) for read in readers])
             if mask is not None:
                 made = [builder.select(mask, *each) for each in zip(made, nothing, strict=True)]
@@ -232,7 +232,7 @@ class Row(Sweeps):
         def some(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
             first, after = builder.mul(index, I64(count)), list[ir.Value]()
             for chain in range(count):
-                after += joined(builder.add(first, I64(chain)), before[chain * parts : (chain + 1) * parts])
+                after += join_segment(builder.add(first, I64(chain)), before[chain * parts : (chain + 1) * parts])
             return after
 
         groups = builder.sdiv(self.whole, I64(count))
@@ -240,8 +240,8 @@ class Row(Sweeps):
         chains = [found[chain * parts : (chain + 1) * parts] for chain in range(count)]
         done = builder.mul(groups, I64(count))
         rest = builder.sub(self.whole, done)
-        chains[0] = loop_of_any(builder, rest, chains[0], lambda i, before: joined(builder.add(done, i), before))
-        chains[1] = joined(self.whole, chains[1], self.first(self.left))
+        chains[0] = loop_of_any(builder, rest, chains[0], lambda i, before: join_segment(builder.add(done, i), before))
+        chains[1] = join_segment(self.whole, chains[1], self.first(self.left))
         while len(chains) > 1:
             pairs = zip(chains[::2], chains[1::2], strict=True)
             chains = [[join(*each) for each in zip(*pair, strict=True)] for pair in pairs]
@@ -331,7 +331,7 @@ class Strip(Sweeps):
 
         loop(self.builder, self.numbers, [], one)
 
-    def reduced(
+    def reduce(
         self,
         start: ir.Value,
         join: Callable,
@@ -343,7 +343,7 @@ class Strip(Sweeps):
         """Numbers are joined in blocks of `_BLOCK`, and these with one another."""
         builder, nothing = self.builder, [start] * parts
 
-        def joined(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+        def join_block(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
             made = make(*[self._reader(operand, index)() for operand in operands])
             return [join(*each) for each in zip(before, made, strict=True)]
 
@@ -351,7 +351,7 @@ class Strip(Sweeps):
             first = builder.mul(number, I64(_BLOCK))
             left = builder.sub(self.numbers, first)
             count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
-            found = loop(builder, count, nothing, lambda index, values: joined(builder.add(first, index), values))
+            found = loop(builder, count, nothing, lambda index, values: join_block(builder.add(first, index), values))
             return [join(*each) for each in zip(before, found, strict=True)]
 
         blocks = builder.sdiv(builder.add(self.numbers, I64(_BLOCK - 1)), I64(_BLOCK))

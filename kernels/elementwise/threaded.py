@@ -12,16 +12,16 @@ import numpy as np
 from .. import cpu, invariance, threading
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..quiet import restore, silence
-from .arrays import LENGTH, back, by_vectors, cast_leaf, is_half, leaf_of, mapped, memory_order
+from .arrays import LENGTH, back, by_vectors, cast_leaf, is_half, leaf_of, map_arrays, memory_order
 from .turned import in_order
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
-__all__ = ["LARGE", "each", "least_of", "power", "threaded"]
+__all__ = ["LARGE", "each", "least_of", "power", "threaded_function"]
 
 LARGE = 1 << 16
-"""Numbers from which others are worth waking. Callers of `threaded` compare sizes themselves, since for small arrays
-one more call would be felt. Microseconds of a product of float32 by NumPy, and here on two cores: 16,384 numbers 5, 7;
-65,536 18, 12; 262,144 120, 60; 1,048,576 650, 290; 2,097,152 1300, 580."""
+"""Number of elements from which other threads are worth waking. Callers of `threaded_function` compare sizes
+themselves, since one more call is noticeable for small arrays. Microseconds of a product of float32 by NumPy, and here
+on two cores: 16,384 numbers 5, 7; 65,536 18, 12; 262,144 120, 60; 1,048,576 650, 290; 2,097,152 1300, 580."""
 
 _LEAST_IN_VECTORS = 1 << 12
 """Minimum number of elements for vectors to pay off, for functions that NumPy computes number by number."""
@@ -74,7 +74,7 @@ _POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 """What NumPy does for an array to the power of these numbers."""
 
 
-def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
+def threaded_function(function: Any) -> Callable[..., np.ndarray | None] | None:
     """The multithreaded form of a function of large arrays, which returns None for unsupported arrays; None for an
     unsupported function. Supported are those in `_TAGS`, powers, and ufuncs with one result and
 
@@ -87,16 +87,16 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
     once. `least_of` says what is large.
     """
     if isinstance(function, np.ufunc):
-        return functools.partial(_applied, function) if function.nout == 1 and function.nin in (1, 2) else None
+        return functools.partial(_apply, function) if function.nout == 1 and function.nin in (1, 2) else None
     if function is operator.pow:
         return _power
-    return functools.partial(_mapped, _TAGS[function]) if function in _TAGS else None
+    return functools.partial(_map_arrays, _TAGS[function]) if function in _TAGS else None
 
 
 @functools.cache
 def least_of(function: Any) -> int:
-    """Minimum number of elements for `threaded` to take a function. It is the same for all CPUs: ops are declared with
-    it before the first kernel determines the instruction set.
+    """Minimum number of elements for `threaded_function` to take a function. It is the same for all CPUs: ops are
+    declared with it before the first kernel determines the instruction set.
     """
     ufunc = np.power if function is operator.pow else function
     return _LEAST_IN_VECTORS if any((ufunc, size) in _IN_VECTORS for size in _EITHER) else LARGE
@@ -105,24 +105,24 @@ def least_of(function: Any) -> int:
 def each(ufunc: np.ufunc, x: np.ndarray, *operands: Any, out: np.ndarray | None = None) -> np.ndarray:
     """ufunc(x, *operands, out=out), where `out` may be x, by all threads where that gains."""
     taken = x.size >= least_of(ufunc) or invariance.possible
-    found = _applied(ufunc, x, *operands, out=out) if taken else None
+    found = _apply(ufunc, x, *operands, out=out) if taken else None
     return ufunc(x, *operands, out=out) if found is None else found
 
 
-def _mapped(tag: str, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
-    if not _known(x.dtype) or x.dtype != y.dtype or x.shape != y.shape:
+def _map_arrays(tag: str, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
+    if not _is_known(x.dtype) or x.dtype != y.dtype or x.shape != y.shape:
         return None
     if not x.flags.c_contiguous:
-        return _turned(functools.partial(_mapped, tag), x, y, out)
+        return _map_transposed(functools.partial(_map_arrays, tag), x, y, out)
     leaf = leaf_of(tag, x.dtype) if y.flags.c_contiguous else None
-    return None if leaf is None else mapped(leaf, x, y, out)
+    return None if leaf is None else map_arrays(leaf, x, y, out)
 
 
-def _known(dtype: np.dtype) -> bool:
+def _is_known(dtype: np.dtype) -> bool:
     return dtype in _FLOATS or is_half(dtype)
 
 
-def _turned(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
+def _map_transposed(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
     """The function of arrays whose last dimension is not the innermost one, channels-last images for example."""
     if (order := memory_order(x)) is None:
         return None
@@ -137,20 +137,20 @@ def _turned(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -
 # Ufuncs
 
 
-def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
-    if any(demand := invariance.demanded()) and ufunc.__name__ in _ROUNDED:
+def _apply(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
+    if any(demand := invariance.current_demand()) and ufunc.__name__ in _ROUNDED:
         return _invariant(ufunc, x, y, out, demand.isa)
-    if not _known(x.dtype) or not (out is None or out.flags.writeable):
+    if not _is_known(x.dtype) or not (out is None or out.flags.writeable):
         return None
     if not x.flags.c_contiguous:
-        return _turned(functools.partial(_applied, ufunc), x, y, out)
+        return _map_transposed(functools.partial(_apply, ufunc), x, y, out)
     if isinstance(y, np.ndarray) and y.shape == x.shape and y.dtype is x.dtype and not y.flags.c_contiguous:
         y = in_order(y)
     if (tag := _IN_VECTORS.get((ufunc, x.itemsize))) is not None and cpu.capability() != "portable":
         second = x if y is None else y if isinstance(y, np.ndarray) else np.full(x.shape, _number(y, x.dtype))
         if second.shape == x.shape and second.dtype is x.dtype and (out is None or _apart(second, out)):
-            return _mapped(tag, x, second, out)
-    return _looped(ufunc, x, y, out) if x.size >= LARGE else None
+            return _map_arrays(tag, x, second, out)
+    return _apply_loop(ufunc, x, y, out) if x.size >= LARGE else None
 
 
 def _invariant(ufunc: np.ufunc, x: Any, y: Any, out: np.ndarray | None, isa: bool) -> np.ndarray | None:
@@ -160,7 +160,7 @@ def _invariant(ufunc: np.ufunc, x: Any, y: Any, out: np.ndarray | None, isa: boo
     dtype = operands[0].dtype
     if dtype.kind in "biu":
         return None
-    tag = _IN_VECTORS.get((ufunc, max(dtype.itemsize, 4))) if _known(dtype) else None
+    tag = _IN_VECTORS.get((ufunc, max(dtype.itemsize, 4))) if _is_known(dtype) else None
     wide = isa and dtype == _FLOATS[0] and ufunc in (np.sin, np.cos)
     if isa and ufunc is np.tan and dtype == _FLOATS[1]:
         found = by_vectors("Sine", x) / by_vectors("Cosine", x)
@@ -186,7 +186,7 @@ def _invariant(ufunc: np.ufunc, x: Any, y: Any, out: np.ndarray | None, isa: boo
     return out
 
 
-def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
+def _apply_loop(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
     """By NumPy's own loops."""
     half = is_half(x.dtype)
     working = _FLOATS[0] if half else x.dtype
@@ -251,13 +251,13 @@ def _through_float32(
 
 def _power(x: np.ndarray, y: Any, out: np.ndarray | None = None) -> np.ndarray | None:
     if isinstance(y, np.ndarray):
-        return _applied(np.power, x, y, out) if y.ndim else None
-    return _applied(_POWERS[y], x, out=out) if y in _POWERS else _applied(np.power, x, y, out)
+        return _apply(np.power, x, y, out) if y.ndim else None
+    return _apply(_POWERS[y], x, out=out) if y in _POWERS else _apply(np.power, x, y, out)
 
 
 def power(x: np.ndarray, y: Any) -> Any:
     """x ** y, where y is an array or a Python number."""
-    found = _power(x, y) if any(invariance.demanded()) else None
+    found = _power(x, y) if any(invariance.current_demand()) else None
     return x**y if found is None else found
 
 

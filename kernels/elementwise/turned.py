@@ -29,11 +29,11 @@ def _leaf(size: int) -> int:
 
 def in_order(x: np.ndarray) -> np.ndarray:
     """A new array with the elements of x in row-major order."""
-    found = _turned(x) if x.size >= _LEAST and not x.flags.c_contiguous else None
+    found = _transpose_tiles(x) if x.size >= _LEAST and not x.flags.c_contiguous else None
     return x.copy("C") if found is None else found
 
 
-def _turned(x: np.ndarray) -> np.ndarray | None:
+def _transpose_tiles(x: np.ndarray) -> np.ndarray | None:
     """That by tiles, where x has neighbours along another dimension than the last; None where it has not."""
     size = x.itemsize
     axes = [axis for axis in range(x.ndim - 1) if x.strides[axis] == size and x.shape[axis] >= _LEAST_SIDE]

@@ -152,14 +152,14 @@ class Vectors:
     def over(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.builder.fdiv(a, b)
 
-    def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a * b + c, in one rounding if the CPU and the element allow it."""
         return self.made_of("fmuladd", a, b, c) if self.element.fused else self.plus(self.times(a, b), c)
 
     def fused_exactly(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a * b + c where c takes most of the product away, by the product in two numbers (T. J. Dekker, 1971)."""
         if self.element.fused:
-            return self.fused(a, b, c)
+            return self.fma(a, b, c)
         splitter, product = 134217729.0 if self.element.working is F64 else 4097.0, self.times(a, b)
 
         def halves(x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -187,11 +187,11 @@ class Vectors:
     def absolute(self, x: ir.Value) -> ir.Value:
         return self.made_of("fabs", x)
 
-    def signed(self, x: ir.Value, sign: ir.Value) -> ir.Value:
+    def copysign(self, x: ir.Value, sign: ir.Value) -> ir.Value:
         """x with the sign of another."""
         return self.made_of("copysign", x, sign)
 
-    def clamped(self, x: ir.Value, least: float, greatest: float) -> ir.Value:
+    def clamp(self, x: ir.Value, least: float, greatest: float) -> ir.Value:
         """Within these limits, or NaN."""
         for limit, beyond in ((greatest, ">"), (least, "<")):
             x = self.builder.select(self.builder.fcmp_ordered(beyond, x, self.number(limit)), self.number(limit), x)
@@ -200,28 +200,28 @@ class Vectors:
     def polynomial(self, x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
         value = self.number(coefficients[-1])
         for each in reversed(coefficients[:-1]):
-            value = self.fused(value, x, self.number(each))
+            value = self.fma(value, x, self.number(each))
         return value
 
     # Functions
 
     def exponential(self, x: ir.Value) -> ir.Value:
         """e**x to one unit in the last place, subnormal results included."""
-        return self._scaled(*self._exponential(self.clamped(x, self.format.least, self.format.greatest)))
+        return self._scale_by_power(*self._exponential(self.clamp(x, self.format.least, self.format.greatest)))
 
     def half_exponential(self, x: ir.Value) -> ir.Value:
         """e**x / 2, which may be finite where e**x is not."""
-        return self._scaled(*self._exponential(self.clamped(x, self.format.least, self.format.greatest + 1.0)), 1)
+        return self._scale_by_power(*self._exponential(self.clamp(x, self.format.least, self.format.greatest + 1.0)), 1)
 
     def power_of_two(self, x: ir.Value) -> ir.Value:
         """2**x to one unit in the last place, exact for whole x."""
         of = self.format
-        x = self.clamped(x, of.least / math.log(2), of.greatest / math.log(2))
+        x = self.clamp(x, of.least / math.log(2), of.greatest / math.log(2))
         shifted = self.plus(x, self.number(of.magic))
         rest = self.times(self.minus(x, self.minus(shifted, self.number(of.magic))), math.log(2))
-        return self._scaled(self.builder.bitcast(shifted, self.integers), self._small_exponential(rest))
+        return self._scale_by_power(self.builder.bitcast(shifted, self.integers), self._small_exponential(rest))
 
-    def _scaled(self, shifted: ir.Value, less: ir.Value, down: int = 0) -> ir.Value:
+    def _scale_by_power(self, shifted: ir.Value, less: ir.Value, down: int = 0) -> ir.Value:
         """2**(n - down) (1 + less), given the bits of n + `magic`: by two powers that neither overflow nor are
         subnormal."""
         builder, of = self.builder, self.format
@@ -233,25 +233,25 @@ class Vectors:
     def exponential_less_one(self, x: ir.Value) -> ir.Value:
         """e**x - 1, with small relative errors where that is small."""
         of = self.format
-        shifted, less = self._exponential(self.clamped(x, -40.0, of.greatest))
+        shifted, less = self._exponential(self.clamp(x, -40.0, of.greatest))
         exponents = self.builder.sub(shifted, splat(of.integer, of.magic_bits - of.bias + 1, self.lanes))
         power = self._power(exponents)  # half of 2**n, since this might be too large
-        half = self.fused(power, less, self.minus(power, self.number(0.5)))
+        half = self.fma(power, less, self.minus(power, self.number(0.5)))
         zero = self.builder.fcmp_ordered("==", x, self.number(0.0))
         return self.builder.select(zero, x, self.plus(half, half))  # of either sign
 
     def _exponential(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The bits of n + `magic`, and e**r - 1."""
         of = self.format
-        shifted = self.fused(x, self.number(1.4426950408889634), self.number(of.magic))
+        shifted = self.fma(x, self.number(1.4426950408889634), self.number(of.magic))
         whole, rest = self.minus(shifted, self.number(of.magic)), x
         for part in of.log_2:
-            rest = self.fused(whole, self.number(-part), rest)
+            rest = self.fma(whole, self.number(-part), rest)
         return self.builder.bitcast(shifted, self.integers), self._small_exponential(rest)
 
     def _small_exponential(self, rest: ir.Value) -> ir.Value:
         """e**r - 1 for |r| <= log(2) / 2."""
-        return self.fused(self.times(rest, rest), self.polynomial(rest, self.format.powers), rest)
+        return self.fma(self.times(rest, rest), self.polynomial(rest, self.format.powers), rest)
 
     def _power(self, exponents: ir.Value) -> ir.Value:
         """The powers of two with these biased exponents."""
@@ -276,11 +276,11 @@ class Vectors:
         large = builder.fcmp_ordered(">", x, one)
         lost = builder.select(large, self.minus(one, self.minus(sum_, x)), self.minus(x, self.minus(sum_, one)))
         whole, rest = self._binade(sum_)
-        value = self._logarithm(rest, whole, self.fused(whole, self.number(of.log_2[1]), self.over(lost, sum_)))
+        value = self._logarithm(rest, whole, self.fma(whole, self.number(of.log_2[1]), self.over(lost, sum_)))
         zero = builder.fcmp_ordered("==", x, self.number(0.0))
         return builder.select(zero, x, self._unless_special(x, -1.0, value))
 
-    def softened(self, x: ir.Value) -> ir.Value:
+    def softplus_of_negative(self, x: ir.Value) -> ir.Value:
         """log(1 + e**-|x|)."""
         return self._logarithm(self.exponential(self.negative(self.absolute(x))))
 
@@ -300,10 +300,10 @@ class Vectors:
         """log(1 + rest), and `whole` times the first part of log(2) and `small` besides."""
         ratio = self.over(rest, self.plus(rest, self.number(2.0)))
         square, half = self.times(ratio, ratio), self.times(self.times(rest, 0.5), rest)
-        series = self.fused(square, self.polynomial(square, self.format.logarithm), half)
+        series = self.fma(square, self.polynomial(square, self.format.logarithm), half)
         if whole is None:
             return self.minus(rest, self.minus(half, self.times(ratio, series)))
-        lost = self.minus(self.minus(half, self.fused(ratio, series, small)), rest)
+        lost = self.minus(self.minus(half, self.fma(ratio, series, small)), rest)
         return self.minus(self.times(whole, self.format.log_2[0]), lost)
 
     def _unless_special(self, x: ir.Value, pole: float, value: ir.Value) -> ir.Value:
@@ -329,7 +329,7 @@ class Vectors:
         e**(-x**2 / 2)."""
         builder, farthest = self.builder, self.format.farthest
         below = builder.fcmp_ordered("<", x, self.number(0.0))
-        z = self._magnitude(self.clamped(x, -farthest, farthest), below)
+        z = self._magnitude(self.clamp(x, -farthest, farthest), below)
         density = self._of_square(z, -0.5)
         tail = self._tail(z, density)
         return builder.select(below, tail, self.minus(self.number(1.0), tail)), density
@@ -341,8 +341,8 @@ class Vectors:
         z = self._magnitude(x, below)
         near = builder.fcmp_ordered("<", z, one)
         square = self.times(x, x)
-        series = self.fused(x, self.polynomial(builder.select(near, square, one), self.format.error), x)
-        z = self.clamped(z, 0.0, self.format.farthest / math.sqrt(2))
+        series = self.fma(x, self.polynomial(builder.select(near, square, one), self.format.error), x)
+        z = self.clamp(z, 0.0, self.format.farthest / math.sqrt(2))
         tail = self.times(self._tail(self.times(z, math.sqrt(2)), self._of_square(z, -1.0)), 2.0)
         head = self.minus(one, tail)
         head = builder.select(below, self.negative(head), head)
@@ -363,7 +363,7 @@ class Vectors:
         square = self.times(z, z)
         lost = self.fused_exactly(z, z, self.negative(square))  # what rounding took from the square
         power = self.exponential(self.times(square, factor))
-        return self.fused(self.times(lost, factor), power, power)
+        return self.fma(self.times(lost, factor), power, power)
 
     def _tail(self, z: ir.Value, density: ir.Value) -> ir.Value:
         """Of the normal distribution at z >= 0, where e**(-z**2 / 2) is `density`."""
@@ -376,9 +376,9 @@ class Vectors:
         """Of float64, to two units in the last place, on CPUs with fused operations; with one quarter of a turn, the
         cosine. Beyond 2**30, and of infinities, the C library's."""
         builder, of = self.builder, self.format
-        turns = self.fused(x, self.number(1 / math.pi), self.number(-0.5 * quarters))
+        turns = self.fma(x, self.number(1 / math.pi), self.number(-0.5 * quarters))
         shifted = self.plus(turns, self.number(of.magic))
-        halves = self.fused(self.minus(shifted, self.number(of.magic)), self.number(2.0), self.number(float(quarters)))
+        halves = self.fma(self.minus(shifted, self.number(of.magic)), self.number(2.0), self.number(float(quarters)))
         rest = x
         for part in _HALF_TURN:
             rest = self.fused_exactly(self.negative(halves), self.number(part / 2), rest)
@@ -386,7 +386,7 @@ class Vectors:
         sign = builder.shl(bits, splat(of.integer, of.shift + 11, self.lanes))
         rest = builder.bitcast(builder.xor(builder.bitcast(rest, self.integers), sign), self.kind)
         square = self.times(rest, rest)
-        value = self.fused(self.times(rest, square), self.polynomial(square, _SINE), rest)
+        value = self.fma(self.times(rest, square), self.polynomial(square, _SINE), rest)
         zero = builder.fcmp_ordered("==", rest, self.number(0.0))
         value = builder.select(zero, rest, value)  # of either sign
         far = builder.fcmp_ordered(">", self.absolute(x), self.number(_FARTHEST_TURN))

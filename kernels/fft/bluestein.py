@@ -120,13 +120,13 @@ def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, ke
     rows = x.reshape(-1, x.shape[-1])
     powers = pairs.powers_for(rows) if len(rows) > 1 else None
     if powers is None:
-        z = stockham.mirrored(rows, n) if inverse else rows.astype(complex_of(x.dtype))
+        z = stockham.mirror_spectrum(rows, n) if inverse else rows.astype(complex_of(x.dtype))
         z = _complex_axis(z, 1, inverse, scale, kept)
         out = z.real.copy() if inverse else z[:, : n // 2 + 1].copy()
     else:
-        z = pairs.spectra_joined(rows, n, powers) if inverse else pairs.joined(rows, powers)
+        z = pairs.spectra_joined(rows, n, powers) if inverse else pairs.join_rows(rows, powers)
         z = _complex_axis(z, 1, inverse, scale, kept)
-        out = pairs.parted(z, powers) if inverse else pairs.parted_spectra(z, powers)
+        out = pairs.split_rows(z, powers) if inverse else pairs.parted_spectra(z, powers)
     return np.moveaxis(out.reshape(*x.shape[:-1], -1), -1, axis)
 
 

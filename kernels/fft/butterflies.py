@@ -74,15 +74,15 @@ class Arithmetic:
         if factor == -1:
             return self.subtract(a, b), self.add(a, b)
         by, less = self.constant(factor), Complex(self._negative(b.re), self._negative(b.im))
-        plus, minus = (Complex(self._fused(a.re, x.re, by), self._fused(a.im, x.im, by)) for x in (b, less))
+        plus, minus = (Complex(self._fma(a.re, x.re, by), self._fma(a.im, x.im, by)) for x in (b, less))
         return plus, minus
 
-    def _fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    def _fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a + b * c, in one instruction where the CPU has it, whatever else is done with the product."""
         name = f"llvm.fmuladd.{suffix(self.element, self.lanes)}"
         return call(self.builder, name, a.type, b, c, a)
 
-    def _scaled(self, a: Complex, factor: float) -> Complex:
+    def _scale(self, a: Complex, factor: float) -> Complex:
         by = self.constant(factor)
         return a if factor == 1 else Complex(self.times(a.re, by), self.times(a.im, by))
 
@@ -140,7 +140,7 @@ class Arithmetic:
             turned = [self._rotate(inner[column][row], row * column, a * b) for column in range(b)]
             turned = [(value, factor * factors[column]) for column, (value, factor) in enumerate(turned)]
             if not self.fuses:
-                turned = [(self._scaled(value, factor / factors[0]), factors[0]) for value, factor in turned]
+                turned = [(self._scale(value, factor / factors[0]), factors[0]) for value, factor in turned]
             out[row::a] = self._transform(*[list(each) for each in zip(*turned, strict=True)])
         return out
 

@@ -215,7 +215,7 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
                 )
                 writer.write(places[1], value, at(target, target_step, j), row)
 
-        def twiddled() -> list[Complex]:
+        def twiddle() -> list[Complex]:
             def root(j: int) -> Complex:
                 parts = [
                     load(builder, tag.element, offset(builder, twiddles, (2 * (j - 1) + part) * tag.size), tag.size)
@@ -228,7 +228,7 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
         with builder.if_else(turned) as (then, otherwise):
             with then:
                 if writer is Split:
-                    write_all(twiddled())
+                    write_all(twiddle())
             with otherwise:
                 write_all(values)
         return context.get_dummy_value()

@@ -69,14 +69,14 @@ class Vectors:
     def _load_some(self, at: ir.Value, mask: ir.Value) -> ir.Value:
         return masked_load(self.builder, self.kind, at, self.size, mask)
 
-    def _loaded(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None) -> list[ir.Value]:
+    def _load(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None) -> list[ir.Value]:
         if masks is None:
             return [self.load(each, 0) for each in (low, high)]
         return [self._load_some(*each) for each in zip((low, high), masks, strict=True)]
 
     def read(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None = None) -> Complex:
         """The complex numbers that lie at two addresses, or those of them that the masks say."""
-        halves = self._loaded(low, high, masks)
+        halves = self._load(low, high, masks)
         orders = [lane_order(list(range(part, 2 * self.lanes, 2))) for part in range(2)]
         return Complex(*[self.builder.shuffle_vector(*halves, order) for order in orders])
 
@@ -86,7 +86,7 @@ class Vectors:
         """The complex numbers that lie at two addresses, in the lanes that `members_of_lanes` says."""
         if masks is None and not backwards and self.lanes * self.size == 64:
             return self._loaded_in_turn(low, high)
-        members, numbers = self._loaded(low.at, high.at, masks), range(self.lanes // 2)[:: -1 if backwards else 1]
+        members, numbers = self._load(low.at, high.at, masks), range(self.lanes // 2)[:: -1 if backwards else 1]
         first = [
             member * self.lanes + 2 * numbers[number] for member, number in members_of_lanes(self.lanes, self.size)
         ]
@@ -97,14 +97,14 @@ class Vectors:
         """The same by loads that double every other number, into every other lane of what another one loaded: the ports
         of arithmetic share that, where shuffles are for one of them."""
 
-        def doubled(at: Address, part: int) -> ir.Value:
+        def load_doubled(at: Address, part: int) -> ir.Value:
             value, order = self.load(at.again, 0), lane_order([lane & ~1 | part for lane in range(self.lanes)])
             return self.builder.shuffle_vector(value, value, order)
 
         first, second = (self.load(each.at, 0) for each in (low, high))
-        re = self.builder.select(self.odd, doubled(high, 0), first)
+        re = self.builder.select(self.odd, load_doubled(high, 0), first)
         if self.size == 4:
-            return Complex(re, self.builder.select(self.odd, second, doubled(low, 1)))
+            return Complex(re, self.builder.select(self.odd, second, load_doubled(low, 1)))
         order = [lane + self.lanes if lane % 2 else lane + 1 for lane in range(self.lanes)]
         return Complex(re, self.builder.shuffle_vector(first, second, lane_order(order)))
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..jit import njit
 from .stockham import empty
 
-__all__ = ["joined", "parted", "parted_spectra", "powers_for", "spectra_joined"]
+__all__ = ["join_rows", "parted_spectra", "powers_for", "spectra_joined", "split_rows"]
 
 
 def powers_for(x: np.ndarray) -> np.ndarray | None:
@@ -87,14 +87,14 @@ def _parts(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(array.real.dtype)
 
 
-def joined(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
+def join_rows(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """(ceil(rows / 2), n) complex of (rows, n) real numbers times powers."""
     z = empty(((len(x) + 1) // 2, x.shape[1]), np.result_type(x.dtype, np.complex64))
     _join(np.ascontiguousarray(x), powers, _parts(z))
     return z
 
 
-def parted(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
+def split_rows(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """(rows, n) real numbers, divided by powers, of (ceil(rows / 2), n) complex ones."""
     x = empty((len(powers), z.shape[1]), z.real.dtype)
     _part(_parts(z), 1 / powers, x)

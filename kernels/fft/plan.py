@@ -122,7 +122,7 @@ _GAP = 4096
 thread (transforms of 60 as lanes 140 us without it and 89 with it; wide matrices of 240 complex128 235 and 205)."""
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
+def _align(array: np.ndarray) -> np.ndarray:
     """A copy that begins on a cache line."""
     copy = aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape)
     copy[...] = array
@@ -137,7 +137,7 @@ def _starts(columns: int, width: int) -> np.ndarray:
 def _turns(k: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
     """-i exp(-2 pi i k / 2n) with the parts along a new last axis."""
     turns = roots(k, 2 * n, dtype)
-    return _aligned(np.stack([turns[..., 1], -turns[..., 0]], -1))
+    return _align(np.stack([turns[..., 1], -turns[..., 0]], -1))
 
 
 def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: tuple[Any, ...]) -> Plan:
@@ -187,7 +187,7 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     members = min(share, 2)
     starts = _starts(b, lanes // members)
     columns = (starts[:, None] + numbers_of_lanes(members, lanes, size)).ravel() % b
-    held = _aligned(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
+    held = _align(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
     fields = {"n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(held)}
     for inverse in (False, True):
         if real != ("real" if inverse else "halved"):
@@ -199,7 +199,7 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
         numbers = b * np.arange(a)[:, None] + columns
     else:
         numbers = a * np.arange(-(-b // 2))[:, None] + np.array(numbers_of_lanes(share, lanes, size))
-    turned = _aligned(np.moveaxis(_turns(numbers, n, dtype), -1, 1))
+    turned = _align(np.moveaxis(_turns(numbers, n, dtype), -1, 1))
     return _plan("whole", real, fields | {"tangle_roots": address_of(turned)}, 0, (held, turned))
 
 
@@ -217,8 +217,8 @@ def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0, of_user: 
     across = passes(b, dtype, Split, Streamed if streamed else Interleaved, lanes)
     rows, lane = np.arange(a), np.arange(lanes)
     starts = _starts(b, lanes)
-    of_lanes = _aligned(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
-    phases = _aligned(roots(starts[:, None] * rows, n, dtype))
+    of_lanes = _align(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
+    phases = _align(roots(starts[:, None] * rows, n, dtype))
     fields = dict(zip(("down", "down_count", "across", "across_count"), (*down.place, *across.place), strict=True))
     fields |= {
         "n": n,
@@ -244,7 +244,7 @@ def plan_wide(n: int, dtype: np.dtype, real: str = "") -> Plan:
     share, width = sharing_rows(a, lanes), columns_of_wide(a, lanes)
     numbers = numbers_of_lanes(2, lanes, size) if share > 1 else range(lanes)
     columns = _starts(b, width)[:, None, None] + np.array(numbers)
-    held = _aligned(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
+    held = _align(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
     place, count = across.place
     fields = {"n": n, "size": size, "lanes": lanes, "across": place, "across_count": count, "a": a, "b": b}
     fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, b, size, lanes))}

@@ -12,7 +12,7 @@ from ..jit import ir
 from .butterflies import Complex
 from .complex_vectors import Address, Vectors, lane_order
 from .lengths import matrix_in_registers, members_of_lanes, numbers_of_lanes, places_of_lanes, sharing
-from .spectra import real_ends, spectrum, tangled
+from .spectra import combine_mirrors, real_ends, spectrum
 
 __all__ = ["Matrix", "WholeArguments", "matrix_of", "sharing_of"]
 
@@ -95,7 +95,7 @@ class Matrix(Vectors):
         places = [self.builder.add(start, I64((2 * row + part) * vectors * self.lanes)) for part in range(2)]
         return Complex(*[self.load(table, each, self.lanes * self.size) for each in places])
 
-    def _swapped(self, value: Complex) -> Complex:
+    def _swap(self, value: Complex) -> Complex:
         return Complex(value.im, value.re) if self.direction.inverse else value
 
     def _addresses(self, sources: list[Address], numbers: list[ir.Value]) -> list[Address]:
@@ -122,8 +122,8 @@ class Matrix(Vectors):
                 ends = self.builder.icmp_signed("==", self.builder.add(columns, start), zero(columns.type))
                 x, y = (real_ends(self.arithmetic, each, ends) for each in (x, y))
             root = self._factor(self.turns, j1, self.vectors_down, index)
-            x, _ = tangled(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
-        return self._swapped(x)
+            x, _ = combine_mirrors(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
+        return self._swap(x)
 
     def down(self, sources: list[Address], index: ir.Value) -> list[Complex]:
         """A vector of columns, transformed and multiplied by roots of unity and the scale."""
@@ -149,9 +149,9 @@ class Matrix(Vectors):
             return Complex(*[self.load(memory, (2 * number + part) * self.lanes, self.line // 2) for part in range(2)])
         half, quarter = self.width // 2, self.line // 4
         places = [(number % half + each * half) * self.line + number // half * quarter for each in range(2)]
-        return Complex(*[self._joined(memory, [at + 2 * part * quarter for at in places]) for part in range(2)])
+        return Complex(*[self._join(memory, [at + 2 * part * quarter for at in places]) for part in range(2)])
 
-    def _joined(self, memory: ir.Value, places: list[int]) -> ir.Value:
+    def _join(self, memory: ir.Value, places: list[int]) -> ir.Value:
         kind, order = vector(self.tag.element, self.lanes // 2), lane_order(list(range(self.lanes)))
         halves = [load(self.builder, kind, offset(self.builder, memory, at), self.line // 4) for at in places]
         return self.builder.shuffle_vector(*halves, order)
@@ -166,7 +166,7 @@ class Matrix(Vectors):
         for k2, value in numbered:
             if k2 < self.b:
                 at = self.builder.add(first, I64(k2 * self.a))
-                self._write(self._swapped(value), [self.plain(each.at, at)[0] for each in targets])
+                self._write(self._swap(value), [self.plain(each.at, at)[0] for each in targets])
             else:
                 self._write_ends(value, [places.index((transform, 0)) for transform in range(self.share)], targets)
 

@@ -14,10 +14,10 @@ from ..gemm.emit import I32, vector, zero
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
 
-__all__ = ["real_ends", "spectrum", "tangled"]
+__all__ = ["combine_mirrors", "real_ends", "spectrum"]
 
 
-def tangled(a: Arithmetic, x: Complex, y: Complex, root: Complex) -> tuple[Complex, Complex]:
+def combine_mirrors(a: Arithmetic, x: Complex, y: Complex, root: Complex) -> tuple[Complex, Complex]:
     """What becomes of the numbers x at some frequencies and y at their mirrors, with roots -i w^k."""
     even = Complex(a.plus(x.re, y.re), a.minus(x.im, y.im))
     odd = a.multiply(Complex(a.minus(x.re, y.re), a.plus(x.im, y.im)), root)
@@ -49,7 +49,7 @@ def spectrum(
     half, odd, last = len(rows) // 2, len(rows) % 2, list[Complex]()
     first = ir.Constant(vector(ir.IntType(1), a.lanes), [number == 0 for _, number in places])
     for r in range(half + odd):
-        lower, mirrored = tangled(a, rows[r], _mirrors(a, rows[-1 - r], rows[-r], places), roots[r])
+        lower, mirrored = combine_mirrors(a, rows[r], _mirrors(a, rows[-1 - r], rows[-r], places), roots[r])
         yield r, real_ends(a, lower, first) if r == 0 else lower
         yield len(rows) - r, _mirrors(a, last[-1], mirrored, places) if last else mirrored
         last.append(mirrored)

@@ -43,7 +43,7 @@ __all__ = [
     "empty",
     "fft_stockham",
     "kind_of",
-    "mirrored",
+    "mirror_spectrum",
     "plan_of",
     "real_axis",
     "real_kind",
@@ -235,7 +235,7 @@ def real_kind(shape: tuple[int, ...], axis: int, n: int, size: int, real: str) -
     return kind_of(n // 2, math.prod(shape) // shape[axis], size, real) if n % 2 == 0 else None
 
 
-def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
+def mirror_spectrum(spectrum: np.ndarray, n: int) -> np.ndarray:
     """The whole spectrum, n numbers along the last axis, from the first n // 2 + 1 in `spectrum`."""
     out = empty((*spectrum.shape[:-1], n), spectrum.dtype)
     out[..., : n // 2 + 1] = spectrum[..., : n // 2 + 1]
@@ -310,7 +310,7 @@ def _specialise(
         return call
     numbers = [inverse, factor, source_step, target_step, batch, source_row, target_row, inner, 0, address_of(WALKS)]
     shared = batch * inner * bytes_of_one >= LEAST_SHARED
-    return (_shared if shared else _few)(shape, dtype, np.array(numbers, np.int64), plan_for, general)
+    return (_transform_shared if shared else _few)(shape, dtype, np.array(numbers, np.int64), plan_for, general)
 
 
 def _few(
@@ -336,7 +336,7 @@ def _few(
     return call
 
 
-def _shared(
+def _transform_shared(
     shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The same for whole transforms on several threads."""

@@ -18,7 +18,7 @@ from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vecto
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
-from .spectra import tangled
+from .spectra import combine_mirrors
 
 __all__ = ["Rows", "Tangle", "TangleArguments", "TangleOfLanes", "TangleOfLanesArguments"]
 
@@ -90,7 +90,7 @@ def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
         a = Arithmetic(builder, tag.element, tag.lanes)
         rows, mirror = Rows(a, tag.size), builder.sub(m, k)
         root = _conjugate_if(builder, inverse, rows.read(roots, k))
-        first, second = tangled(a, rows.read(source, k), rows.read(source, mirror, backwards=True), root)
+        first, second = combine_mirrors(a, rows.read(source, k), rows.read(source, mirror, backwards=True), root)
         rows.write(first, target, k)
         rows.write(second, target, mirror, backwards=True)
         return context.get_dummy_value()
@@ -191,7 +191,7 @@ def _mirrored_rows(typingctx, vectors, low, high, root, inverse):
         places = [_parts_at(a, row, tag.size) for row in (low, high)]
         x, y = (Complex(*[load(builder, kind, at, tag.size * tag.lanes) for at in pair]) for pair in places)
         turn = _conjugate_if(builder, inverse, Complex(*[broadcast(builder, part, tag.lanes) for part in parts]))
-        for pair, values in zip(places, tangled(a, x, y, turn), strict=True):
+        for pair, values in zip(places, combine_mirrors(a, x, y, turn), strict=True):
             for at, value in zip(pair, values, strict=True):
                 store(builder, value, at, tag.size * tag.lanes)
         return context.get_dummy_value()

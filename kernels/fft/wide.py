@@ -67,7 +67,9 @@ def _columns(typingctx, leaf, job, first, roots, target):
         padding = [Complex(splat(tag.element, 0.0, tag.lanes), splat(tag.element, 0.0, tag.lanes))]
         for at in range(0, share, members):
             rows = [_row(m, sources[at : at + members], number, masks) for number in numbers]
-            lines += _turned(m, [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows], roots)
+            lines += _transform_and_twiddle(
+                m, [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows], roots
+            )
             lines += padding * (tag.lanes // share - a)
         row = 2 * tag.lanes * tag.size
         for place, value in enumerate(m.turn(lines, members)):
@@ -103,7 +105,7 @@ def _row(m: Vectors, sources: list[Address], number: ir.Value, masks: list[ir.Va
     return m.read_members(*[m.plain_address(source, number) for source in sources], masks)
 
 
-def _turned(m: Vectors, rows: list[Complex], roots: ir.Value) -> list[Complex]:
+def _transform_and_twiddle(m: Vectors, rows: list[Complex], roots: ir.Value) -> list[Complex]:
     """Transformed, and multiplied by roots of unity."""
     out = m.arithmetic.transform(rows)
     for k in range(1, len(rows)):

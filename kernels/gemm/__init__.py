@@ -98,12 +98,12 @@ def _addmm_by_matmul(
     """The product, by whichever implementation takes it, and then the sum, each rounded to the operands' dtype."""
     product = matmul(a, b, precision=precision, rounding=rounding)
     if alpha != 1:
-        product = _scaled(product, alpha)
+        product = _scale(product, alpha)
     if not beta:
         return product
-    return np.add(product, addend if beta == 1 else _scaled(addend, beta), dtype=product.dtype)
+    return np.add(product, addend if beta == 1 else _scale(addend, beta), dtype=product.dtype)
 
 
-def _scaled(x: np.ndarray, factor: float) -> np.ndarray:
+def _scale(x: np.ndarray, factor: float) -> np.ndarray:
     """factor * x in its dtype. NumPy casts a Python number to all of them but bfloat16."""
     return np.multiply(x, x.dtype.type(factor) if x.dtype.name == "bfloat16" else factor, dtype=x.dtype)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .. import cpu
 from ..jit import ir
-from .avx512 import flushed, fused, pairs_of
+from .avx512 import flush_subnormals, fma, pairs_of
 from .emit import (
     F32,
     I8,
@@ -23,10 +23,10 @@ from .emit import (
     VOID,
     broadcast,
     call,
+    call_outlined,
     load,
     loop,
     offset,
-    outlined,
     store,
     vector,
 )
@@ -40,7 +40,7 @@ _ROWS = TILE // LINE
 
 def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     """Emit the tile instruction `name`, by LLVM's name of it; an `int` is a register."""
-    if cpu.emulated("amx"):
+    if cpu.is_emulated("amx"):
         _emulate(builder, name, *arguments)
     else:
         call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
@@ -51,7 +51,7 @@ def _emulate(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> No
         return
     registers = _registers(builder)
     given = [offset(builder, registers, TILE * a) if isinstance(a, int) else a for a in arguments]
-    outlined(builder, f"emulated_{name}", VOID, given, _EMULATED[name])
+    call_outlined(builder, f"emulated_{name}", VOID, given, _EMULATED[name])
 
 
 def _registers(builder: ir.IRBuilder) -> ir.Value:
@@ -102,12 +102,12 @@ def _multiply_tiles(builder: ir.IRBuilder, sums: ir.Value, a: ir.Value, b: ir.Va
             word = load(builder, I32, offset(builder, of_a, builder.shl(index, I64(2))), 4)
             words = load(builder, vector(I32), offset(builder, b, builder.mul(index, I64(LINE))), LINE)
             factors = pairs_of(builder, broadcast(builder, word)), pairs_of(builder, words)
-            return [fused(builder, *each) for each in zip(*factors, chains, strict=True)]
+            return [fma(builder, *each) for each in zip(*factors, chains, strict=True)]
 
         even, odd = loop(builder, I64(_ROWS), [nothing(vector(F32))] * 2, pair)
-        before = flushed(builder, load(builder, vector(F32), at, LINE))
-        both = flushed(builder, builder.fadd(even, odd))
-        store(builder, flushed(builder, builder.fadd(before, both)), at, LINE)
+        before = flush_subnormals(builder, load(builder, vector(F32), at, LINE))
+        both = flush_subnormals(builder, builder.fadd(even, odd))
+        store(builder, flush_subnormals(builder, builder.fadd(before, both)), at, LINE)
         return [offset(builder, place, LINE) for place in places]
 
     loop(builder, I64(_ROWS), [sums, a], row)

@@ -19,10 +19,10 @@ from .emit import (
     LINE,
     VOID,
     call,
+    call_outlined,
     load,
     loop,
     offset,
-    outlined,
     pointers,
     splat,
     store,
@@ -31,22 +31,22 @@ from .emit import (
     zero,
 )
 
-__all__ = ["flushed", "fused", "instruction", "pairs_of"]
+__all__ = ["flush_subnormals", "fma", "instruction", "pairs_of"]
 
 _WORDS, _NUMBERS = vector(I32), vector(F32)
 
 
 def instruction(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
     """Emit the instruction `name`, by LLVM's name of it."""
-    if not cpu.emulated("avx512_bf16" if name.startswith("avx512bf16") else "avx512"):
+    if not cpu.is_emulated("avx512_bf16" if name.startswith("avx512bf16") else "avx512"):
         return call(builder, f"llvm.x86.{name}", result, *arguments)
     given = [builder.bitcast(a, _WORDS) if a.type == vector(BF16, 32) else a for a in arguments]
     kind = vector(I16, result.count) if result in (vector(BF16), vector(BF16, 32)) else result
-    found = outlined(builder, f"emulated_{name}", kind, given, _EMULATED[name])
+    found = call_outlined(builder, f"emulated_{name}", kind, given, _EMULATED[name])
     return builder.bitcast(found, result) if kind != result else found
 
 
-def flushed(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def flush_subnormals(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """Zero of the same sign for subnormal numbers, as the instructions for bf16 read and write them."""
     bits = builder.bitcast(value, _WORDS)
     subnormal = builder.icmp_unsigned("<", builder.and_(bits, splat(I32, 0x7FFFFFFF)), splat(I32, 0x00800000))
@@ -57,23 +57,23 @@ def flushed(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 def pairs_of(builder: ir.IRBuilder, words: ir.Value) -> list[ir.Value]:
     """The bf16 numbers in the lower and in the upper halves of words, as those instructions read them."""
     halves = builder.shl(words, splat(I32, 16)), builder.and_(words, splat(I32, 0xFFFF0000))
-    return [flushed(builder, builder.bitcast(half, _NUMBERS)) for half in halves]
+    return [flush_subnormals(builder, builder.bitcast(half, _NUMBERS)) for half in halves]
 
 
-def fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a * b + c in one rounding, as those instructions write it."""
-    return flushed(builder, call(builder, "llvm.fma.v16f32", _NUMBERS, a, b, c))
+    return flush_subnormals(builder, call(builder, "llvm.fma.v16f32", _NUMBERS, a, b, c))
 
 
 def _add_products(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """VDPBF16PS: of each pair the odd number first."""
     (even_a, odd_a), (even_b, odd_b) = pairs_of(builder, a), pairs_of(builder, b)
-    return fused(builder, even_a, even_b, fused(builder, odd_a, odd_b, flushed(builder, total)))
+    return fma(builder, even_a, even_b, fma(builder, odd_a, odd_b, flush_subnormals(builder, total)))
 
 
 def _to_bf16(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """VCVTNEPS2BF16: rounds to nearest even; a NaN becomes quiet."""
-    bits = builder.bitcast(flushed(builder, value), _WORDS)
+    bits = builder.bitcast(flush_subnormals(builder, value), _WORDS)
     odd = builder.and_(builder.lshr(bits, splat(I32, 16)), splat(I32, 1))
     rounded = builder.add(builder.add(bits, splat(I32, 0x7FFF)), odd)
     quiet = builder.or_(bits, splat(I32, 0x00400000))

@@ -17,7 +17,7 @@ import numpy as np
 from .. import invariance
 from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..quiet import restore, silence
-from ..registry import ArraySpec, unobserved
+from ..registry import ArraySpec, without_observers
 from .complexes import as_real
 
 __all__ = [
@@ -66,7 +66,7 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
             return _product(a.astype(_FLOAT32), b.astype(_FLOAT32)).astype(a.dtype)
         if is_exact(precision) or a.dtype != _FLOAT32:
             return _product(a, b)
-        return _reduced(a, b, precision, rounding)
+        return _reduced_product(a, b, precision, rounding)
     finally:
         restore(token)
 
@@ -158,7 +158,7 @@ def _parts(x: np.ndarray, precision: str, rounding: str) -> tuple[np.ndarray, ..
     return (round_to(x, precision, rounding),) if one_part else split(x, precision)
 
 
-def _reduced(
+def _reduced_product(
     a: np.ndarray,
     b: np.ndarray,
     precision: str,
@@ -176,7 +176,7 @@ def _reduced(
 
 def refuses_parts(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
     """Why float32 products of parts do not make up a product in an order that invariance asks for."""
-    if not any(invariance.demanded()):
+    if not any(invariance.current_demand()):
         return "leaves products of parts to BLAS; backends.invariant is not set"
     of_float32 = a.dtype == _FLOAT32 and not (is_exact(precision) and PRECISIONS[precision].parts == 1)
     return None if of_float32 or _is_half(a.dtype) else f"has no parts of {a.dtype.name} at {precision}"
@@ -186,10 +186,10 @@ def matmul_of_parts(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", ro
     """The product by float32 products of rounded, split or widened operands, in the order of the kernel's own loops."""
     from . import matmul as product
 
-    with unobserved(), np.errstate(invalid="ignore", over="ignore"):
+    with without_observers(), np.errstate(invalid="ignore", over="ignore"):
         if _is_half(a.dtype):
             return product(a.astype(_FLOAT32), b.astype(_FLOAT32)).astype(a.dtype)
-        return _reduced(a, b, precision, rounding, product)
+        return _reduced_product(a, b, precision, rounding, product)
 
 
 @functools.cache
@@ -213,7 +213,7 @@ def _add_finite(leading: np.ndarray, smaller: list[np.ndarray]) -> np.ndarray:
 
 def refuses_definition(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
     """Why the definition, whose sums are BLAS's, does not multiply these."""
-    if any(invariance.demanded()) and a.dtype.kind not in "biu" and a.dtype.kind != "O":
+    if any(invariance.current_demand()) and a.dtype.kind not in "biu" and a.dtype.kind != "O":
         return f"sums {a.dtype.name} by BLAS, whose order depends on sizes and on the CPU; backends.invariant is set"
     return None
 

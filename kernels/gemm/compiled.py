@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ISAS",
     "OF_PARTS",
-    "computed",
     "computed_by_panels",
+    "computed_precision",
     "implementation",
     "is_exact",
     "isa_of_parts",
@@ -74,7 +74,7 @@ def _by_vectors(row: precisions.Precision) -> str | None:
     return name if name in _ROUNDED else None
 
 
-def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
+def computed_precision(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The precision that loops which read one number for each value compute for a dtype at a precision, those of tiles
     any number of parts; None if they do not."""
     of_half = precisions.OF_HALF.get(dtype.name)
@@ -90,7 +90,7 @@ def computed_by_panels(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The same for products of packed panels, which on vector units also have room for both parts of bf16x3. What that
     leaves out a result shows, so that its three products are summed: at 2048 cubed in 113 ms, by BLAS in 130."""
     in_two = dtype == np.float32 and precisions.arithmetic(precision) == "bf16x3"
-    return "bf16x3" if in_two else computed(isa, dtype, precision)
+    return "bf16x3" if in_two else computed_precision(isa, dtype, precision)
 
 
 def isa_of_parts() -> str:
@@ -100,7 +100,7 @@ def isa_of_parts() -> str:
 
 def pairs_multiply(dtype: np.dtype, precision: str) -> bool:
     """Whether products of pairs are the fastest for a dtype at a precision here."""
-    return passed_over("avx512_bf16") is None and computed("avx512_bf16", dtype, precision) is not None
+    return passed_over("avx512_bf16") is None and computed_precision("avx512_bf16", dtype, precision) is not None
 
 
 def vector_isa() -> str:
@@ -169,7 +169,7 @@ def varies(isa: str, dtype: np.dtype, precision: str) -> str | None:
     return None
 
 
-def _unfused(isa: str) -> str:
+def _unfused_schemes(isa: str) -> str:
     """The schemes of an instruction set that round products before they add them, where that is demanded."""
     return f"{isa}_unfused" if isa in ("avx512", "avx2") and invariance.isa_demanded() else isa
 
@@ -186,7 +186,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"has no loops for {a.dtype.name} at {precision}"
         if better := passed_over(isa):
             return better
-        if any(invariance.demanded()):
+        if any(invariance.current_demand()):
             return varies(isa, a.dtype, precision)
         exact = is_exact(a.dtype, precision)
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
@@ -222,7 +222,7 @@ def implementation(isa: str, loops: Callable[[], Callable[..., np.ndarray]] = _b
     ) -> np.ndarray:
         inner = computed_by_panels(isa, a.dtype, precision)
         return loops()(
-            a, b, isa=_unfused(isa), precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend
+            a, b, isa=_unfused_schemes(isa), precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend
         )
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_{isa}"
@@ -247,10 +247,10 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
     for isa in ISAS[1:] if precisions.is_exact(precision) else ISAS:
         inner = computed_by_panels(isa, b.dtype, precision)
-        if any(invariance.demanded()) and varies(isa, b.dtype, precision):
+        if any(invariance.current_demand()) and varies(isa, b.dtype, precision):
             continue
         if passed_over(isa) is None and inner is not None and b.size:
-            return Packed(b, _unfused(isa), inner, rounding, precision)
+            return Packed(b, _unfused_schemes(isa), inner, rounding, precision)
     return None
 
 

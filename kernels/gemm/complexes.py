@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import invariance
 from ..precision import is_exact, is_scaled
-from ..registry import ArraySpec, unobserved
+from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
 
 __all__ = ["as_real", "matmul", "refuses"]
@@ -25,7 +25,7 @@ __all__ = ["as_real", "matmul", "refuses"]
 
 def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
     """Why products of real arrays do not make up this one."""
-    if any(invariance.demanded()) and a.dtype.kind == "c":
+    if any(invariance.current_demand()) and a.dtype.kind == "c":
         return None
     if a.dtype != np.complex64:
         return f"multiplies complex64, and not {a.dtype.name}"
@@ -38,8 +38,10 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
     """The product at a precision of real and imaginary parts, by the best loops for real ones."""
     from . import matmul as product
 
-    with unobserved(), np.errstate(invalid="ignore", over="ignore"):
-        if is_scaled(precision) or any(invariance.demanded()):  # the order of others is that of the larger operand
+    with without_observers(), np.errstate(invalid="ignore", over="ignore"):
+        if is_scaled(precision) or any(
+            invariance.current_demand()
+        ):  # the order of others is that of the larger operand
             return _by_parts(partial(product, precision=precision, rounding=rounding), a, b)
         return as_real(product, a, b, precision=precision, rounding=rounding)
 

@@ -14,10 +14,10 @@ __all__ = [
     "AsIs",
     "InTwo",
     "ToBf16",
-    "converted",
+    "convert_lanes",
     "in_two_bf16",
     "in_two_usual",
-    "rounded",
+    "round_lanes",
     "rounded_for_tiles",
 ]
 
@@ -103,7 +103,7 @@ def _round_bits(builder: ir.IRBuilder, value: ir.Value, rounding: str, drop: int
     return builder.bitcast(builder.and_(bits, splat(I32, 0x100000000 - (1 << drop), lanes)), value.type)
 
 
-def rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
+def round_lanes(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
     """Float32 values rounded to the conversion's target; NaN as `_round_bits` leaves it."""
     if conversion.target == "fp16":
         lanes = value.type.count
@@ -116,14 +116,14 @@ def rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Valu
 
 
 def rounded_for_tiles(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
-    """`rounded` of what tiles are given: for tf32x3 by AVX512_VBMI and AVX512_VNNI where the CPU has them.
+    """`round_lanes` of what tiles are given: for tf32x3 by AVX512_VBMI and AVX512_VNNI where the CPU has them.
 
     What the first part leaves has up to 12 bits. Those that have 12, where bits 11 and 12 of the value differ, lose the
     last one, away from the first part: up, if bit 11 is set. The three bits, which turning a half brings into its lower
-    six, are looked up in a table of 64 bytes, and the byte is added: three operations where `rounded` takes six.
+    six, are looked up in a table of 64 bytes, and the byte is added: three operations where `round_lanes` takes six.
     """
     if conversion.target != "tf32x3" or not cpu.looks_up_bytes():
-        return rounded(builder, value, conversion)
+        return round_lanes(builder, value, conversion)
     bits, halves = builder.bitcast(value, vector(I32)), vector(I16, 32)
     half = builder.bitcast(value, halves)
     turned = call(builder, "llvm.fshl.v32i16", halves, half, half, splat(I16, 5, 32))
@@ -140,14 +140,14 @@ def _change(bit_11: int, bit_12: int, bit_0: int) -> int:
     return bit_0 * (bit_11 - bit_12)
 
 
-def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
+def convert_lanes(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
     """Values rounded to the conversion's target, for vector units; NaN stays one."""
     if conversion.target is None:
         return value
     if conversion.target == "tf32x3":
         return _in_two_tf32(builder, value)
     # In words, so that LLVM has the last step of rounding leave NaN as they are.
-    both, kind = (rounded(builder, value, conversion), value), vector(I32, value.type.count)
+    both, kind = (round_lanes(builder, value, conversion), value), vector(I32, value.type.count)
     words = [builder.bitcast(each, kind) for each in both]
     return builder.bitcast(builder.select(builder.fcmp_ordered("ord", value, value), *words), value.type)
 
@@ -161,7 +161,10 @@ def _in_two_tf32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     unusual = builder.and_(unusual, builder.icmp_unsigned("!=", magnitude, splat(I32, 0, lanes)))
     some = builder.icmp_unsigned("!=", builder.bitcast(unusual, ir.IntType(lanes)), ir.IntType(lanes)(0))
     [parts] = either(
-        builder, some, lambda: [_of_any_size(builder, value, magnitude)], lambda: [rounded(builder, value, InTwoTf32)]
+        builder,
+        some,
+        lambda: [_of_any_size(builder, value, magnitude)],
+        lambda: [round_lanes(builder, value, InTwoTf32)],
     )
     return parts
 
@@ -200,7 +203,9 @@ def _of_any_size(builder: ir.IRBuilder, value: ir.Value, magnitude: ir.Value) ->
     lanes = value.type.count
     one, small = splat(F32, 1.0, lanes), builder.icmp_unsigned("<", magnitude, splat(I32, _LEAST_USUAL, lanes))
     scaled = builder.fmul(value, builder.select(small, splat(F32, 2.0**80, lanes), one))
-    near = builder.fmul(rounded(builder, scaled, InTwoTf32), builder.select(small, splat(F32, 2.0**-80, lanes), one))
+    near = builder.fmul(
+        round_lanes(builder, scaled, InTwoTf32), builder.select(small, splat(F32, 2.0**-80, lanes), one)
+    )
     first = _round_bits(builder, value, "rz", 13)
     below = builder.fadd(first, _round_bits(builder, builder.fsub(value, first), "rz", 13))
     large = builder.icmp_unsigned(">=", magnitude, splat(I32, _LEAST_TRUNCATED, lanes))

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..invariance import demanded
+from ..invariance import current_demand
 from ..matrix_units import Rule
 from ..precision import OF_HALF
-from ..registry import ArraySpec, unobserved
+from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
 
 __all__ = ["Unit", "in_float32", "matmul", "refuses"]
@@ -89,12 +89,12 @@ def in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, roundin
     """The product of a unit whose order of sums is not known."""
     from . import matmul as product
 
-    left, right = (_flushed(x.astype(np.float32, copy=False), unit) for x in (a, b))
-    if unit.exact_gemv and 1 in (a.shape[-2], b.shape[-1]) and not demanded().batch:
+    left, right = (_flush_subnormals(x.astype(np.float32, copy=False), unit) for x in (a, b))
+    if unit.exact_gemv and 1 in (a.shape[-2], b.shape[-1]) and not current_demand().batch:
         precision = "ieee"
-    with unobserved():
-        return _flushed(product(left, right, precision=precision, rounding=rounding), unit)
+    with without_observers():
+        return _flush_subnormals(product(left, right, precision=precision, rounding=rounding), unit)
 
 
-def _flushed(x: np.ndarray, unit: Unit) -> np.ndarray:
+def _flush_subnormals(x: np.ndarray, unit: Unit) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x) if unit.flushes else x

@@ -65,7 +65,7 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value
     return builder.call(function, arguments)
 
 
-def outlined(
+def call_outlined(
     builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value], emit: Callable
 ) -> ir.Value:
     """Call a function of the module's own, which is defined once by `emit(builder, *arguments)` and not inlined."""

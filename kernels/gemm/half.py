@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..invariance import BOTH, demanded
+from ..invariance import BOTH, current_demand
 from ..quiet import restore, silence
-from ..registry import Kernel, unobserved
+from ..registry import Kernel, without_observers
 
 __all__ = ["BLOCK", "PART", "half_matmul"]
 
@@ -46,7 +46,7 @@ def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
     if sums not in ("half", "parts"):
         raise ValueError(f"half_matmul: sums={sums!r} is unknown; expected 'half' or 'parts'")
     step, k = BLOCK if sums == "half" else PART, a.shape[-1]
-    multiply = _in_fixed_order if any(demanded()) else np.matmul
+    multiply = _in_fixed_order if any(current_demand()) else np.matmul
     token = silence()
     try:
         wide_a, wide_b = a.astype(_FLOAT32), b.astype(_FLOAT32)
@@ -65,5 +65,5 @@ def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
 def _in_fixed_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     from . import matmul
 
-    with unobserved():
+    with without_observers():
         return matmul(a, b)

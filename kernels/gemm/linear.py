@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from ..invariance import BOTH, Demand, demanded
+from ..invariance import BOTH, Demand, current_demand
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
@@ -41,20 +41,20 @@ linear = Kernel("linear", reference=exact_linear, bound=PRODUCT_BOUND)
 
 def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
     """Whether `matmul` prefers loops that read packed operands for products of these shapes and dtypes."""
-    return _preferred(a, b, precision, rounding, demanded()) in ISAS
+    return _prefer(a, b, precision, rounding, current_demand()) in ISAS
 
 
 def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
     """Whether such loops are the best for a right operand that is packed already: also where `matmul` only prefers not
     to pack it."""
-    name = _preferred(a, b, precision, rounding, demanded())
+    name = _prefer(a, b, precision, rounding, current_demand())
     rows, columns = a.shape[-2], b.shape[-1]
     isa, _, way = name.rpartition("_")
     return name in ISAS or (way == "rows" and columns >= rows > tuning(isa).rows_kept_most)
 
 
 @functools.lru_cache(maxsize=4096)
-def _preferred(a: ArraySpec, b: ArraySpec, precision: str, rounding: str, _: Demand) -> str:
+def _prefer(a: ArraySpec, b: ArraySpec, precision: str, rounding: str, _: Demand) -> str:
     from . import matmul
 
     return matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name

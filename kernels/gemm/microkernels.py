@@ -190,7 +190,7 @@ def store_block(
             factors = [broadcast(builder, factor, lanes) for factor in factors]
             stride = None if field_class(finish, "spacing").unit else column_stride
 
-        def finished(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
+        def finish_value(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
             if less:
                 return builder.fsub(access.read(at, None, mask), value)
             if not affine:
@@ -209,7 +209,7 @@ def store_block(
                 reader = Rows(builder, _Working[kernel.size], lanes)
                 value = reader.read(offset(builder, source, first * kernel.size), None, in_block)
                 at = offset(builder, target_row, first * target.size)
-                value = convert(builder, finished(value, index, first, mask, at), target)
+                value = convert(builder, finish_value(value, index, first, mask, at), target)
                 access.write(value, at, mask)
             return []
 

@@ -13,7 +13,7 @@ from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
-from .compiled import computed
+from .compiled import computed_precision
 from .tuning import tuning
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if a.dtype == np.float32:
-            if computed(isa, a.dtype, precision) != "ieee":
+            if computed_precision(isa, a.dtype, precision) != "ieee":
                 return f"rounds no operands for {precision}"
             if not is_exact(precision) and cpu.refusal("amx") is None:
                 return f"leaves {precision} to tiles"

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
 from .avx512 import instruction
-from .conversions import CONVERSIONS, AsIs, ToBf16, converted, in_two_usual, rounded, rounded_for_tiles
+from .conversions import CONVERSIONS, AsIs, ToBf16, convert_lanes, in_two_usual, round_lanes, rounded_for_tiles
 from .emit import (
     BF16,
     F32,
@@ -53,14 +53,14 @@ __all__ = [
     "ToBf16",
     "VectorPanel",
     "constant",
-    "converted",
+    "convert_lanes",
     "cut_parts",
     "factors_in_two",
     "interleaved_parts",
     "joined_limits",
     "pack_panel",
     "parts_of",
-    "rounded",
+    "round_lanes",
     "to_bf16",
     "updated_limits",
     "widened_range",
@@ -125,7 +125,7 @@ def parts_of(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) ->
     if conversion.cut:
         return cut_parts(builder, conversion, values, False)[0]
     if conversion.target != "bf16":
-        values = [rounded(builder, value, conversion) for value in values]
+        values = [round_lanes(builder, value, conversion) for value in values]
     parts = []
     for remaining in reversed(range(conversion.tile_parts)):
         parts.append(to_bf16(builder, *values))
@@ -235,12 +235,12 @@ def _copy_tile(builder: ir.IRBuilder, operand: str, reader: Reader, target: ir.V
     def line(index: ir.Value) -> ir.Value:
         """Line `index` along K, or places 2 index and 2 index + 1 across the lines."""
         if reader.along_k:
-            return reader.stored(index, 32)
+            return reader.load_stored(index, 32)
         k = builder.shl(index, I64(1))
-        pair = [reader.stored(each, 16) for each in (k, builder.add(k, I64(1)))]
+        pair = [reader.load_stored(each, 16) for each in (k, builder.add(k, I64(1)))]
         return builder.shuffle_vector(*pair, ir.Constant(vector(I32, 32), PAIRS))
 
-    def seen(value: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+    def widen_limits(value: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
         magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))
         less = builder.sub(magnitude, splat(I16, 1, 32))
         least = call(builder, "llvm.umin.v32i16", bits, found[0], less)
@@ -255,13 +255,13 @@ def _copy_tile(builder: ir.IRBuilder, operand: str, reader: Reader, target: ir.V
         def one_line(index: ir.Value, found: list) -> list[ir.Value]:
             value = line(index)
             put(value, offset(builder, target, builder.mul(index, I64(LINE))))
-            return seen(value, found)
+            return widen_limits(value, found)
 
         found = loop(builder, I64(16), found, one_line)
     else:
         lines = [line(I64(index)) for index in range(16)]
         for value in lines:
-            found = seen(value, found)
+            found = widen_limits(value, found)
         for index, value in enumerate(transpose(builder, [builder.bitcast(each, vector(I32)) for each in lines])):
             put(value, offset(builder, target, LINE * index))
     return joined_limits(builder, found, limits)
@@ -315,20 +315,20 @@ class VectorPanel(NamedTuple):
         def put(value: ir.Value, k: ir.Value, first: int) -> None:
             at = offset(builder, target, builder.mul(k, I64(width * conversion.vector_parts)))
             kept = min(lanes, width // size - first)
-            rows = factors_in_two(builder, operand, value) if in_two else [converted(builder, value, conversion)]
+            rows = factors_in_two(builder, operand, value) if in_two else [convert_lanes(builder, value, conversion)]
             for row, number in enumerate(rows):
                 if kept < lanes:
                     number = builder.shuffle_vector(number, number, ir.Constant(vector(I32, kept), list(range(kept))))
                 store(builder, number, offset(builder, at, row * width + first * size), size)
 
-        def seen(values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
+        def widen_limits(values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
             return widened_range(builder, values, limits) if in_two else []
 
         def across(k: ir.Value, limits: list, every_line: bool = False) -> list:
             for first in range(0, width // size, lanes):
                 reader = readers(I64(first), k)
                 value = reader.whole(0) if every_line else reader.across(I64(0))
-                limits = seen([value], limits)
+                limits = widen_limits([value], limits)
                 put(value, k, first)
             return limits
 
@@ -337,7 +337,7 @@ class VectorPanel(NamedTuple):
             for first in range(0, width // size, lanes):
                 reader = readers(I64(first), k)
                 values = [reader.along(I64(line)) for line in range(lanes)]
-                limits = seen(values, limits)
+                limits = widen_limits(values, limits)
                 for place, value in enumerate(transpose(builder, values)):
                     with builder.if_then(builder.icmp_signed("<", builder.add(k, I64(place)), depth), likely=True):
                         put(value, builder.add(k, I64(place)), first)

@@ -165,11 +165,11 @@ def for_rows(plan: Plan, m: int) -> Plan:
     low = _LOW_KERNELS.get(type(plan.scheme.kernel)) if m <= row.low_rows_most else None
     if low is None or up(m, low.mr) > row.low_filled * up(m, plan.scheme.kernel.mr):
         return plan
-    return _lowered(plan)
+    return _lower(plan)
 
 
 @functools.cache
-def _lowered(plan: Plan) -> Plan:
+def _lower(plan: Plan) -> Plan:
     _, kc, mc, nc = plan.scheme
     kernel = _LOW_KERNELS[type(plan.scheme.kernel)]
     scheme = Scheme(kernel, kc, mc // kernel.mr * kernel.mr, nc)

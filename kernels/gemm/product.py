@@ -128,7 +128,7 @@ _small = _Small()
 
 
 @functools.lru_cache(4096)
-def _prepared(
+def _prepare_small(
     isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
     """For a small product of two matrices all that does not depend on addresses: the plan, and the arguments of
@@ -179,11 +179,11 @@ def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, targ
 
 
 @functools.lru_cache(4096)
-def _divided(
+def _prepare_strips(
     threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
-    """What `_prepared` is to small products, for those by strips: the plan, the arguments from pack_b to leaf, and the
-    memory needed. None where the product is divided otherwise."""
+    """The plan of a product by strips, the arguments from pack_b to leaf, and the memory needed, as `_prepare_small`
+    has them for small products. None where the product is divided otherwise."""
     plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
     rows = plans.strip(plan, m, n, k, threads) if m and k and n else 0
     if not rows:
@@ -197,7 +197,7 @@ def _divided(
 
 def forget() -> None:
     """Decide anew how products are divided: the table of thresholds has changed (`tuning.py`)."""
-    for memo in (_prepared, _divided, plans.strip, plans.columns):
+    for memo in (_prepare_small, _prepare_strips, plans.strip, plans.columns):
         memo.cache_clear()
 
 
@@ -340,11 +340,11 @@ def product(
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
     if a.ndim == 2 and type(b) is np.ndarray and b.ndim == 2 and addend is None and alpha == 1.0:
-        prepared = _prepared(isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
+        prepared = _prepare_small(isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if prepared is not None:
             return _small_product(a, b, prepared)
         pool, threads = threading.pool()
-        divided = _divided(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
+        divided = _prepare_strips(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if divided is not None:
             return _divided_product(a, b, pool, threads, divided)
     plan, batch = plans.for_rows(plans.plan_for(isa, precision, rounding, _size(a)), m), ()

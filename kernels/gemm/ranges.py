@@ -24,7 +24,7 @@ import numpy as np
 from ..quiet import restore, silence
 from ..registry import Refused
 
-__all__ = ["admitted", "certain_from", "refusal", "refuse_uncertain"]
+__all__ = ["admitted_magnitudes", "certain_from", "refusal", "refuse_uncertain"]
 
 _LEAST_NORMAL = -126
 # A flushed part or product is an error of at most 2**-126. 24 bits above, that is the rounding of fp32 accumulation.
@@ -101,7 +101,7 @@ def certain_from(precision: str, depth: int, found_a: int, found_b: int) -> floa
         raise Refused(sentence)
     if precision not in _LOSE_PARTS and (_has_small_parts(precision, found_a) or _has_small_parts(precision, found_b)):
         raise Refused(sentence)
-    return 2.0 ** (_flushed(precision, depth, found_a, found_b) + _UNITS)
+    return 2.0 ** (_flush_bound(precision, depth, found_a, found_b) + _UNITS)
 
 
 def _has_small_parts(precision: str, found: int) -> bool:
@@ -110,7 +110,7 @@ def _has_small_parts(precision: str, found: int) -> bool:
     return least != 0 and _exponent(least) < _floor(precision)
 
 
-def _flushed(precision: str, depth: int, found_a: int, found_b: int) -> int:
+def _flush_bound(precision: str, depth: int, found_a: int, found_b: int) -> int:
     """The exponent of a bound of all that a result may lose: flushed parts times the other factors, and sums."""
     lost = _LEAST_NORMAL + _STEPS_FLUSHED
     for found, other in ((found_a, found_b), (found_b, found_a)):
@@ -143,7 +143,7 @@ def refuse_uncertain(least: float, out: np.ndarray, a: np.ndarray | None = None,
         )
 
 
-def admitted(precision: str, depth: int) -> tuple[int, int]:
+def admitted_magnitudes(precision: str, depth: int) -> tuple[int, int]:
     """Between which magnitudes, as float32 bits, operands are never refused at any depth up to this one."""
     greatest = (_LARGEST_SUM - 2 - depth.bit_length()) // 2
     if precision == "fp16":

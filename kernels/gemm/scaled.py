@@ -25,7 +25,7 @@ import numpy as np
 from ..float8 import FORMATS, is_float8, to_float32
 from ..precision import OF_HALF
 from ..quiet import restore, silence
-from ..registry import ArraySpec, Kernel, unobserved
+from ..registry import ArraySpec, Kernel, without_observers
 from ..shapes import broadcast_shapes
 from . import matmul
 from .device import Unit, in_float32
@@ -109,7 +109,7 @@ def _by_unit(
             out[place] = multiply(unit.rule, formats, left[place], right[place], promote=promote, scales=factors)
         return out
 
-    return _scaled(product, _wide(a), _wide(b), scales, block)
+    return _sum_scaled_parts(product, _wide(a), _wide(b), scales, block)
 
 
 def _refuses_without_unit(
@@ -143,8 +143,8 @@ def _by_float32(
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return matmul(left, right, precision=precision)
 
-    with unobserved():
-        return _scaled(product, left, right, scales, block)
+    with without_observers():
+        return _sum_scaled_parts(product, left, right, scales, block)
 
 
 def _fits(scales: np.ndarray) -> bool:
@@ -153,7 +153,7 @@ def _fits(scales: np.ndarray) -> bool:
     return sizes.max(initial=1.0) <= 2.0**64 and sizes.min(initial=1.0) >= 2.0**-64
 
 
-def _scaled(
+def _sum_scaled_parts(
     product: Callable[[np.ndarray, np.ndarray], np.ndarray],
     a: np.ndarray,
     b: np.ndarray,

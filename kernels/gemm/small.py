@@ -14,7 +14,7 @@ from .. import cpu, invariance
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
-from .compiled import computed, computed_by_panels, is_exact, pairs_multiply, varies
+from .compiled import computed_by_panels, computed_precision, is_exact, pairs_multiply, varies
 from .tuning import Tuning, tuning
 
 __all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "is_in_lines", "refuses", "specialise"]
@@ -42,7 +42,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
-        if any(invariance.demanded()) and (sentence := varies(isa, a.dtype, precision)):
+        if any(invariance.current_demand()) and (sentence := varies(isa, a.dtype, precision)):
             return sentence
         (m, k), n, count = a.shape[-2:], b.shape[-1], 1
         if b.ndim == 2:
@@ -109,8 +109,8 @@ def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, 
         return "leaves exact products to vectors: eight terms take tiles longer"
     row = tuning("amx")
     table = row.tile_products if count < 4 else row.tile_batch_products
-    least = table.get(computed("amx", dtype, precision) or "", 0)
-    if products < least and computed("avx512", dtype, precision) is not None:
+    least = table.get(computed_precision("amx", dtype, precision) or "", 0)
+    if products < least and computed_precision("avx512", dtype, precision) is not None:
         return f"leaves {count} x {products:,} products to vectors; faster from {least:,}"
     return None
 
@@ -137,8 +137,8 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
         in_lines = is_in_lines(isa, a.shape[-2], b.shape[-1])
         if a.shape[:-2] != b.shape[:-2] or (in_lines and (a.ndim > 2 or longest % LINES)):
             return None
-        from .small_products import specialised
+        from .small_products import specialise
 
-        return specialised(isa, computed_by_panels(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
+        return specialise(isa, computed_by_panels(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
 
     return choose

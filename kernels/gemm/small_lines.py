@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, subroutine, types
-from .conversions import converted
+from .conversions import convert_lanes
 from .emit import F64, I32, I64, POINTER, loop_of_any, offset, store, vector
 from .packing import factors_in_two, updated_limits, widened_range
 from .sources import Reader
@@ -65,7 +65,7 @@ class _Line:
     def _put(self, index: ir.Value, value: ir.Value) -> None:
         builder, line = self.builder, self.lanes * self.size
         if not self.in_two:
-            self._store(converted(builder, value, self.conversion), self.target, index, 0)
+            self._store(convert_lanes(builder, value, self.conversion), self.target, index, 0)
             return
         factors = factors_in_two(builder, self.way.operand, value)
         if self.way.apart:
@@ -109,12 +109,12 @@ def _convert_line(typingctx, leaf, at, stride, length, target, apart, limits):
                 done, limits = several(_AT_ONCE, done, builder.sdiv(whole, I64(_AT_ONCE)), limits)
                 done, limits = several(1, done, builder.sub(whole, done), limits)
 
-            def masked(index: ir.Value, limits: list) -> list:
+            def convert_masked(index: ir.Value, limits: list) -> list:
                 first = builder.add(done, index)
                 return line.some(first, 1, builder.sub(length, builder.mul(first, I64(lanes))), limits)
 
             rest = builder.sub(builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), done)
-            return loop_of_any(builder, rest, limits, masked)
+            return loop_of_any(builder, rest, limits, convert_masked)
 
         if in_two:
             updated_limits(builder, limits_at, all_of_it)

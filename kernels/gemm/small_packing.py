@@ -81,7 +81,7 @@ class _Lines:
         self.apart = not self.raw and self.conversion.apart
         self.fetches = field_class(leaf, "ahead").fetches
 
-    def paired(self, pair: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def pair_places(self, pair: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Which places along K a pair is made of."""
         if self.apart:
             return pair, self.builder.add(pair, I64(16))
@@ -124,11 +124,11 @@ class _Lines:
             words, rest = cut_parts(builder, self.conversion, halves, by_pairs)
             return words, self._seen_in_parts(words[0], rest, limits)
         for half in halves:
-            limits = self._seen(builder.bitcast(half, vector(I32)), limits)
+            limits = self._widen_limits(builder.bitcast(half, vector(I32)), limits)
         parts = interleaved_parts if by_pairs else parts_of
         return parts(builder, self.conversion, halves), limits
 
-    def _seen(self, bits: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
+    def _widen_limits(self, bits: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
         """The limits with 16 float32 taken in."""
         builder, magnitude = self.builder, self.builder.and_(bits, splat(I32, 0x7FFFFFFF))
         if self.rough:
@@ -212,7 +212,7 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
 
         def one_pair(place: ir.Value, pair: ir.Value, masks: list, left: ir.Value | None) -> list:
             """A pair along K of 16 lines, which lie side by side from `place` on."""
-            first, second = how.paired(pair)
+            first, second = how.pair_places(pair)
             mask, rows = masks[0], [offset(builder, place, builder.mul(k, stride)) for k in (first, second)]
             if left is not None:
                 mask = builder.select(builder.icmp_signed("<", second, left), mask, zero(vector(I1)))

@@ -16,7 +16,7 @@ from .product import addresses
 from .small import LINES, SIDE, is_in_lines
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
-__all__ = ["product", "run_job", "specialised"]
+__all__ = ["product", "run_job", "specialise"]
 
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""
@@ -56,14 +56,14 @@ def run_job(
 ) -> float:
     """The products of a job into c: from the first addresses of the arrays, or from those of `outer` (3, across); again
     where magnitudes ask for a closer look. Return the magnitude from which the results are certain (`ranges.py`)."""
-    certain = _multiplied(job, a, b, c, depth, outer)
+    certain = _multiply(job, a, b, c, depth, outer)
     if certain is None:
         assert job.exactly is not None
-        certain = _multiplied(job.exactly(), a, b, c, depth, outer)
+        certain = _multiply(job.exactly(), a, b, c, depth, outer)
     return certain or 0.0
 
 
-def _multiplied(
+def _multiply(
     job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None
 ) -> float | None:
     """Do that; the magnitude from which results are certain, or None where magnitudes have to be found exactly."""
@@ -84,7 +84,7 @@ def _multiplied(
         return_workspace(memory)
 
 
-def specialised(
+def specialise(
     isa: str, precision: str, rounding: str, dtype: np.dtype, shape_a: tuple[int, ...], shape_b: tuple[int, ...]
 ) -> Callable[..., np.ndarray]:
     """A function that multiplies arrays of these shapes, two matrices or two batches of equal sizes."""

@@ -146,9 +146,9 @@ class Reader:
     def whole(self, index: int) -> ir.Value:
         """The vector at so many vectors after the first place, which exists completely and has adjacent values."""
         at = offset(self.builder, self.at, index * self.lanes * self.element.size)
-        return self._widened(load(self.builder, vector(self.element.stored, self.lanes), at, self.element.size))
+        return self._widen(load(self.builder, vector(self.element.stored, self.lanes), at, self.element.size))
 
-    def stored(self, index: ir.Value, lanes: int) -> ir.Value:
+    def load_stored(self, index: ir.Value, lanes: int) -> ir.Value:
         """Neighbouring 16-bit values as they are: `lanes` places along K of one line, or lines at one place."""
         builder, (stride, other) = self.builder, (self.line_stride, self.k_stride)
         inside, left = (self.k_left, self.lines_left) if self.along_k else (self.lines_left, self.k_left)
@@ -169,9 +169,9 @@ class Reader:
     def _read(self, at: ir.Value, stride: ir.Value, mask: ir.Value) -> ir.Value:
         kind, stride = vector(self.element.stored, self.lanes), None if self.unit else stride
         found = masked_load(self.builder, kind, at, self.element.size, mask, stride)
-        return self._widened(found)
+        return self._widen(found)
 
-    def _widened(self, stored: ir.Value) -> ir.Value:
+    def _widen(self, stored: ir.Value) -> ir.Value:
         """Stored values as those that are worked with."""
         builder, kind = self.builder, self.element.stored
         if kind is F16:

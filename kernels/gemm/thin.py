@@ -101,9 +101,9 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
 def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
     """The product in one pass over the larger operand. Raises `Refused` as `rows_times` does."""
     if a.shape[-2] <= b.shape[-1]:
-        return _rounded(rows_times(a, b, isa, precision, rounding), a.dtype)
+        return _round_totals(rows_times(a, b, isa, precision, rounding), a.dtype)
     turned = rows_times(b.swapaxes(-1, -2), a.swapaxes(-1, -2), isa, precision, rounding)
-    return np.ascontiguousarray(_rounded(turned, a.dtype).swapaxes(-1, -2))
+    return np.ascontiguousarray(_round_totals(turned, a.dtype).swapaxes(-1, -2))
 
 
 def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
@@ -151,7 +151,7 @@ def _factors(few: np.ndarray, code: _Code) -> tuple[np.ndarray, np.ndarray, int]
     return few, rows, 0
 
 
-def _rounded(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _round_totals(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The sums in the operands' dtype."""
     if dtype == totals.dtype:
         return totals

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
-from .conversions import converted, in_two_bf16
+from .conversions import convert_lanes, in_two_bf16
 from .emit import (
     F64,
     I32,
@@ -116,7 +116,7 @@ class _Vectors:
         """The parts of a vector, the smaller one first."""
         if self.parts == 2:
             return in_two_bf16(self.builder, value)[::-1]
-        return [converted(self.builder, value, self.conversion)]
+        return [convert_lanes(self.builder, value, self.conversion)]
 
     def in_strip(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
         """Where the parts are of the `width` vectors beside each other at one place of a strip."""
@@ -124,7 +124,7 @@ class _Vectors:
         places = [offset(self.builder, at, LINE * number) for number in range(width * self.parts)]
         return [places[first : first + self.parts] for first in range(0, len(places), self.parts)]
 
-    def kept(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
+    def strip_parts(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
         """These parts."""
         places = self.in_strip(strip, width, index)
         return [[load(self.builder, self.kind, place, LINE) for place in each] for each in places]
@@ -224,7 +224,7 @@ def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, str
 
             loop(builder, depth, [], place)
 
-        def turned(width: int) -> None:
+        def transpose_lanes(width: int) -> None:
             def square(index: ir.Value, _: list) -> list:
                 first = builder.mul(index, I64(how.lanes))
                 start, left = offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
@@ -243,7 +243,7 @@ def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, str
 
             loop(builder, builder.sdiv(builder.add(depth, I64(how.lanes - 1)), I64(how.lanes)), [], square)
 
-        emit = turned if leaf.instance_class.turns else across
+        emit = transpose_lanes if leaf.instance_class.turns else across
         _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
         return context.get_dummy_value()
 
@@ -276,7 +276,7 @@ def add_rows(
             def place(index: ir.Value, sums: list) -> list:
                 after = []
                 if strip:
-                    of_b = how.kept(b, width, index)
+                    of_b = how.strip_parts(b, width, index)
                 else:
                     at = offset(builder, b, builder.mul(index, step))
                     of_b = [how.read(offset(builder, at, bytes_of_b * number), mask) for number in range(width)]

@@ -187,7 +187,7 @@ def default(isa: str) -> Tuning:
     share = machine.caches().l2.share
     values: dict[str, Any] = {
         "cache_bytes": min(max(share, _LEAST_CACHE), _LARGEST_CACHE),
-        "pairs_gain": "AuthenticAMD" in cpu.described("vendor_id"),
+        "pairs_gain": "AuthenticAMD" in cpu.cpuinfo_field("vendor_id"),
         **_LEVELS.get(isa, {}),
     }
     row = _ROWS.get(machine.microarchitecture(), {})

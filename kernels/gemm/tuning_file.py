@@ -47,7 +47,7 @@ def read() -> Measured | None:
             if reason := danger(file, os.fstat(opened.fileno())):
                 raise PermissionError(reason)
             found = json.load(opened)
-        return Measured(_checked(found), f"measured by minitorch-backends tune on {found['date']} ({file})")
+        return Measured(_check_values(found), f"measured by minitorch-backends tune on {found['date']} ({file})")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as problem:
@@ -60,7 +60,7 @@ def read() -> Measured | None:
         return None
 
 
-def _checked(found: Any) -> dict[str, dict[str, float]]:
+def _check_values(found: Any) -> dict[str, dict[str, float]]:
     """The values of a file's content. Raises ValueError where a name or a value is none."""
     from .tuning import MEASURED
 

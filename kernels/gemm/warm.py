@@ -61,7 +61,7 @@ def warmup(
     from . import addmm, matmul
 
     precisions = (precisions,) if isinstance(precisions, str) else tuple(precisions)
-    wanted = list(dict.fromkeys(_wanted(precisions, (dtypes,) if isinstance(dtypes, str) else dtypes)))
+    wanted = list(dict.fromkeys(_requested_pairs(precisions, (dtypes,) if isinstance(dtypes, str) else dtypes)))
     total = len(wanted) * len(_SHAPES)
     for done, ((dtype, precision), shapes) in enumerate(itertools.product(wanted, _SHAPES)):
         if progress is not None:
@@ -75,7 +75,7 @@ def warmup(
         progress(total, total, "done")
 
 
-def _wanted(precisions: tuple[str, ...], dtypes: Iterable[Any]) -> Iterator[tuple[np.dtype, str]]:
+def _requested_pairs(precisions: tuple[str, ...], dtypes: Iterable[Any]) -> Iterator[tuple[np.dtype, str]]:
     """Pairs of a dtype and a precision; of the former's own where it has no choice."""
     for precision in precisions:
         if precision not in PRECISIONS:

@@ -21,7 +21,7 @@ __all__ = [
     "aligned_bytes",
     "empty",
     "is_sole",
-    "offered",
+    "offer",
     "release",
     "result",
     "return_workspace",
@@ -136,7 +136,7 @@ _offer = _Offer()
 
 
 @contextmanager
-def offered(target: np.ndarray | None) -> Iterator[None]:
+def offer(target: np.ndarray | None) -> Iterator[None]:
     """Let the first product or transform of the block that is as large as `target`, a contiguous array, be made in its
     memory, which saves a copy. None withdraws what was offered, where these are kept beyond the call.
 

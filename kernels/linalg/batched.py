@@ -12,13 +12,13 @@ from ..registry import ArraySpec
 from . import contract
 from .contract import LU, QR, Cholesky, Inverse, Reflectors, Solution
 
-__all__ = ["LARGEST", "declined"]
+__all__ = ["LARGEST", "refusal"]
 
 LARGEST = 32
 """Rows and columns up to which a group of matrices stays in the first caches."""
 
 
-def declined(*specs: ArraySpec, **keywords: Any) -> str | None:
+def refusal(*specs: ArraySpec, **keywords: Any) -> str | None:
     """Why these kernels do not take the arrays, or None."""
     a = specs[0]
     if a.dtype.kind != "f":
@@ -45,7 +45,7 @@ def _info(a: np.ndarray) -> np.ndarray:
     return np.empty(a.shape[:-2], np.int32)
 
 
-@contract.cholesky.impl("batched", refuses=declined)
+@contract.cholesky.impl("batched", refuses=refusal)
 def cholesky(a: np.ndarray, **_: Any) -> Cholesky:
     from . import groups, small_factors
 
@@ -56,7 +56,7 @@ def cholesky(a: np.ndarray, **_: Any) -> Cholesky:
     return Cholesky(L, info, {"routine": "potrfBatched"})
 
 
-@contract.lu_factor.impl("batched", refuses=declined)
+@contract.lu_factor.impl("batched", refuses=refusal)
 def lu_factor(a: np.ndarray, **_: Any) -> LU:
     from . import groups, small_factors
 
@@ -70,7 +70,7 @@ def lu_factor(a: np.ndarray, **_: Any) -> LU:
     return LU(packed, pivots, info, {"routine": "getrfBatched"})
 
 
-@contract.solve.impl("batched", refuses=declined)
+@contract.solve.impl("batched", refuses=refusal)
 def solve(a: np.ndarray, b: np.ndarray, **_: Any) -> Solution:
     from . import groups, small_factors
 
@@ -83,7 +83,7 @@ def solve(a: np.ndarray, b: np.ndarray, **_: Any) -> Solution:
     return Solution(x, packed, pivots, info, {"routine": "getrfBatched, getrsBatched"})
 
 
-@contract.inv.impl("batched", refuses=declined)
+@contract.inv.impl("batched", refuses=refusal)
 def inv(a: np.ndarray, **_: Any) -> Inverse:
     from . import groups, small_factors
 
@@ -94,7 +94,7 @@ def inv(a: np.ndarray, **_: Any) -> Inverse:
     return Inverse(inverse, info, {"routine": "matinvBatched"})
 
 
-@contract.triangular_solve.impl("batched", refuses=declined)
+@contract.triangular_solve.impl("batched", refuses=refusal)
 def triangular_solve(
     a: np.ndarray,
     b: np.ndarray,
@@ -118,7 +118,7 @@ def triangular_solve(
     return x
 
 
-@contract.qr.impl("batched", refuses=declined)
+@contract.qr.impl("batched", refuses=refusal)
 def qr(a: np.ndarray, *, mode: str = "reduced", **_: Any) -> QR:
     from . import groups, small_qr
 
@@ -132,7 +132,7 @@ def qr(a: np.ndarray, *, mode: str = "reduced", **_: Any) -> QR:
     return QR(Q, R, {"routine": "geqrfBatched" if Q is None else "geqrfBatched, orgqr"})
 
 
-@contract.geqrf.impl("batched", refuses=declined)
+@contract.geqrf.impl("batched", refuses=refusal)
 def geqrf(a: np.ndarray, **_: Any) -> Reflectors:
     from . import groups, small_qr
 
@@ -145,7 +145,7 @@ def geqrf(a: np.ndarray, **_: Any) -> Reflectors:
     return Reflectors(packed, tau, {"routine": "geqrfBatched"})
 
 
-@contract.lu_solve.impl("batched", refuses=declined)
+@contract.lu_solve.impl("batched", refuses=refusal)
 def lu_solve(packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **_: Any) -> np.ndarray:
     from . import groups, small_solves
 
@@ -158,7 +158,7 @@ def lu_solve(packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose
     return x
 
 
-@contract.cholesky_solve.impl("batched", refuses=declined)
+@contract.cholesky_solve.impl("batched", refuses=refusal)
 def cholesky_solve(L: np.ndarray, b: np.ndarray, **_: Any) -> np.ndarray:
     from . import groups, small_solves
 
@@ -171,7 +171,7 @@ def cholesky_solve(L: np.ndarray, b: np.ndarray, **_: Any) -> np.ndarray:
     return x
 
 
-@contract.cholesky_inverse.impl("batched", refuses=declined)
+@contract.cholesky_inverse.impl("batched", refuses=refusal)
 def cholesky_inverse(L: np.ndarray, **_: Any) -> np.ndarray:
     from . import groups, small_solves
 

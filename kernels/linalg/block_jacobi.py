@@ -49,7 +49,7 @@ def _rounds(blocks: int) -> tuple[np.ndarray, np.ndarray]:
     return order, np.argsort(order)[moved[order]]
 
 
-def _padded(rows: np.ndarray, size: int, columns: int) -> np.ndarray:
+def _pad(rows: np.ndarray, size: int, columns: int) -> np.ndarray:
     whole = np.zeros((size, columns), rows.dtype)
     whole[: rows.shape[0], : rows.shape[1]] = rows
     return whole
@@ -84,20 +84,20 @@ class _Tournament:
         self.blocks += self.blocks % 2
         self.size, self.square = self.blocks * self.block, square
         self.order, self.step = _rounds(self.blocks)
-        self.rows = _padded(a, self.size, self.size if square else columns)
-        self.vectors = _padded(np.eye(n, dtype=a.dtype), self.size, n) if vectors else None
+        self.rows = _pad(a, self.size, self.size if square else columns)
+        self.vectors = _pad(np.eye(n, dtype=a.dtype), self.size, n) if vectors else None
         self.players = np.arange(self.size)
 
-    def _seated(self, a: np.ndarray) -> np.ndarray:
+    def _seat(self, a: np.ndarray) -> np.ndarray:
         return a.reshape(self.blocks, self.block, -1)[self.order].reshape(a.shape)
 
     def next_round(self) -> None:
-        self.rows = self._seated(self.rows)
+        self.rows = self._seat(self.rows)
         if self.square:
-            self.rows = self._seated(np.ascontiguousarray(self.rows.T))  # which is symmetric
+            self.rows = self._seat(np.ascontiguousarray(self.rows.T))  # which is symmetric
         if self.vectors is not None:
-            self.vectors = self._seated(self.vectors)
-        self.players = self._seated(self.players)
+            self.vectors = self._seat(self.vectors)
+        self.players = self._seat(self.players)
         self.order = self.step
 
     def sweeps(self, play: Callable[[], int]) -> Found:
@@ -170,7 +170,7 @@ def svd_blocked(rows: np.ndarray, vectors: bool) -> Found:
     length = rows.shape[1]
     relative = float(np.finfo(rows.dtype).eps) * max(1.0, 0.5 * length**0.5)
     games = _Tournament(rows, vectors, square=False)
-    null_length = null_lengths(_padded(rows, games.size, length))
+    null_length = null_lengths(_pad(rows, games.size, length))
 
     def play() -> int:
         pairs = games.rows.reshape(games.blocks // 2, -1, length)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..gemm import matmul
 from ..precision import is_scaled
-from ..registry import unobserved
+from ..registry import without_observers
 from . import lapack
 
 __all__ = ["BLOCK", "MatmulReflections", "applies", "cholesky", "lu_factor", "triangular_solve"]
@@ -45,7 +45,7 @@ def _blocks(n: int) -> Iterator[slice]:
 def cholesky(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     """The lower factors of a stack, and info."""
     L, info, times = np.tril(a), np.zeros(a.shape[:-2], np.int32), _times(keywords)
-    with unobserved(), np.errstate(all="ignore"):
+    with without_observers(), np.errstate(all="ignore"):
         for index, out in enumerate(L.reshape(-1, *a.shape[-2:])):
             for at in _blocks(len(out)):
                 out[at, at], failed, _ = lapack.cholesky(out[at, at])
@@ -63,7 +63,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray, n
     """The packed factors of a stack, pivots from 1, and info."""
     packed, k, times = np.array(a, order="C"), min(a.shape[-2:]), _times(keywords)
     pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
-    with unobserved(), np.errstate(all="ignore"):
+    with without_observers(), np.errstate(all="ignore"):
         for index, (out, swaps) in enumerate(
             zip(packed.reshape(-1, *a.shape[-2:]), pivots.reshape(-1, k), strict=True)
         ):
@@ -97,7 +97,7 @@ def triangular_solve(
     if transpose:
         a, upper = a.swapaxes(-1, -2), not upper
     x, times, blocks = np.array(b, order="C"), _times(keywords), [*_blocks(a.shape[-1])]
-    with unobserved(), np.errstate(all="ignore"):
+    with without_observers(), np.errstate(all="ignore"):
         for at in reversed(blocks) if upper else blocks:
             rest = slice(0, at.start) if upper else slice(at.stop, None)
             own = {"upper": upper, "unitriangular": unitriangular}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["LARGE", "SMALL", "preferred", "smallest_batch"]
+__all__ = ["LARGE", "SMALL", "preferred_name", "smallest_batch"]
 
 SMALL = 32
 """The largest size of the kernels for small matrices."""
@@ -50,7 +50,7 @@ def smallest_batch(kernel: str, size: int) -> float:
     return next((batch for limit, batch in _BATCHES.get(kernel, ()) if size <= limit), math.inf)
 
 
-def preferred(
+def preferred_name(
     kernel: str, shape: tuple[int, ...], library: str = "default", driver: str | None = None, lowered: bool = False
 ) -> str:
     """The name of the implementation that is asked first for matrices of this shape.

@@ -45,7 +45,7 @@ import numpy as np
 
 from ..invariance import BATCH
 from ..precision import ProductBound
-from ..registry import Call, Kernel, unobserved
+from ..registry import Call, Kernel, without_observers
 
 __all__ = [
     "LDL",
@@ -206,7 +206,7 @@ class _Task(Kernel):
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(run)
             def alone(*arrays: Any, **keywords: Any) -> Any:
-                with unobserved():
+                with without_observers():
                     return run(*arrays, **keywords)
 
             # One matrix after the other, without products to change.

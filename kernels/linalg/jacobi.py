@@ -27,7 +27,7 @@ def _refuses(a: ArraySpec, *, driver: str | None = None, **keywords: Any) -> str
     return None
 
 
-def _scaled(a: np.ndarray) -> tuple[np.ndarray, float]:
+def _scale(a: np.ndarray) -> tuple[np.ndarray, float]:
     """A matrix whose largest element is between 1/2 and 1, and the power of two that it was divided by."""
     largest = np.abs(a).max()
     exponent = int(np.frexp(largest)[1]) if largest > 0 else 0
@@ -70,7 +70,7 @@ def _eigh_large(a: np.ndarray, vectors: bool, lower: bool) -> tuple[Any, Any, in
     triangle = np.tril(a) if lower else np.triu(a)
     if not np.isfinite(triangle).all():
         return np.nan, np.nan, n, 0
-    triangle, exponent = _scaled(triangle)
+    triangle, exponent = _scale(triangle)
     other = np.tril(triangle, -1) if lower else np.triu(triangle, 1)
     found = block_jacobi.eigh_blocked(triangle + other.T, vectors)
     own = np.flatnonzero(found.players < n)
@@ -122,7 +122,7 @@ def _svd_tall(a: np.ndarray, full: bool, vectors: bool) -> tuple[Any, Any, Any, 
     m, n = a.shape
     if not np.isfinite(a).all():
         return np.nan, np.nan, np.nan, n, 0
-    a, exponent = _scaled(np.ascontiguousarray(a))
+    a, exponent = _scale(np.ascontiguousarray(a))
     if m >= 2 * n:
         Q, a, _report = contract.qr(a, mode="reduced" if vectors else "r")
     columns = np.ascontiguousarray(a.T)
@@ -136,10 +136,16 @@ def _svd_tall(a: np.ndarray, full: bool, vectors: bool) -> tuple[Any, Any, Any, 
     left = block_jacobi.orthonormal((found.rows[there] / lengths[there, None]).astype(a.dtype)).T
     if m >= 2 * n:
         left = matmul(Q, np.ascontiguousarray(left))
-    return _completed(left, m if full else n), S, block_jacobi.orthonormal(found.vectors[order]), info, found.sweeps
+    return (
+        _complete_basis(left, m if full else n),
+        S,
+        block_jacobi.orthonormal(found.vectors[order]),
+        info,
+        found.sweeps,
+    )
 
 
-def _completed(left: np.ndarray, count: int) -> np.ndarray:
+def _complete_basis(left: np.ndarray, count: int) -> np.ndarray:
     """Orthonormal columns, and as many more as are missing."""
     from . import block_jacobi
 

@@ -283,7 +283,7 @@ def eig(a: np.ndarray, *, vectors: bool = True, **_: Any) -> Eig:
             values.real, values.imag = found if len(found) == 2 else (found[0].real, found[0].imag)
             values /= scale
             if V is not None:
-                _stack(V)[index] = right if len(found) == 1 else _paired(right, found[1])
+                _stack(V)[index] = right if len(found) == 1 else _pair_columns(right, found[1])
     return Eig(w, V, info, {"routine": "geev"})
 
 
@@ -298,7 +298,7 @@ def _scale(matrix: np.ndarray) -> Any:
     return kind.dtype.type(2.0 ** -max(min(math.frexp(largest)[1], kind.maxexp - 2), kind.minexp + 2))
 
 
-def _paired(columns: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+def _pair_columns(columns: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
     """Eigenvectors from geev's real form: two columns for a pair of conjugate eigenvalues, real and imaginary parts."""
     V = columns.astype(np.result_type(columns.dtype, np.complex64))
     first = np.flatnonzero(imaginary > 0)

@@ -13,16 +13,16 @@ import numpy as np
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..precision import is_exact
-from ..registry import ArraySpec, unobserved
+from ..registry import ArraySpec, without_observers
 from ..threading import pool
 from . import by_matmul, contract
 from .contract import LU, Cholesky, Inverse, Solution
-from .refine import Refined, in_each, refined, row_norm
+from .refine import Refined, in_each, refine_solution, row_norm
 
-__all__ = ["declined", "lowered", "options", "triangular_solve"]
+__all__ = ["lowers_precision", "options", "refusal", "triangular_solve"]
 
 
-def declined(*specs: ArraySpec, **_: Any) -> str | None:
+def refusal(*specs: ArraySpec, **_: Any) -> str | None:
     """Why these kernels do not take the arrays, or None."""
     if specs[0].dtype.kind != "f":
         return f"is compiled for float32 and float64, not {specs[0].dtype}"
@@ -50,7 +50,7 @@ def _rows(a: np.ndarray) -> np.ndarray:
 _WHOLE, _LOWER, _UPPER = 0, 1, 2
 
 
-def _copied(p: Any, a: np.ndarray, out: np.ndarray, part: int = _WHOLE) -> None:
+def _copy(p: Any, a: np.ndarray, out: np.ndarray, part: int = _WHOLE) -> None:
     """Copy a matrix, or a triangle of it and zeros."""
     from .squares import copy_rows
 
@@ -59,7 +59,7 @@ def _copied(p: Any, a: np.ndarray, out: np.ndarray, part: int = _WHOLE) -> None:
     copy_rows(p.tag, p.pool, p.threads, *a.shape, *places, part)
 
 
-@contract.cholesky.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.cholesky.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     from . import blocked_cholesky
     from .updates import Session
@@ -69,9 +69,9 @@ def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     with Session(a.dtype, n, n, **options(keywords), of=a) as p:
         for index, (matrix, out) in enumerate(_each(a, L)):
-            _copied(p, matrix, out, _LOWER)
+            _copy(p, matrix, out, _LOWER)
             info.reshape(-1)[index] = blocked_cholesky.cholesky(p, n, address_of(out), out.strides[0])
-            _copied(p, out, out, _LOWER)
+            _copy(p, out, out, _LOWER)
     return Cholesky(L, info, {"routine": "potrf, blocked"})
 
 
@@ -133,7 +133,7 @@ class _Factors(NamedTuple):
             return_workspace(blocks)
 
 
-@contract.lu_factor.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.lu_factor.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     from .blocked_lu import lu
     from .updates import Session
@@ -148,7 +148,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     return LU(*factors[:3], {"routine": "getrf, blocked"})
 
 
-@contract.triangular_solve.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.triangular_solve.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def triangular_solve(
     a: np.ndarray,
     b: np.ndarray,
@@ -173,7 +173,7 @@ def triangular_solve(
         return x
     with Session(a.dtype, max(n, *b.shape[-2:]), n, **options(keywords)) as p:
         for matrix, right, out in _each(a, b, x):
-            _copied(p, right, out)
+            _copy(p, right, out)
             matrix = _rows(matrix)
             strides = matrix.strides[::-1] if transpose else matrix.strides
             width, at, row = b.shape[-1 if left else -2], address_of(out), out.strides[0]
@@ -203,7 +203,7 @@ def _threads_for(matrix: np.ndarray) -> tuple[int, int]:
     return state, threads if matrix.size > 1 << 14 else 1
 
 
-@contract.lu_solve.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.lu_solve.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def lu_solve(
     packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **keywords: Any
 ) -> np.ndarray:
@@ -224,13 +224,13 @@ def lu_solve(
     with Session(b.dtype, max(n, width), n, **options(keywords)) as p:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):
             factor = _rows(factor)
-            _copied(p, right, out)
+            _copy(p, right, out)
             where = address_of(factor), factor.strides[0], swaps[index], transpose, address_of(out), out.strides[0]
             blocked_lu.lu_solve(p, n, width, *where)
     return x
 
 
-def lowered(precision: str, refine: bool) -> bool:
+def lowers_precision(precision: str, refine: bool) -> bool:
     """Whether factors are of low precision and solutions are to be refined."""
     return refine and not is_exact(precision)
 
@@ -242,12 +242,12 @@ def _of_blocks(n: int) -> bool:
     return n > BLOCK
 
 
-@contract.solve.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.solve.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
     """Refined where the precision of the factors is below float32's."""
     from .few_sides import FEW
 
-    low = lowered(precision, refine) and _of_blocks(a.shape[-1])
+    low = lowers_precision(precision, refine) and _of_blocks(a.shape[-1])
     keywords |= {"precision": precision, "to_be_refined": low}
     if b.shape[-1] <= FEW and not by_matmul.applies(keywords):
         x, packed, pivots, info = _few_solutions(a, b, **options(keywords))
@@ -292,19 +292,19 @@ def _refined_solutions(
     def problem(index: int) -> tuple[Refined, np.ndarray]:
         matrix, right, out, factors = systems[index]
         by_factors = partial(lu_solve, factors, swaps[index])
-        return refined(out, right, row_norm(matrix), partial(matmul, matrix), by_factors), out
+        return refine_solution(out, right, row_norm(matrix), partial(matmul, matrix), by_factors), out
 
     def again(index: int) -> np.ndarray:
         return solve(*systems[index][:2]).x
 
-    with unobserved():
+    with without_observers():
         return in_each(map(problem, range(len(systems))), again, precision)
 
 
-@contract.inv.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.inv.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Inverse:
     """Refined where the precision of the factors is below float32's, by products with the inverse itself."""
-    low = lowered(precision, refine) and _of_blocks(a.shape[-1])
+    low = lowers_precision(precision, refine) and _of_blocks(a.shape[-1])
     inverse, info = _inverse(a, precision=precision, to_be_refined=low, **keywords)
     report = {"routine": "getrf, getri, blocked"}
     if low and not info.any():
@@ -312,9 +312,9 @@ def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywor
 
         def problem(matrix: np.ndarray, own: np.ndarray) -> tuple[Refined, np.ndarray]:
             by_inverse = partial(matmul, own.copy(), precision=precision, **keywords)
-            return refined(own, identity, row_norm(matrix), partial(matmul, matrix), by_inverse), own
+            return refine_solution(own, identity, row_norm(matrix), partial(matmul, matrix), by_inverse), own
 
-        with unobserved():
+        with without_observers():
             report |= in_each(starmap(problem, pairs), lambda index: _inverse(pairs[index][0])[0], precision)
     return Inverse(inverse, info, report)
 
@@ -342,19 +342,19 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
             then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
             info[index] = lu(*arguments, 0, 0, 0)
             if info[index]:
-                _copied(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
+                _copy(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
             else:
                 invert(*then)
         return_workspace(memory)
     return inverse, factors.info
 
 
-@contract.cholesky_solve.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.cholesky_solve.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def cholesky_solve(
     L: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any
 ) -> np.ndarray:
     """Refined, with residuals of L @ L.T, where the precision of the products is below float32's."""
-    if not (lowered(precision, refine) and _of_blocks(L.shape[-1])):
+    if not (lowers_precision(precision, refine) and _of_blocks(L.shape[-1])):
         return _by_triangles(L, b, precision=precision, **keywords)
     keywords |= {"precision": precision, "to_be_refined": True}
     x = _by_triangles(L, b, **keywords)
@@ -364,9 +364,9 @@ def cholesky_solve(
         magnitudes = np.abs(lower)
         norm = float((magnitudes @ magnitudes.sum(0)).max())
         correction = partial(_by_triangles, lower, **keywords)
-        return refined(own, right, norm, lambda y: matmul(lower, matmul(lower.T, y)), correction), own
+        return refine_solution(own, right, norm, lambda y: matmul(lower, matmul(lower.T, y)), correction), own
 
-    with unobserved():
+    with without_observers():
         in_each(starmap(problem, systems), lambda index: _by_triangles(*systems[index][:2]), precision)
     return x
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..threading import pool
 
-__all__ = ["MOST_STEPS", "Refined", "in_each", "refined", "row_norm"]
+__all__ = ["MOST_STEPS", "Refined", "in_each", "refine_solution", "row_norm"]
 
 MOST_STEPS = 12
 """Corrections after which a matrix is given up on."""
@@ -51,7 +51,7 @@ def _backward_error(residual: np.ndarray, norm: float, x: np.ndarray, b: np.ndar
     return float(np.max(np.where(found == 0, 0, found / scale), initial=0))
 
 
-def refined(
+def refine_solution(
     x: np.ndarray,
     b: np.ndarray,
     norm: float,

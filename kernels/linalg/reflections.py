@@ -12,11 +12,11 @@ import numpy as np
 from ..first_use import load
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty
-from ..registry import ArraySpec, Refused, unobserved
+from ..registry import ArraySpec, Refused, without_observers
 from . import by_matmul, contract
 from .contract import QR, Lstsq, Reflectors
-from .magma import declined, lowered, options, triangular_solve
-from .refine import Refined, in_each, refined, row_norm
+from .magma import lowers_precision, options, refusal, triangular_solve
+from .refine import Refined, in_each, refine_solution, row_norm
 
 __all__ = ["Reflections", "reflections"]
 
@@ -58,7 +58,7 @@ def reflections(
 ) -> Iterator[Reflections | by_matmul.MatmulReflections]:
     """For at most `count` reflections of m rows; `keywords` are the session's."""
     if by_matmul.applies(keywords):
-        with unobserved():
+        with without_observers():
             yield by_matmul.MatmulReflections(**keywords)
         return
     from .blocked_qr import PANEL, WIDE, Memory
@@ -80,7 +80,7 @@ def _each(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, *array.shape[-2:])
 
 
-def _factored(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _factor(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Vectors and taus, and the first `columns` columns of Q, unless there are none."""
     m, n = a.shape[-2:]
     count, packed = min(m, n), np.array(a, order="C")
@@ -96,21 +96,21 @@ def _factored(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray,
     return packed, taus, q
 
 
-@contract.geqrf.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.geqrf.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def geqrf(a: np.ndarray, **keywords: Any) -> Reflectors:
-    packed, taus, _ = _factored(a, 0, **keywords)
+    packed, taus, _ = _factor(a, 0, **keywords)
     return Reflectors(packed, taus, {"routine": "geqrf, blocked"})
 
 
-@contract.qr.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.qr.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def qr(a: np.ndarray, *, mode: str = "reduced", **keywords: Any) -> QR:
     m, n = a.shape[-2:]
     columns = m if mode == "complete" else min(m, n)
-    packed, _, q = _factored(a, 0 if mode == "r" else columns, **keywords)
+    packed, _, q = _factor(a, 0 if mode == "r" else columns, **keywords)
     return QR(q, np.triu(packed[..., :columns, :]), {"routine": "geqrf, orgqr, blocked"})
 
 
-@contract.householder_product.impl("magma", refuses=declined, by_unit=True, scales=True)
+@contract.householder_product.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def householder_product(a: np.ndarray, tau: np.ndarray, **keywords: Any) -> np.ndarray:
     m, count = a.shape[-2], tau.shape[-1]
     q, packed = np.zeros(a.shape, a.dtype), np.ascontiguousarray(a)
@@ -128,8 +128,8 @@ def _not_by_reflections(a: ArraySpec, b: ArraySpec, *, driver: str, precision: s
     m, n = a.shape[-2:]
     if m < n:
         return f"solves systems of at least as many rows as columns, not {m} x {n}"
-    if driver == "gels" or (driver == "gelsy" and lowered(precision, True)):
-        return declined(a, b)
+    if driver == "gels" or (driver == "gelsy" and lowers_precision(precision, True)):
+        return refusal(a, b)
     return f"driver={driver!r} finds ranks by pivoting or singular values, which this does not"
 
 
@@ -148,19 +148,19 @@ def lstsq(
     float32's. For "gelsy" the rank is certain if R's condition is below that precision and `rcond`, and refused if
     not."""
     (m, n), count = a.shape[-2:], b.shape[-1]
-    low = lowered(precision, refine)
+    low = lowers_precision(precision, refine)
     info, x = np.zeros(a.shape[:-2], np.int32), empty((*a.shape[:-2], n, count), a.dtype)
     limit = max(rcond, 4 * n**0.5 * contract.lstsq.bound[precision]) if driver == "gelsy" else None
     problems, found = [*zip(_each(a), _each(b), _each(x), strict=True)], []
     keywords |= {"precision": precision, "to_be_refined": low}
-    with reflections(a.dtype, m, n, **keywords) as by, unobserved():
+    with reflections(a.dtype, m, n, **keywords) as by, without_observers():
         for index, (matrix, right, out) in enumerate(problems):
             solved = _LeastSquares(by, matrix, right)
             info.reshape(-1)[index] = solved.info(limit)
             if not info.reshape(-1)[index]:
                 out[...] = solved.x()
                 if low:
-                    found.append((solved.refined(out), out))
+                    found.append((solved.refine(out), out))
     report = {"routine": "gels, blocked"}
     if low:
         exact = partial(lstsq, rcond=rcond, driver="gels")
@@ -191,14 +191,14 @@ class _LeastSquares:
     def x(self) -> np.ndarray:
         return triangular_solve(self.R, self.factors[: self.n, self.n :], upper=True)
 
-    def refined(self, x: np.ndarray) -> Refined:
+    def refine(self, x: np.ndarray) -> Refined:
         """Refine x and the residual r together, as the solution of r + A x = b, A.T r = 0 (A. Bjorck, "Iterative
         refinement of linear least squares solutions", BIT 7, 1967)."""
         m = self.b.shape[0]
         norm = max(1 + row_norm(self.a), row_norm(self.a.T))
         sought = np.concatenate([self.b - matmul(self.a, x), x])
         given = np.concatenate([self.b, np.zeros_like(x)])
-        found = refined(sought, given, norm, self._apply, self._correction, small=0)
+        found = refine_solution(sought, given, norm, self._apply, self._correction, small=0)
         return found._replace(x=found.x[m:])
 
     def _apply(self, y: np.ndarray) -> np.ndarray:

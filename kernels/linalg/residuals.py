@@ -46,7 +46,7 @@ def _cholesky(a: Any, result: Any, **_: Any) -> dict[str, tuple]:
     return {"backward": (_norm(a - result[0] @ _adjoint(result[0])), _norm(a))}
 
 
-def _swapped(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+def _swap_rows(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
     """The rows of each matrix after LAPACK's interchanges."""
     if not a.size:
         return a
@@ -60,7 +60,7 @@ def _swapped(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
 def _lu_factor(a: Any, result: Any, **_: Any) -> dict[str, tuple]:
     k = min(a.shape[-2:])
     L = np.tril(result[0][..., :k], -1) + np.eye(a.shape[-2], k)
-    return {"backward": (_norm(_swapped(a, result[1]) - L @ np.triu(result[0][..., :k, :])), _norm(a))}
+    return {"backward": (_norm(_swap_rows(a, result[1]) - L @ np.triu(result[0][..., :k, :])), _norm(a))}
 
 
 def _of_system(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> dict[str, tuple]:
@@ -134,8 +134,8 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, result: Any, transpose: bool = F
     """Of the factors' product, with the rows of the other side interchanged."""
     a, x = (np.tril(packed, -1) + np.eye(packed.shape[-1])) @ np.triu(packed), result[0]
     if transpose:
-        return _of_system(a.swapaxes(-1, -2), b, _swapped(x, pivots))
-    return _of_system(a, _swapped(b, pivots), x)
+        return _of_system(a.swapaxes(-1, -2), b, _swap_rows(x, pivots))
+    return _of_system(a, _swap_rows(b, pivots), x)
 
 
 def _lstsq(a: Any, b: Any, result: Any, **_: Any) -> dict[str, tuple]:

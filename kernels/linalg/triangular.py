@@ -43,7 +43,7 @@ def _invert_diagonal(tag, n, t):
 
 
 @subroutine
-def _pivoted(tag, a, b, at, diagonal):
+def _solve_pivoted(tag, a, b, at, diagonal):
     """Two vectors over what is at the diagonal."""
     d = splat(tag, read(tag, at))
     if diagonal == _MULTIPLY:
@@ -71,21 +71,21 @@ def _substitute(tag, n, t, diagonal, x):
             a2, b2, a3, b3 = fnma(u, f2, a2), fnma(v, f2, b2), fnma(u, f3, a3), fnma(v, f3, b3)
         to = i * size
         if diagonal != _UNIT:
-            a0, b0 = _pivoted(tag, a0, b0, r0 + to, diagonal)
+            a0, b0 = _solve_pivoted(tag, a0, b0, r0 + to, diagonal)
         f = splat(tag, read(tag, r1 + to))
         a1, b1 = fnma(a0, f, a1), fnma(b0, f, b1)
         if diagonal != _UNIT:
-            a1, b1 = _pivoted(tag, a1, b1, r1 + to + size, diagonal)
+            a1, b1 = _solve_pivoted(tag, a1, b1, r1 + to + size, diagonal)
         f, g = splat(tag, read(tag, r2 + to)), splat(tag, read(tag, r2 + to + size))
         a2, b2 = fnma(a1, g, fnma(a0, f, a2)), fnma(b1, g, fnma(b0, f, b2))
         if diagonal != _UNIT:
-            a2, b2 = _pivoted(tag, a2, b2, r2 + to + 2 * size, diagonal)
+            a2, b2 = _solve_pivoted(tag, a2, b2, r2 + to + 2 * size, diagonal)
         f, g = splat(tag, read(tag, r3 + to)), splat(tag, read(tag, r3 + to + size))
         a3, b3 = fnma(a1, g, fnma(a0, f, a3)), fnma(b1, g, fnma(b0, f, b3))
         f = splat(tag, read(tag, r3 + to + 2 * size))
         a3, b3 = fnma(a2, f, a3), fnma(b2, f, b3)
         if diagonal != _UNIT:
-            a3, b3 = _pivoted(tag, a3, b3, r3 + to + 3 * size, diagonal)
+            a3, b3 = _solve_pivoted(tag, a3, b3, r3 + to + 3 * size, diagonal)
         store_lanes(at, a0)
         store_lanes(at + _V, a1)
         store_lanes(at + 2 * _V, a2)

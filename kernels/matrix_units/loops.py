@@ -105,7 +105,7 @@ def _sum(job, row, column, k, length, scale, sums):
 
 
 @subroutine
-def _aligned(job, row, column, k, length, c, work, kept):
+def _sum_aligned(job, row, column, k, length, c, work, kept):
     top, scale, sums = work[0, : len(c)], work[1, : len(c)], work[2, : len(c)]
     _exponents(c, top, job.least)
     _greatest(job, row, column, k, length, top)
@@ -125,8 +125,8 @@ def _halves(job, row, column, k, c, work):
     for j in range(len(c)):
         total[j] = 0.0
     kept = job.kept if job.kept == 3 else 0
-    _aligned(job, row, column, k, half, total, work, kept)
-    _aligned(job, row, column, k + half, half, total, work, kept)
+    _sum_aligned(job, row, column, k, half, total, work, kept)
+    _sum_aligned(job, row, column, k + half, half, total, work, kept)
     for j in range(len(c)):
         total[j] += c[j]
     _store(total, c, 3 if job.kept == 3 else 2)
@@ -167,7 +167,7 @@ def _two_stage(job, row, column, k, c, work):
 
 
 @subroutine
-def _flushed(x):
+def _flush(x):
     rounded = np.float64(np.float32(x))
     return rounded if abs(rounded) >= _LEAST_NORMAL else rounded * 0.0
 
@@ -181,10 +181,10 @@ def _tree(job, row, column, k, c, work):
         for place in range(0, job.length, 2):
             first = a[place] * _numbers(job.b, (k + place) * job.n + column, len(c))[j]
             second = a[place + 1] * _numbers(job.b, (k + place + 1) * job.n + column, len(c))[j]
-            pair = _flushed(_flushed(first) + _flushed(second))
-            pairs = pair if place == 0 else _flushed(pairs + pair)
+            pair = _flush(_flush(first) + _flush(second))
+            pairs = pair if place == 0 else _flush(pairs + pair)
         start = c[j] if abs(c[j]) >= _LEAST_NORMAL else 0.0
-        c[j] = _flushed(start + pairs)
+        c[j] = _flush(start + pairs)
 
 
 @subroutine
@@ -218,7 +218,7 @@ def _exact(job, row, column, k, c, work):
 @subroutine
 def _block(job, row, column, k, c, work):
     if job.kind == ALIGNED:
-        _aligned(job, row, column, k, job.length, c, work, job.kept)
+        _sum_aligned(job, row, column, k, job.length, c, work, job.kept)
     elif job.kind == HALVES:
         _halves(job, row, column, k, c, work)
     elif job.kind == TREE:

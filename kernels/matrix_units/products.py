@@ -27,7 +27,7 @@ def definition(
     """
     a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, np.asarray(c).astype(result)))
     finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1) & np.isfinite(c)
-    left, right = (_padded(np.where(finite[:, None], x, 0.0), 1, rule.length) for x in (a, b))
+    left, right = (_pad(np.where(finite[:, None], x, 0.0), 1, rule.length) for x in (a, b))
     total, depth = np.where(finite, c, 0.0), left.shape[1]
     every = promote or max(depth, 1)
     for start in range(0, depth, every):
@@ -39,7 +39,7 @@ def definition(
         total = (total + part).astype(np.float32).astype(np.float64) if promote else part
     with np.errstate(invalid="ignore"):
         beyond = (_signs(a) * _signs(b)).sum(-1) + _signs(c)
-    return _rounded(np.where(finite, total, beyond), result)
+    return _round_result(np.where(finite, total, beyond), result)
 
 
 def multiply(
@@ -72,10 +72,10 @@ def multiply(
     order = _order(rule)
     sides = []
     for side, (x, axis) in enumerate(((a, 1), (b, 0))):
-        x = _padded(np.where(np.isfinite(x), x, 0.0), axis, rule.length)
+        x = _pad(np.where(np.isfinite(x), x, 0.0), axis, rule.length)
         if isinstance(rule, Tree):
             x[np.abs(x) < 2.0 ** least[side]] = 0.0
-        factor = None if scales is None else _padded(scales[side].astype(np.float64), axis, rule.length)
+        factor = None if scales is None else _pad(scales[side].astype(np.float64), axis, rule.length)
         if order is not None:
             blocks = np.arange(x.shape[axis]).reshape(-1, rule.length)
             x = np.take(x, blocks[:, order].ravel(), axis)
@@ -89,7 +89,7 @@ def multiply(
         loops.multiply(*threading.pool(), tuple(map(address_of, (*sides, out))), sizes, kind, numbers)
     if beyond is not None:
         out = np.where(np.isfinite(beyond), out, beyond)
-    return _rounded(out, result)
+    return _round_result(out, result)
 
 
 def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:
@@ -119,7 +119,7 @@ def _order(rule: Rule) -> np.ndarray | None:
     return None
 
 
-def _padded(x: np.ndarray, axis: int, length: int) -> np.ndarray:
+def _pad(x: np.ndarray, axis: int, length: int) -> np.ndarray:
     """With zeros at the end of an axis, so that it is divided in blocks."""
     missing = -x.shape[axis] % length
     return np.pad(x, [(0, missing if place == axis else 0) for place in range(x.ndim)])
@@ -141,7 +141,7 @@ def _beyond(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray | None:
     return found
 
 
-def _rounded(x: np.ndarray, result: Any) -> np.ndarray:
+def _round_result(x: np.ndarray, result: Any) -> np.ndarray:
     """Values of the result's type in it, with the unit's NaN."""
     with np.errstate(over="ignore"):
         found = x.astype(result)

@@ -139,13 +139,13 @@ class Tree(NamedTuple):
     def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
         a, b = (np.where(np.abs(x) < 2.0**operand.least, 0.0, x) for x in (a, b))
         c = np.where(np.abs(c) < 2.0**_LEAST_FP32, 0.0, c)
-        sums = [_flushed(a[:, place] * b[:, place]) for place in range(a.shape[-1])]
+        sums = [_flush(a[:, place] * b[:, place]) for place in range(a.shape[-1])]
         while len(sums) > 1:
-            sums = [_flushed(x + y) for x, y in zip(sums[::2], sums[1::2], strict=True)]
-        return _flushed(c + sums[0])
+            sums = [_flush(x + y) for x, y in zip(sums[::2], sums[1::2], strict=True)]
+        return _flush(c + sums[0])
 
 
-def _flushed(x: np.ndarray) -> np.ndarray:
+def _flush(x: np.ndarray) -> np.ndarray:
     rounded = store(x, "rne32")
     return np.where(np.abs(rounded) < 2.0**_LEAST_FP32, np.copysign(0.0, rounded), rounded)
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..gemm import matmul
 from ..invariance import BATCH
 from ..precision import PRODUCT_BOUND, is_exact
-from ..registry import ArraySpec, Kernel, unobserved
+from ..registry import ArraySpec, Kernel, without_observers
 from . import exact
 from .sequences import by_loop, by_steps, gradient_of, sequence_of
 
@@ -82,14 +82,14 @@ def _steps_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.ndarray, ..
 def _resident_gradient(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
     by_loop(sequence)
-    return _finished(cell, arrays[1], results)
+    return _finish(cell, arrays[1], results)
 
 
 @recurrence_gradient.impl("steps", by_unit=True, scales=True, keeps=BATCH)
 def _steps_gradient(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
     by_steps(sequence, **keywords)
-    return _finished(cell, arrays[1], results, **keywords)
+    return _finish(cell, arrays[1], results, **keywords)
 
 
 @recurrence_gradient.impl("blas", scales=True)
@@ -97,12 +97,10 @@ def _steps_gradient_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.nd
     return _steps_gradient(*arrays, **keywords, prefer="blas")
 
 
-def _finished(
-    cell: str, weight: np.ndarray, results: tuple[np.ndarray, ...], **keywords: Any
-) -> tuple[np.ndarray, ...]:
+def _finish(cell: str, weight: np.ndarray, results: tuple[np.ndarray, ...], **keywords: Any) -> tuple[np.ndarray, ...]:
     """The results with the gradient of the first state, from that of the first step's product."""
     of_products, *others = results
-    with unobserved():
+    with without_observers():
         before = [matmul(each, weight, **keywords) for each in of_products[:1]]
     of_hidden = before[0] if before else np.zeros((of_products.shape[1], weight.shape[1]), weight.dtype)
     if cell == "gru":

@@ -92,7 +92,7 @@ class LongShortTerm(NamedTuple):
         sums, before = [v.plus(x, product) for product, x in zip(read[:4], read[4:8], strict=True)], read[8]
         entered, kept, shown = (_sigmoid(v, sums[each]) for each in (0, 1, 3))
         candidate = _tanh(v, sums[2])
-        cell = v.fused(kept, before, v.times(entered, candidate))
+        cell = v.fma(kept, before, v.times(entered, candidate))
         return [entered, kept, candidate, shown, cell, v.times(shown, _tanh(v, cell))]
 
 
@@ -106,7 +106,7 @@ class LongShortTermGradient(NamedTuple):
     def emit(v: Vectors, *read: ir.Value) -> list[ir.Value]:
         product, g, of_this, carried, entered, kept, candidate, shown, cell, before = read
         of_hidden, bent = v.plus(g, product), _tanh(v, cell)
-        of_cell = v.fused(v.times(of_hidden, shown), _bend(v, bent), v.plus(of_this, carried))
+        of_cell = v.fma(v.times(of_hidden, shown), _bend(v, bent), v.plus(of_this, carried))
         return [
             v.times(v.times(of_cell, candidate), _slope(v, entered)),
             v.times(v.times(of_cell, before), _slope(v, kept)),
@@ -127,8 +127,8 @@ class Gated(NamedTuple):
         x, before = read[3:6], read[9]
         reset, kept, given = (v.plus(product, bias) for product, bias in zip(read[:3], read[6:9], strict=True))
         reset, kept = _sigmoid(v, v.plus(x[0], reset)), _sigmoid(v, v.plus(x[1], kept))
-        new = _tanh(v, v.fused(reset, given, x[2]))
-        return [reset, kept, new, given, v.fused(kept, v.minus(before, new), new)]
+        new = _tanh(v, v.fma(reset, given, x[2]))
+        return [reset, kept, new, given, v.fma(kept, v.minus(before, new), new)]
 
 
 class GatedGradient(NamedTuple):

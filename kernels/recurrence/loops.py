@@ -177,7 +177,7 @@ class _Product:
             for row, state in enumerate(states):
                 at = offset(builder, state, builder.mul(k, I64(v.element.size)))
                 factor = broadcast(builder, load(builder, v.element.working, at, v.element.size), v.lanes)
-                after += [v.fused(factor, values[part], sums[row * vectors + part]) for part in parts]
+                after += [v.fma(factor, values[part], sums[row * vectors + part]) for part in parts]
             return after
 
         sums = loop(builder, self.depth, [v.number(0.0)] * (len(states) * vectors), one)

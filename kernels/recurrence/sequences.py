@@ -13,7 +13,7 @@ from .. import threading
 from ..elementwise.turned import in_order
 from ..gemm import Kept, gains_by_keeping, linear, matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
-from ..registry import ArraySpec, unobserved
+from ..registry import ArraySpec, without_observers
 
 __all__ = ["Sequence", "by_loop", "by_steps", "gradient_of", "sequence_of"]
 
@@ -86,7 +86,7 @@ def _multiplier(length: int, rows: int, matrix: np.ndarray, **keywords: Any) -> 
     if a.dtype == np.float32 and not keywords.keys() & {"prefer", "unit"} and gains_by_keeping(a, b, **keywords):
         kept = Kept(matrix, **keywords)
         return lambda state: linear(state, kept, **keywords)
-    call = matmul.prepared(a, b, **keywords)
+    call = matmul.prepare(a, b, **keywords)
     return lambda state: call(state, matrix)
 
 
@@ -100,7 +100,7 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
     where = address_of(table)
     run, multiply = _loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
     order = range(len(states))
-    with unobserved():
+    with without_observers():
         for number in reversed(order) if sequence.backward else order:
             if sequence.backward and number == len(states) - 1:
                 product = np.zeros((sequence.rows, sequence.matrix.shape[1]), states.dtype)
@@ -141,7 +141,7 @@ def _in_panels(matrix: np.ndarray, panel: int) -> np.ndarray:
 # Their arrays
 
 
-def _begun(first: np.ndarray, length: int) -> np.ndarray:
+def _allocate_states(first: np.ndarray, length: int) -> np.ndarray:
     """Memory for the state before each step, and for that after the last one; so far the first is there."""
     states = empty((length + 1, *first.shape), first.dtype)
     states[0] = first
@@ -200,12 +200,12 @@ def sequence_of(
     expected = {"projected": (length, rows, width), "weight": (width, size), "hidden": (rows, size)}
     expected |= {"lstm": {"cell": (rows, size)}, "gru": {"bias": (width,)}}.get(cell, {})
     _check(cell, (projected, weight, hidden, *others), expected)
-    states = _begun(hidden, length)
+    states = _allocate_states(hidden, length)
     output, shape = states[1:], (length, rows, 4 * size)
     if cell in _ELMAN:
         function, arrays, results = _ELMAN[cell], (projected, output), (output,)
     elif cell == "lstm":
-        cells, gates = _begun(others[0], length), empty(shape, projected.dtype)
+        cells, gates = _allocate_states(others[0], length), empty(shape, projected.dtype)
         function, arrays = "LongShortTerm", (projected, cells, gates, cells[1:], output)
         results = output, cells[1:], gates
     else:

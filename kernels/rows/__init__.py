@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import is_half, readable
-from ..invariance import demanded
+from ..invariance import current_demand
 from ..sums import sum as sum_over
 from .arrays import LEAST, Dim, Shape, alone, in_whole_chains, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
@@ -27,7 +27,7 @@ __all__ = [
     "StandardizeGradients",
     "Standardized",
     "exponentials",
-    "joined",
+    "join_rows",
     "log_softmax",
     "log_softmax_gradient",
     "log_sum_exp",
@@ -51,7 +51,7 @@ def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray, dim: Dim = -1) -> np.ndarray:
             first, dtype = arrays[0], arrays[0].dtype
-            if any(demanded()) and first.size and first.ndim:
+            if any(current_demand()) and first.size and first.ndim:
                 return alone(names, *[np.broadcast_to(each, first.shape) for each in arrays], dim=dim)
             fit = first.size >= LEAST and all(each.shape == first.shape and each.dtype == dtype for each in arrays[1:])
             if fit and (found := plan_of(names, dim, first.shape, dtype, True)) is not None:
@@ -60,12 +60,12 @@ def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np
                 return by_passes(*arrays, dim=dim)
             return by_passes(*[x.astype(np.float32) for x in arrays], dim=dim).astype(dtype)
 
-        return _declared(call, by_passes)
+        return _declare(call, by_passes)
 
     return declare
 
 
-def _declared(call: Callable, by_passes: Callable) -> Callable:
+def _declare(call: Callable, by_passes: Callable) -> Callable:
     call.by_passes = by_passes
     BY_ROWS[call.__name__] = call
     return call
@@ -133,7 +133,7 @@ def _exponentials(x: np.ndarray) -> Exponentials:
 def exponentials(x: np.ndarray) -> Exponentials:
     """Those of each row over that of its largest number, mostly in the memory of x; their sums, or 1 for a row of -inf;
     and the largest numbers, or inf of such a row and NaN beside a sum that is."""
-    if any(demanded()) and x.size:
+    if any(current_demand()) and x.size:
         rows = in_whole_chains(x.reshape(-1, x.shape[-1]))
         total, largest = np.empty((*x.shape[:-1], 1), x.dtype), np.empty(x.shape[:-1], x.dtype)
         run(plan(("Exponentials",), Shape(1, *rows.shape), x.dtype), rows, None, rows, total, largest)
@@ -155,29 +155,29 @@ _JOINS = {"Largest": np.maximum, "Smallest": np.minimum}
 
 def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
     """log(sum(exp)) along several dimensions, kept with size 1; None for arrays where NumPy is as fast."""
-    if any(demanded()) and x.size and x.ndim:
+    if any(current_demand()) and x.size and x.ndim:
         return _alone("LogSumExp", x, dim)
-    return _reduced("LogSumExp", x, dim)
+    return _reduce_rows("LogSumExp", x, dim)
 
 
-def joined(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
+def join_rows(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
     """The "Largest" or "Smallest" number of each of several rows, in dimensions of size 1, or of all, NaN where there
     is one; None for arrays that NumPy joins as well."""
     if x.size < _LEAST_REDUCED or not x.flags.c_contiguous:
         return None
     sizes = [] if dim is None else kept_sizes(x, dim)
     if math.prod(sizes) > 1:
-        found = _reduced(name, x, dim)
+        found = _reduce_rows(name, x, dim)
         return None if found is None else found.astype(x.dtype, copy=False)
     flat, whole = x.reshape(-1), x.size // _PART * _PART
-    found = _reduced(name, flat[:whole].reshape(-1, _PART), -1)
+    found = _reduce_rows(name, flat[:whole].reshape(-1, _PART), -1)
     if found is None:
         return None
     candidates = np.concatenate([found.reshape(-1), flat[whole:]], dtype=found.dtype)
     return np.asarray(_JOINS[name].reduce(candidates)).astype(x.dtype).reshape(sizes)
 
 
-def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
+def _reduce_rows(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
     fits = x.size >= _LEAST_REDUCED and x.flags.c_contiguous
     shape = shape_of(dim, x.shape, x.dtype, True) if fits else None
     if shape is None or shape.rows == 1:
@@ -205,7 +205,7 @@ def _alone(name: str, x: np.ndarray, dim: Dim) -> np.ndarray:
 def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
     """The sums along a dimension up to each number; None for arrays that NumPy sums as well, and where sums of float64
     overflow, which are made in pairs here and one by one there."""
-    if any(demanded()) and x.size and x.dtype.kind in "fV":
+    if any(current_demand()) and x.size and x.dtype.kind in "fV":
         return alone(("RunningSums",), x, dim=dim)
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     if shape is None:
@@ -217,10 +217,10 @@ def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
 
 def running_products(x: np.ndarray, dim: int) -> np.ndarray | None:
     """The products along a dimension up to each number; None for arrays that NumPy multiplies as well."""
-    if any(demanded()) and x.size and x.dtype.kind in "fV":
+    if any(current_demand()) and x.size and x.dtype.kind in "fV":
         return alone(("RunningProducts",), x, dim=dim)
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     return None if shape is None else run(plan(("RunningProducts",), shape, x.dtype), x)
 
 
-_declared(exponentials, _exponentials)
+_declare(exponentials, _exponentials)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import back, is_half, memory_order, readable
-from ..invariance import Demand, demanded
+from ..invariance import Demand, current_demand
 from ..sums import sum as sum_over
 from ..sums import sum_of_squares
 from .arrays import FLOAT32, FLOAT64, Dim, Plan, Shape, Weights, plan, run, shape_of, tasks_that_share
@@ -151,7 +151,7 @@ def _weights(shape: Shape, sizes: tuple[int, ...], weights: tuple[int, ...], of_
 
 
 @functools.lru_cache(4096)
-def _seen(
+def _vector_view(
     name: str, statistics: str, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, dim: Dim,
     weights: tuple[int, ...], demand: Demand = Demand(),  # noqa: B008  (immutable)
 ) -> _Seen | None:  # fmt: skip
@@ -222,11 +222,11 @@ def standardize(
             "nothing", 0 and 1.
     """
     working = _working(x.dtype)
-    demand = demanded()
+    demand = current_demand()
     if any(demand) and not readable(x.dtype):
         made = standardize(x.astype(working), weight, bias, dim=dim, eps=eps, statistics=statistics)
         return made._replace(output=made.output.astype(x.dtype))
-    seen = _seen("Standardize", statistics, x.shape, x.strides, x.dtype, dim, weight.shape, demand)
+    seen = _vector_view("Standardize", statistics, x.shape, x.strides, x.dtype, dim, weight.shape, demand)
     if seen is None and any(demand) and x.size and x.ndim:
         return _alone(x, weight, bias, dim, eps, statistics)
     if seen is None or bias.shape != weight.shape:
@@ -264,8 +264,8 @@ def standardize_gradient(
     """Of `standardize`, from the gradient of its output, its input, and its mean and deviation: with h = g * weight and
     y = (x - mean) / deviation, (h - mean(h) - y * mean(h * y)) / deviation, the sums of g * y, and those of g, in the
     shape of the weights. Means that the statistics do not have are left out."""
-    working, dtype, demand = _working(x.dtype), x.dtype, demanded()
-    seen = _seen("StandardizeGradient", statistics, x.shape, x.strides, x.dtype, dim, weight.shape, demand)
+    working, dtype, demand = _working(x.dtype), x.dtype, current_demand()
+    seen = _vector_view("StandardizeGradient", statistics, x.shape, x.strides, x.dtype, dim, weight.shape, demand)
     if any(demand) and not readable(dtype):
         wide = (each.astype(working) for each in (g, x))
         made = standardize_gradient(*wide, mean, deviation, weight, dim=dim, statistics=statistics)

@@ -67,14 +67,14 @@ class OfSegments(NamedTuple):
 
     @staticmethod
     def sums(row: Row, at: Places, standard: Standard) -> list[ir.Value]:
-        def weighted(segment: ir.Value, *found: ir.Value) -> list[ir.Value]:
+        def weigh(segment: ir.Value, *found: ir.Value) -> list[ir.Value]:
             for sum, place in zip(found, (at.bias_sums, at.weight_sums), strict=True):
                 row.keep(sum, row.of_segment(place, segment))
             weight = row.every(row.of_segment(at.weight, segment))
             return [row.times(sum, weight) for sum in found]
 
         made = lambda g, x: [g, row.times(g, standard(x))]  # noqa: E731
-        return row.totals(2, made, at.first, at.second, of_segment=weighted)
+        return row.totals(2, made, at.first, at.second, of_segment=weigh)
 
 
 class OfColumns(NamedTuple):
@@ -87,13 +87,13 @@ class OfColumns(NamedTuple):
 
     @staticmethod
     def sums(row: Row, at: Places, standard: Standard) -> list[ir.Value]:
-        def weighted(g: ir.Value, x: ir.Value, weight: ir.Value) -> list[ir.Value]:
+        def weigh(g: ir.Value, x: ir.Value, weight: ir.Value) -> list[ir.Value]:
             of_row = row.times(g, weight)
             return [of_row, row.times(of_row, standard(x))]
 
         row.add_to_columns(at.bias_sums, lambda g: g, at.first)
         row.add_to_columns(at.weight_sums, lambda g, x: row.times(g, standard(x)), at.first, at.second)
-        return row.totals(2, weighted, at.first, at.second, OfColumn(at.weight))
+        return row.totals(2, weigh, at.first, at.second, OfColumn(at.weight))
 
 
 WEIGHTS = {"rows": OfRows(), "segments": OfSegments(), "columns": OfColumns()}
@@ -117,22 +117,22 @@ class Standardize(NamedTuple):
             row.keep(deviation, at.other)
             factor = row.over(row.number(1.0), deviation)
 
-        def made(x: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
-            return row.fused(_standard(row, x, about, factor), weight, bias)
+        def standardize(x: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
+            return row.fma(_standard(row, x, about, factor), weight, bias)
 
-        row.write_each(at.out, made, at.first, *[weights.operand(row, each) for each in (at.weight, at.bias)])
+        row.write_each(at.out, standardize, at.first, *[weights.operand(row, each) for each in (at.weight, at.bias)])
 
 
 def _deviation(row: Sweeps, at: Places, about: ir.Value | None) -> ir.Value:
     builder, working = row.builder, row.element.working
 
-    def squared(x: ir.Value) -> ir.Value:
+    def square(x: ir.Value) -> ir.Value:
         difference = _standard(row, x, about, None)
         return row.times(difference, difference)
 
     eps = builder.bitcast(at.eps, F64)
     eps = broadcast(builder, eps if working is F64 else builder.fptrunc(eps, working), row.lanes)
-    return row.by_float64("sqrt", row.plus(row.mean(row.total(squared, at.first)), eps))
+    return row.by_float64("sqrt", row.plus(row.mean(row.total(square, at.first)), eps))
 
 
 def _standard(row: Sweeps, x: ir.Value, about: ir.Value | None, factor: ir.Value | None) -> ir.Value:
@@ -158,10 +158,10 @@ class StandardizeGradient(NamedTuple):
 
         shift, slope = (row.mean(sum) for sum in weights.sums(row, at, standard))
 
-        def changed(g: ir.Value, x: ir.Value, weight: ir.Value) -> ir.Value:
+        def gradient(g: ir.Value, x: ir.Value, weight: ir.Value) -> ir.Value:
             h = row.times(g, weight)
             if about is not None:
                 h = row.minus(h, shift)
             return h if factor is None else row.times(row.minus(h, row.times(standard(x), slope)), factor)
 
-        row.write_each(at.out, changed, at.first, at.second, weights.operand(row, at.weight))
+        row.write_each(at.out, gradient, at.first, at.second, weights.operand(row, at.weight))

@@ -17,7 +17,7 @@ import numpy as np
 from .. import threading
 from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..invariance import demanded
+from ..invariance import current_demand
 
 __all__ = ["mean_of_all", "product", "sum", "sum_of_all", "sum_of_magnitudes", "sum_of_squares"]
 
@@ -41,26 +41,26 @@ def sum(x: np.ndarray, axes: Axes = None, keepdims: bool = False, mean: bool = F
 
     The results of half types are float32; with `wide`, real ones are float64, complex ones complex128.
     """
-    return _reduced("Value", x, axes, keepdims, mean, wide)
+    return _reduce("Value", x, axes, keepdims, mean, wide)
 
 
 def sum_of_all(x: np.ndarray) -> Any:
     """The sum of all numbers; 0.3 us faster than `sum` for a few."""
-    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2 and not any(demanded()):
+    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2 and not any(current_demand()):
         return np.add.reduce(x, None)
-    return _reduced("Value", x)
+    return _reduce("Value", x)
 
 
 def mean_of_all(x: np.ndarray) -> Any:
     """The mean of all numbers, likewise."""
-    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2 and not any(demanded()):
+    if x.size <= _FEW_IN_ORDER and x.flags.c_contiguous and x.dtype.itemsize > 2 and not any(current_demand()):
         return np.add.reduce(x, None) / x.size
-    return _reduced("Value", x, None, False, True)
+    return _reduce("Value", x, None, False, True)
 
 
 def sum_of_magnitudes(x: np.ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     """The sums of the absolute values of real floating-point numbers."""
-    return _reduced("Magnitude", x, axes, keepdims)
+    return _reduce("Magnitude", x, axes, keepdims)
 
 
 def sum_of_squares(
@@ -69,21 +69,21 @@ def sum_of_squares(
     """The sums of the squares of floating-point numbers, of magnitudes if complex; or of their distances from `about`,
     which are float64 or complex128 and have the dimensions that are summed over with size 1."""
     if about is None:
-        return _reduced("Square", x, axes, keepdims, False, wide)
+        return _reduce("Square", x, axes, keepdims, False, wide)
     if not (x.size and readable(x.dtype)):
-        return _reduced("Square", x - about, axes, keepdims, False, wide)
+        return _reduce("Square", x - about, axes, keepdims, False, wide)
     if x.dtype.kind == "c":
         parts = ((x.real, about.real), (x.imag, about.imag))
         real, imaginary = (sum_of_squares(part, axes, keepdims, about=mean, wide=wide) for part, mean in parts)
         return real + imaginary
-    found = _reduced("SquaredDistance", x, axes, keepdims, False, True, np.ascontiguousarray(about, _FLOAT64))
+    found = _reduce("SquaredDistance", x, axes, keepdims, False, True, np.ascontiguousarray(about, _FLOAT64))
     return found if wide or x.dtype == _FLOAT64 else found.astype(_FLOAT32)
 
 
 def product(x: np.ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     """The products along some dimensions, or of all; of half types in float32; of complex numbers in complex128,
     rounded once; of other types as NumPy's."""
-    return _reduced("Product", x, axes, keepdims)
+    return _reduce("Product", x, axes, keepdims)
 
 
 _JOINS: dict[str, Callable[..., Any]] = {
@@ -95,15 +95,15 @@ _JOINS: dict[str, Callable[..., Any]] = {
 """What NumPy does for a few numbers, and for other types."""
 
 
-def _reduced(
+def _reduce(
     name: str, x: np.ndarray, axes: Axes = None, keepdims: bool = False, mean: bool = False, wide: bool = False,
     about: np.ndarray | None = None,
 ) -> Any:  # fmt: skip
-    if any(demanded()) and x.dtype.kind not in "biu" and x.size:
+    if any(current_demand()) and x.dtype.kind not in "biu" and x.size:
         return _in_fixed_order(name, x, axes, keepdims, mean, wide, about)
     plan = _plan(name, x.shape, x.strides, x.dtype, axes, keepdims, mean, wide)
     if plan is None and is_half(x.dtype):
-        return _reduced(name, x.astype(_FLOAT32), axes, keepdims, mean, wide)
+        return _reduce(name, x.astype(_FLOAT32), axes, keepdims, mean, wide)
     if plan is None:
         return _by_numpy(name, x, axes, keepdims, mean, wide)
     return _by_loops(plan, x, about)

@@ -75,8 +75,8 @@ def layout(
             out_start += each.out * (each.size - 1)
             each = each._replace(stride=-each.stride, out=-each.out)
         ordered.append(each)
-    merged = _merged(sorted(ordered, key=lambda each: -each.stride))
-    along, rest = _chosen(merged, itemsize, by_row)
+    merged = _merge_dims(sorted(ordered, key=lambda each: -each.stride))
+    along, rest = _choose_pass(merged, itemsize, by_row)
     kept, reduced = ([each for each in reversed(rest) if each.kept == state] for state in (True, False))
     rows = math.prod(each.size for each in reduced)
     if not along.across:
@@ -99,7 +99,7 @@ def layout(
     return Layout(np.array(words, np.int64), start, out_start, width * units * chunks if chunks > 1 else 0)
 
 
-def _merged(dims: list[Dim]) -> list[Dim]:
+def _merge_dims(dims: list[Dim]) -> list[Dim]:
     """Dimensions from the outermost to the innermost, with those joined that one step passes."""
     found: list[Dim] = []
     for each in dims:
@@ -120,14 +120,14 @@ def _piece(size: int, itemsize: int) -> int:
     return min(4096, max(256, 16 * math.isqrt(size // 16)))
 
 
-def _chosen(dims: list[Dim], itemsize: int, by_row: bool) -> tuple[_Pass, list[Dim]]:
+def _choose_pass(dims: list[Dim], itemsize: int, by_row: bool) -> tuple[_Pass, list[Dim]]:
     """The cheapest pass, and the dimensions that are left."""
     if not dims:
         dims = [Dim(1, itemsize, 0, False)]
 
     def cost(place: int) -> float:
         each = dims[place]
-        size = each.size * _folded(dims, place, itemsize)
+        size = each.size * _fold_rows(dims, place, itemsize)
         number = _CONTIGUOUS if each.stride == itemsize else _NEAR if each.stride <= _NEAR_BYTES else _FAR
         return _PASS / size + number
 
@@ -140,13 +140,13 @@ def _chosen(dims: list[Dim], itemsize: int, by_row: bool) -> tuple[_Pass, list[D
     rows = [outer for outer in rest if not outer.kept]
     row = min(rows, key=lambda outer: outer.stride) if rows else Dim(1, 0, 0, False)
     rest = [outer for outer in rest if outer is not row]
-    fold = _folded(dims, place, itemsize)
+    fold = _fold_rows(dims, place, itemsize)
     steps, tail = -(-row.size // fold), row.size % fold * each.size
     period = each.size if fold > 1 else TILE
     return _Pass(True, fold * each.size, each.stride, steps, fold * row.stride, period, tail, each.out), rest
 
 
-def _folded(dims: list[Dim], place: int, itemsize: int) -> int:
+def _fold_rows(dims: list[Dim], place: int, itemsize: int) -> int:
     """How many rows lie side by side and are passed as one, where rows are short."""
     each = dims[place]
     if not each.kept or each.stride != itemsize or each.size >= _LEAST_COLUMNS or not place:

@@ -177,7 +177,7 @@ def _across_rows(leaf, at, unit, totals):
     """Join the rows of a tile of results."""
     table, stride, row_stride, rows = at.table, get(at.table, _STRIDE), get(at.table, _ROW), get(at.table, _STEPS)
     period, tail, columns = get(table, _PERIOD), get(table, _TAIL), unit.columns
-    blocked = constant(leaf, "blocked") and at.last_step - at.first_step > _BLOCK
+    blocked = constant(leaf, "uses_blocks") and at.last_step - at.first_step > _BLOCK
     block, abouts = totals + (8 * TILE if blocked else 0), totals + 16 * TILE
     if at.about:
         for column in range(columns):
@@ -244,7 +244,7 @@ class Reduction(NamedTuple):
     arguments = _Arguments
 
     @staticmethod
-    def blocked(tag: Any) -> bool:
+    def uses_blocks(tag: Any) -> bool:
         """Whether rows are joined in blocks: sums of other numbers lose no digit of theirs in float64."""
         return field_class(tag, "element") is Float64
 

@@ -107,7 +107,7 @@ class _Emitter:
     def join(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.function.base.emit_join(self.builder, a, b)
 
-    def made(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value | None, about: ir.Value) -> ir.Value:
+    def load_vector(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value | None, about: ir.Value) -> ir.Value:
         """What the function makes of numbers from an address on; nothing to join where the mask is false."""
         value = self.made_of(self.rows.read(at, stride, self.all if mask is None else mask), about)
         return value if mask is None else self.builder.select(mask, value, self.start)
@@ -138,7 +138,7 @@ class _Emitter:
         about = broadcast(builder, about, self.lanes)
 
         def one(index: ir.Value, before: ir.Value, mask: ir.Value | None = None) -> ir.Value:
-            return self.join(before, self.made(self.place(at, index, None), None, mask, about))
+            return self.join(before, self.load_vector(self.place(at, index, None), None, mask, about))
 
         def two(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
             first = builder.mul(index, I64(2))
@@ -159,7 +159,9 @@ class _Emitter:
         done = builder.mul(groups, I64(8))
 
         def one(index: ir.Value, before: ir.Value) -> ir.Value:
-            return self.join(before, single.made(offset(builder, at, builder.mul(index, stride)), None, None, about))
+            return self.join(
+                before, single.load_vector(offset(builder, at, builder.mul(index, stride)), None, None, about)
+            )
 
         def some(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
             first = builder.mul(index, I64(8))
@@ -204,7 +206,7 @@ class _Emitter:
             made = []
             for row in range(rows):
                 start = offset(builder, at, builder.mul(row_stride, I64(row)))
-                made.append(self.made(self.place(start, index, stride), stride, mask, about))
+                made.append(self.load_vector(self.place(start, index, stride), stride, mask, about))
             while len(made) > 1:
                 made = [self.join(*pair) for pair in zip(made[::2], made[1::2], strict=True)]
             store(builder, self.join(load(builder, self.kind, total, 8), made[0]), total, 8)
@@ -228,11 +230,11 @@ def join_row(typingctx, leaf, at, stride, count, about, total):
         about = load(builder, F64, about, 8)
         second = builder.icmp_signed("==", stride, I64(2 * emitter.size))
 
-        def strided():
+        def sum_strided():
             return either(builder, second, *[lambda row=row: [row(at, stride, count, about)] for row in rows])
 
         rows = emitter.every_second, emitter.strided_row
-        [found] = either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], strided)
+        [found] = either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], sum_strided)
         store(builder, emitter.join(load(builder, emitter.kind, total, 8), found), total, 8)
         return context.get_dummy_value()
 
@@ -259,10 +261,10 @@ def join_rows(typingctx, leaf, at, row_stride, rows, stride, count, abouts, tota
             loop_of_any(builder, builder.sub(rows, done), [], lambda index, _: some(index, done, 1, None))
             return []
 
-        def strided():
+        def sum_strided():
             return loop_of_any(builder, rows, [], lambda index, _: some(index, I64(0), 1, stride))
 
-        either(builder, emitter.side_by_side(stride), contiguous, strided)
+        either(builder, emitter.side_by_side(stride), contiguous, sum_strided)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen

@@ -16,7 +16,7 @@ from ..tensor.tensor import Tensor, adopt
 from .modes import grad_mode
 from .nodes import Leaf
 
-__all__ = ["accumulate", "accumulate_leaf", "fitted"]
+__all__ = ["accumulate", "accumulate_leaf", "fit_gradient"]
 
 _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -29,7 +29,7 @@ _ONE_OWNER = 2
 """The value of `sys.getrefcount` for an array held by one tensor: that reference, and the call's own."""
 
 
-def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
+def fit_gradient(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
     """Reduce a gradient to the shape and dtype of the input: sum over the dimensions that the forward broadcast."""
     array = value._array
     quick = not create_graph and not instrumentation.is_observed() and array.dtype is dtype and dtype in _QUICK

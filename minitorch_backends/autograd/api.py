@@ -137,7 +137,7 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     weights = _weights(outputs, grad_outputs)
     if is_grads_batched:
-        found = _batched(outputs, weights, nodes, keep, create_graph)
+        found = _batch_gradients(outputs, weights, nodes, keep, create_graph)
     else:
         found = Flow(_roots(outputs, weights), keep, create_graph, set(nodes) - {DEAD_END}).run()
     results = [found.get(node) for node in nodes]
@@ -146,13 +146,13 @@ def grad(
             results[index] = adopt(np.zeros_like(tensor._array))
         elif result is None and not allow_unused:
             raise RuntimeError(
-                f"input {index} of grad, {_described(tensor)}, appears to not have been used in the graph; "
+                f"input {index} of grad, {_describe(tensor)}, appears to not have been used in the graph; "
                 "pass allow_unused=True to get None for it"
             )
     return tuple(results)
 
 
-def _batched(
+def _batch_gradients(
     outputs: Sequence[Tensor], weights: Sequence[Tensor | None], nodes: list[Node], keep: bool, create_graph: bool
 ) -> dict[Node, Tensor]:
     """Run one pass per element of the weights' first dimension, and stack the gradients of the nodes."""
@@ -172,7 +172,7 @@ def _batched(
     return {node: stack([each[node] for each in passes]) for node in (passes[0] if passes else ())}
 
 
-def _described(tensor: Any) -> str:
+def _describe(tensor: Any) -> str:
     return f"of shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else f"a result of {tensor.node.name()}"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..dispatch import instrumentation
 from ..kernels.threading import get_num_threads
 from ..tensor.tensor import Tensor
-from .accumulation import accumulate, accumulate_leaf, fitted
+from .accumulation import accumulate, accumulate_leaf, fit_gradient
 from .extras import parallel
 from .extras.anomaly_mode import is_anomaly_enabled
 from .extras.module_scope import is_followed
@@ -69,7 +69,7 @@ class Flow:
             for node in wanted:
                 self.wanted.setdefault(owner(node), []).append(node)
         elif watched_leaves:
-            self.awaited = self._awaited()
+            self.awaited = self._count_pending()
 
     # The pass
 
@@ -140,7 +140,7 @@ class Flow:
         if not self.keep and node.saved:
             node.saved = FREED
         if self.awaited is not None:
-            self._visited(node)
+            self._visit(node)
 
     def will_visit(self, node: Node) -> bool:
         """Whether this pass reaches a node, provided that no rule on the way returns None."""
@@ -157,7 +157,7 @@ class Flow:
         if (
             value._array.shape != like[0] or value._array.dtype is not like[1]
         ):  # no local name: `accumulate` counts references
-            value = fitted(value, like[0], like[1], self.create_graph)
+            value = fit_gradient(value, like[0], like[1], self.create_graph)
         kind = type(edge)
         if kind is Node:
             pending = self.pending
@@ -192,7 +192,7 @@ class Flow:
 
     # Leaves with hooks accumulate as soon as their gradients are complete, as an optimizer step in a hook requires.
 
-    def _awaited(self) -> dict[Node, int] | None:
+    def _count_pending(self) -> dict[Node, int] | None:
         counts: dict[Node, int] = {}
         for node in reachable([start for start, _ in self.roots]):
             for edge in set(node.edges):
@@ -200,7 +200,7 @@ class Flow:
                     counts[edge] = counts.get(edge, 0) + 1
         return counts or None
 
-    def _visited(self, node: Node) -> None:
+    def _visit(self, node: Node) -> None:
         awaited: Any = self.awaited
         for edge in set(node.edges):
             if edge in awaited:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ..dispatch import instrumentation
 from ..tensor.dtypes import FLOATING, dtype_of
 from ..tensor.tensor import Tensor, adopt, kind_of, sharing
-from .accumulation import fitted
+from .accumulation import fit_gradient
 from .extras.anomaly_mode import note_call
 from .modes import grad_mode, no_grad
 from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, next_sequence, save, stale
@@ -95,15 +95,15 @@ class FunctionCtx(Node):
             )
         if "tensors" not in self.saved:
             return self._for_jvp
-        return tuple(map(self._unpacked, self.saved["tensors"]))
+        return tuple(map(self._unpack, self.saved["tensors"]))
 
-    def _unpacked(self, entry: Any) -> Tensor | None:
+    def _unpack(self, entry: Any) -> Tensor | None:
         """A saved tensor at its place in the graph, since backward may record under `enable_grad`."""
         if entry is None:
             return None
         kept, index = entry
         if isinstance(kept, Packed):
-            return kept.unpacked(self, "saved_tensors", True, index)
+            return kept.unpack(self, "saved_tensors", True, index)
         array, edge, cell, version = kept
         if cell[0] != version:
             raise stale(self, "saved_tensors", kept)
@@ -126,7 +126,7 @@ class _FunctionOp:
         function = node.function
         apply = function.vjp if function.backward is Function.backward else function.backward
         results = apply(node, *(g if node.outputs else (g,)))
-        for index, value in enumerate(_checked(node, results)):
+        for index, value in enumerate(_check_gradients(node, results)):
             edge = edges[index] if index < len(edges) else None
             if edge is None:
                 continue
@@ -142,7 +142,7 @@ def _of_input(node: FunctionCtx, index: int, value: Tensor, create_graph: bool) 
     if value._array.dtype.kind == "c" != dtype.kind:
         raise RuntimeError(f"{wrong}{value.dtype!r}, but expected a real one, as that input is; return its real part")
     try:
-        return fitted(value, shape, dtype, create_graph)
+        return fit_gradient(value, shape, dtype, create_graph)
     except RuntimeError:
         raise RuntimeError(f"{wrong}{list(value.shape)} but expected shape compatible with {list(shape)}") from None
 
@@ -151,7 +151,7 @@ _OP = _FunctionOp()
 _NOTHING = contextlib.nullcontext()
 
 
-def _checked(node: FunctionCtx, results: Any) -> tuple:
+def _check_gradients(node: FunctionCtx, results: Any) -> tuple:
     """Check that backward returned one gradient per argument of forward, and None for arguments that are not
     tensors.
     """
@@ -242,14 +242,14 @@ class Function(metaclass=_FunctionMeta):
         if instrumentation.is_observed():
             note_call(ctx)
         tangents = None if instrumentation.duals is None else instrumentation.duals.of_inputs(inputs)
-        with no_grad(), _NOTHING if tangents is None else instrumentation.duals.suspended():
+        with no_grad(), _NOTHING if tangents is None else instrumentation.duals.suspend():
             if separate:
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, inputs, output)
             else:
                 output = cls.forward(ctx, *args, **kwargs)
         recording = grad_mode.get().records and any(edge is not None for edge in edges)
-        results = _attached(ctx, inputs, edges, output, recording)
+        results = _attach(ctx, inputs, edges, output, recording)
         if tangents is not None:
             instrumentation.duals.of_function(ctx, tangents, results)
         ctx._dirty = ctx._constant = ctx._for_jvp = ()  # outputs hold the node
@@ -262,7 +262,7 @@ def _in_order(forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any], 
     return (*bound.args[skipped:], *bound.kwargs.values())
 
 
-def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, recording: bool) -> Any:
+def _attach(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, recording: bool) -> Any:
     """The outputs of forward, as results of the node `ctx`."""
     values = list(output) if isinstance(output, (tuple, list)) else [output]
     dirty = {id(each) for each in ctx._dirty}
@@ -293,14 +293,14 @@ def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, record
     if recording and ctx._kept:
         fresh = [index for index, x in enumerate(values) if id(x) not in given or id(x) in dirty]
         outputs = {id(values[index]): (results[index], index if several else None) for index in fresh}
-        ctx.saved["tensors"] = [_kept(each, outputs, constant) for each in ctx._kept]
+        ctx.saved["tensors"] = [_save_entry(each, outputs, constant) for each in ctx._kept]
     elif ctx._kept:
         ctx._for_jvp = ctx._for_jvp or ctx._kept
     ctx._kept = ()
     return results[0] if not several else type(output)(results) if type(output) in (tuple, list) else tuple(results)
 
 
-def _kept(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | None]], constant: set[int]) -> Any:
+def _save_entry(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | None]], constant: set[int]) -> Any:
     """The entry for a saved tensor, and its index among the outputs. Written inputs are outputs."""
     if tensor is None:
         return None

@@ -20,19 +20,19 @@ from ..tensor.tensor import Tensor
 from .nodes import Node, unpack
 from .rules import Rule
 
-__all__ = ["product_precision", "rounding_once", "unchanged", "widened", "with_wide_rules"]
+__all__ = ["identity", "product_precision", "rounding_once", "widen", "with_wide_rules"]
 
 
-def unchanged(g: Tensor) -> Tensor:
+def identity(g: Tensor) -> Tensor:
     """Return the gradient unchanged: the rule of an op that copies values and needs no float32."""
     return g
 
 
-def widened(value: Any) -> Any:
+def widen(value: Any) -> Any:
     """Widen tensors of half types to float32, also in lists and tuples. Other values are unchanged."""
     if isinstance(value, Tensor):
         return value.float() if is_half(value._array.dtype) else value
-    return type(value)(map(widened, value)) if type(value) in (list, tuple) else value
+    return type(value)(map(widen, value)) if type(value) in (list, tuple) else value
 
 
 def with_wide_rules(op: Any) -> Any:
@@ -49,7 +49,7 @@ def with_wide_rules(op: Any) -> Any:
 def _wide(op: Any, rule: Rule) -> Rule:
     """Wrap a rule to apply it in float32 to arguments of half types."""
     function, arguments = rule
-    if function is unchanged:
+    if function is identity:
         return rule
     results = {name: index for name, source, index in arguments if source == "result"}
     given = {name: (source, index) for name, source, index in arguments if name != "out" and name not in results}
@@ -57,7 +57,7 @@ def _wide(op: Any, rule: Rule) -> Rule:
         given["out"] = "recomputed", 0
 
     def wide(*values: Any) -> Any:
-        found = dict(zip(given, map(widened, values), strict=True)) | _PRECISION
+        found = dict(zip(given, map(widen, values), strict=True)) | _PRECISION
         found |= {name: found["out"][index] for name, index in results.items()}
         return function(*(found[name] for name, _, _ in arguments))
 
@@ -71,9 +71,9 @@ _PRECISION = {"precision": "ieee"}
 def _recompute(op: Any, node: Node, create_graph: bool) -> Any:
     """Recompute the result of a call on half types in float32."""
     try:
-        found = {name: widened(unpack(node, name, create_graph)) for name in op.inputs} | node.metadata
+        found = {name: widen(unpack(node, name, create_graph)) for name in op.inputs} | node.metadata
     except RuntimeError:  # input overwritten, or node released
-        return widened(unpack(node, "out", create_graph))
+        return widen(unpack(node, "out", create_graph))
     found |= _PRECISION if op.product is not None else {}
     by_name = {name: found[name] for name in op.known - set(op.order)}
     return op.public(*(found[name] for name in op.order), **by_name)
@@ -102,7 +102,7 @@ def rounding_once(function: Callable[..., Any], typed_by: tuple[str, ...] = ()) 
             return function(*args, **named)
         given = {**dict(zip(names, args, strict=False)), **named}
         dtype = _result_dtype([given[name] for name in typed_by or given if name in given])
-        return _narrow(function(*widened(args), **{name: widened(each) for name, each in named.items()}), dtype)
+        return _narrow(function(*widen(args), **{name: widen(each) for name, each in named.items()}), dtype)
 
     return in_float32
 

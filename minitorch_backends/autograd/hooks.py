@@ -18,7 +18,7 @@ from ..kernels.locks import lock
 from ..tensor.tensor import Tensor, kind_of
 from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 
-__all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replaced", "watched_leaves"]
+__all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replacement", "watched_leaves"]
 
 _next_id = itertools.count().__next__
 
@@ -86,7 +86,7 @@ class Hooks:
 
     def _of_tensor(self, index: int, g: Tensor) -> Tensor:
         for fn in list(self.tensor.get(index, {}).values()):
-            g = replaced(g, fn(g))
+            g = replacement(g, fn(g))
         retained = self.retained.get(index)
         tensor = None if retained is None else retained()
         if tensor is not None:
@@ -116,7 +116,7 @@ class Hooks:
                 )
 
 
-def replaced(g: Tensor, result: Any) -> Tensor:
+def replacement(g: Tensor, result: Any) -> Tensor:
     """`g`, or the hook's replacement for it. Raises TypeError and RuntimeError for an invalid replacement."""
     if result is None:
         return g
@@ -136,7 +136,8 @@ def _all_replaced(grads: tuple, results: Any) -> tuple:
     if len(results) != len(grads):
         raise RuntimeError(f"hook has returned {len(results)} values; expected {len(grads)}, one for each gradient")
     return tuple(
-        result if g is None or result is None else replaced(g, result) for g, result in zip(grads, results, strict=True)
+        result if g is None or result is None else replacement(g, result)
+        for g, result in zip(grads, results, strict=True)
     )
 
 

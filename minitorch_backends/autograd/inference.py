@@ -35,12 +35,12 @@ class InferenceCell:
     def refusal(self, tensor: Tensor) -> RuntimeError:
         """The error for saving the inference tensor `tensor` for a backward pass."""
         return RuntimeError(
-            f"Inference tensors cannot be saved for backward, and {described(tensor)} is needed for a gradient; pass a "
+            f"Inference tensors cannot be saved for backward, and {describe(tensor)} is needed for a gradient; pass a "
             "clone() made outside inference mode, or use no_grad() in its place"
         )
 
 
-def described(tensor: Tensor) -> str:
+def describe(tensor: Tensor) -> str:
     """Describe an inference tensor for an error: dtype, shape, and the line that made it if recorded."""
     made_at = getattr(tensor._cell, "site", None)
     made = f" at {made_at}" if made_at else " (set_detect_anomaly(True) would name the line)"
@@ -58,7 +58,7 @@ def refuse_inference(tensor: Tensor, what: str) -> None:
     """Raise RuntimeError before `what` is done to an inference tensor outside inference mode."""
     if type(tensor._cell) is InferenceCell and not _mode().inference:
         raise RuntimeError(
-            f"{what} outside InferenceMode is not allowed: {described(tensor)} has no version counter; use "
+            f"{what} outside InferenceMode is not allowed: {describe(tensor)} has no version counter; use "
             "clone() first, or do it in inference mode"
         )
 
@@ -108,12 +108,12 @@ class inference_mode(Mode):
                 _count_blocks(1)
             return
         if not outer.inference:
-            grad_mode.set(outer.inner[outer.enabled] or outer.made(outer.enabled))
+            grad_mode.set(outer.inner[outer.enabled] or outer.inner_level(outer.enabled))
             return
         ordinary = outer
         while ordinary.inference and ordinary.parent is not None:
             ordinary = ordinary.parent
-        grad_mode.set(outer.changed(outer, enabled=ordinary.enabled, inference=False))
+        grad_mode.set(outer.with_fields(outer, enabled=ordinary.enabled, inference=False))
 
     def __exit__(self, *exception: object) -> None:
         level = _mode()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor.tensor import Tensor
-from .accumulation import fitted
+from .accumulation import fit_gradient
 from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
 from .extras.module_scope import computing_for
 from .nodes import Node, hooks_if_any
@@ -30,7 +30,7 @@ class Recorder:
             position += 1
         self.next = position + 1
         if value is not None and (value._array.shape != like[0] or value._array.dtype is not like[1]):
-            value = fitted(value, like[0], like[1], self.create_graph)
+            value = fit_gradient(value, like[0], like[1], self.create_graph)
         self.values[position] = value
 
 

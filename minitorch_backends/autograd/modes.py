@@ -70,7 +70,7 @@ class GradMode:
         self.records = enabled and not inference
         self.inner: list[GradMode | None] = [None] * 5
 
-    def changed(self, parent: GradMode | None, **fields: Any) -> GradMode:
+    def with_fields(self, parent: GradMode | None, **fields: Any) -> GradMode:
         """This level with other fields, above `parent`."""
         names = ("enabled", "inference", "backward", "multithreading", "view_replay", "layout")
         return GradMode(parent, **{name: getattr(self, name) for name in names} | fields)
@@ -79,17 +79,17 @@ class GradMode:
         """The level inside this one for backward passes."""
         level = self.inner[3 + create_graph]
         if level is None:
-            level = self.inner[3 + create_graph] = self.changed(self, enabled=create_graph, backward=True)
+            level = self.inner[3 + create_graph] = self.with_fields(self, enabled=create_graph, backward=True)
         return level
 
-    def made(self, enabled: bool) -> GradMode:
+    def inner_level(self, enabled: bool) -> GradMode:
         """The level inside this one, created on first use."""
-        level = self.inner[enabled] = self.changed(self, enabled=enabled)
+        level = self.inner[enabled] = self.with_fields(self, enabled=enabled)
         return level
 
     def made_inference(self) -> GradMode:
         """The level of inference mode inside this one, created on first use."""
-        level = self.inner[2] = self.changed(self, enabled=False, inference=True)
+        level = self.inner[2] = self.with_fields(self, enabled=False, inference=True)
         return level
 
 
@@ -167,7 +167,7 @@ class no_grad(Mode):
 
     def __enter__(self) -> None:
         outer = _get()
-        _set(outer.inner[0] or outer.made(False))
+        _set(outer.inner[0] or outer.inner_level(False))
 
 
 class enable_grad(Mode):
@@ -180,7 +180,7 @@ class enable_grad(Mode):
 
     def __enter__(self) -> None:
         outer = _get()
-        _set(outer.inner[1] or outer.made(True))
+        _set(outer.inner[1] or outer.inner_level(True))
 
 
 _no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
@@ -204,7 +204,7 @@ class _Setting(Mode):
 
     def _put(self, value: bool) -> GradMode:
         outer = _get()
-        level = outer.changed(outer.parent, **{self._field: value})
+        level = outer.with_fields(outer.parent, **{self._field: value})
         _set(level)
         return level
 
@@ -224,7 +224,7 @@ class _Setting(Mode):
 
     def __enter__(self) -> None:
         outer = self._taken_back()
-        _set(outer.changed(outer, **{self._field: self.mode}))
+        _set(outer.with_fields(outer, **{self._field: self.mode}))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(mode={self.mode})"
@@ -242,7 +242,7 @@ class set_grad_enabled(_Setting):
 
     def __enter__(self) -> None:
         outer = self._taken_back()
-        _set(outer.inner[self.mode] or outer.made(self.mode))
+        _set(outer.inner[self.mode] or outer.inner_level(self.mode))
 
 
 class set_multithreading_enabled(_Setting):

@@ -281,18 +281,18 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
             "backward; pass retain_graph=True the first time"
         )
     if kind is list:
-        return [_unpacked(node, name, each, create_graph, index) for index, each in enumerate(entry)]
+        return [_unpack_entry(node, name, each, create_graph, index) for index, each in enumerate(entry)]
     if packed_before and isinstance(entry, Packed):
-        return entry.unpacked(node, name, create_graph, None)
+        return entry.unpack(node, name, create_graph, None)
     return entry
 
 
 class Packed:
-    """An entry that is not a tuple; its method `unpacked` does the work of `unpack`. See `saved_tensors`."""
+    """An entry that is not a tuple; its method `unpack` does the work of `unpack`. See `saved_tensors`."""
 
     __slots__ = ()
 
-    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+    def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         raise NotImplementedError
 
 
@@ -304,10 +304,10 @@ def holds_packed(node: Node) -> bool:
     return False
 
 
-def _unpacked(node: Node, name: str, entry: Any, create_graph: bool, index: int) -> Any:
+def _unpack_entry(node: Node, name: str, entry: Any, create_graph: bool, index: int) -> Any:
     """One saved tensor of a sequence input, or one of several results, which may be None."""
     if isinstance(entry, Packed):
-        return entry.unpacked(node, name, create_graph, index)
+        return entry.unpack(node, name, create_graph, index)
     if entry is None:
         return None
     array, edge, cell, version = entry

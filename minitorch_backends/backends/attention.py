@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..flags import assign, current
-from ..flags.writes import Flags, expanded
+from ..flags.writes import Flags, expand_paths
 from ..kernels.attention import attention as attention_kernel
 from ..kernels.registry import ArraySpec
 from .libraries import ATTENTION_KERNELS, SDPBackend
@@ -21,7 +21,7 @@ __all__ = [
     "refusal",
     "sdp_kernel",
     "sdpa_kernel",
-    "selected",
+    "select_kernel",
     "switch",
 ]
 
@@ -97,7 +97,7 @@ def refusal(kernel: str, params: SDPAParams) -> str | None:
     return attention_kernel.implementations[kernel].refusal(specs, keywords)
 
 
-def selected(params: SDPAParams) -> str:
+def select_kernel(params: SDPAParams) -> str:
     """The first kernel in the order of `cuda.sdp_priority` that takes the call.
 
     Raises RuntimeError with the reasons of all kernels if none does.
@@ -164,4 +164,4 @@ class _Kernels(Flags):
 
 def _only(allowed: Iterable[str], others: dict[str, Any] | None = None) -> Flags:
     allowed = set(allowed)
-    return _Kernels(expanded({path: name in allowed for name, path in SWITCHES.items()} | (others or {})))
+    return _Kernels(expand_paths({path: name in allowed for name, path in SWITCHES.items()} | (others or {})))

@@ -11,7 +11,7 @@ from ..flags import Group, ReadOnly, State, assign, current
 from ..kernels.plans import PlanCache, fft_plans
 from . import table as _table  # noqa: F401  (declares the flags)
 from .attention import SDPAParams, can_use, has_kernel, sdp_kernel, switch
-from .libraries import BlasBackend, LinalgBackend, ROCmFABackend, SDPBackend, named
+from .libraries import BlasBackend, LinalgBackend, ROCmFABackend, SDPBackend, member_of
 
 __all__ = [
     "SDPAParams",
@@ -64,7 +64,7 @@ def _prefer(path: str, enumeration: type[_Library], backend: Any) -> _Library:
         backend = backend.name.lower()
     if backend is not None:
         assign({path: backend}, "cuda")
-    return named(enumeration, current().read(path))
+    return member_of(enumeration, current().read(path))
 
 
 def preferred_linalg_library(backend: str | LinalgBackend | None = None) -> LinalgBackend:

@@ -6,12 +6,12 @@ from ..flags import State, per_state
 from ..kernels import invariance
 from ..kernels.invariance import Demand
 
-__all__ = ["INVARIANCES", "checked"]
+__all__ = ["INVARIANCES", "check_value"]
 
 INVARIANCES = ("none", "batch", "isa", "batch,isa")
 
 
-def checked(value: object) -> str:
+def check_value(value: object) -> str:
     """The value as it is stored; kernels ask for the flag from the first value other than "none" on."""
     if not isinstance(value, str):
         raise TypeError(

@@ -14,7 +14,7 @@ __all__ = [
     "LinalgBackend",
     "ROCmFABackend",
     "SDPBackend",
-    "named",
+    "member_of",
 ]
 
 
@@ -94,6 +94,6 @@ ATTENTION_KERNELS = ("flash", "efficient", "math", "cudnn")
 _Member = TypeVar("_Member", bound=_Enumeration)
 
 
-def named(enumeration: type[_Member], name: str) -> _Member:
+def member_of(enumeration: type[_Member], name: str) -> _Member:
     """The member that a flag's value names, ignoring case."""
     return next(member for member in enumeration if member.name.lower() == name)

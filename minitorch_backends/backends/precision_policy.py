@@ -17,7 +17,7 @@ import numpy as np
 from ..flags import NO_OPINION, State, current, per_state
 from ..kernels.float8 import FORMATS, PACKED, is_float8
 from ..kernels.gemm.device import Unit
-from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, is_scaled, named
+from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
 from .profiles import PROFILES
 from .stacks import STACKS, Stack
 from .table import XLA_PRECISIONS
@@ -29,8 +29,8 @@ __all__ = [
     "Choice",
     "GradientPrecisions",
     "Recorded",
+    "node_metadata",
     "precision_of",
-    "recorded",
     "resolve",
 ]
 
@@ -229,7 +229,7 @@ def _choose(state: State, kind: str, precision: str | None, backward: bool) -> C
     """The precision named by a call, otherwise that of the flags."""
     if precision is not None:
         try:
-            name = named(precision).name
+            name = find_precision(precision).name
         except ValueError:
             known = ", ".join(map(repr, PRECISIONS))
             raise ValueError(
@@ -239,7 +239,7 @@ def _choose(state: State, kind: str, precision: str | None, backward: bool) -> C
     in_gradients = state.read("backward_precision")
     if backward and in_gradients in PRECISIONS:
         return Choice(in_gradients, f"backward_precision = {in_gradients!r}")
-    return _permitted(state, kind)
+    return _permission(state, kind)
 
 
 def precision_of(kind: str) -> Choice:
@@ -269,7 +269,7 @@ def _half_sums(state: State, dtype: str) -> Choice | None:
 # Permissions
 
 
-def _permitted(state: State, kind: str) -> Choice:
+def _permission(state: State, kind: str) -> Choice:
     stack = STACKS.get(state.read("emulate"))
     families = [stack.family] if stack else list(FAMILIES)
     opinions, vetoes = [], []
@@ -352,7 +352,7 @@ class GradientPrecisions(NamedTuple):
     weight: Recorded | None
 
 
-def recorded(metadata: dict[str, Any], product: str) -> dict[str, Any]:
+def node_metadata(metadata: dict[str, Any], product: str) -> dict[str, Any]:
     """The metadata of a node whose op has a `precision` that the call did not name.
 
     The precision is the current one under `backward_precision = "recorded"`, or those of the flags
@@ -368,19 +368,19 @@ def recorded(metadata: dict[str, Any], product: str) -> dict[str, Any]:
 def _to_record(state: State, product: str, _: bool) -> Recorded | GradientPrecisions | None:
     of_forward = None
     if state.read("backward_precision") == "recorded":
-        of_forward = _recorded(*precision_of(product), holds_always=False)
+        of_forward = _decision_metadata(*precision_of(product), holds_always=False)
     named = [state.read(f"{name}_gradient_precision") for name in GradientPrecisions._fields]
     if named == [NO_OPINION, NO_OPINION]:
         return of_forward
     kept = [
         of_forward if value == NO_OPINION
-        else _recorded(value, f"{name}_gradient_precision = {value!r} in the forward pass", holds_always=True)
+        else _decision_metadata(value, f"{name}_gradient_precision = {value!r} in the forward pass", holds_always=True)
         for name, value in zip(GradientPrecisions._fields, named, strict=True)
     ]  # fmt: skip
     return GradientPrecisions(*kept)
 
 
-def _recorded(precision: str, decided_by: str, holds_always: bool) -> Recorded:
+def _decision_metadata(precision: str, decided_by: str, holds_always: bool) -> Recorded:
     kept = Recorded(precision)
     kept.decided_by, kept.holds_always = decided_by, holds_always
     return kept

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..kernels.matrix_units import OPERANDS, Aligned, Exact, Halves, Rule, Tree, TwoStage
 
-__all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "named"]
+__all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "find_profile"]
 
 
 class Format(NamedTuple):
@@ -134,7 +134,7 @@ PROFILES: dict[str, Profile] = {
 """Every profile by name."""
 
 
-def named(name: str | Profile) -> Profile:
+def find_profile(name: str | Profile) -> Profile:
     """The profile of a name, or the given profile. Raises ValueError for an unknown name."""
     if isinstance(name, Profile):
         return name

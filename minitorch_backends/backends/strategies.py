@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["COTENGRA", "SLICES", "STRATEGIES", "Strategy", "checked", "checked_slices"]
+__all__ = ["COTENGRA", "SLICES", "STRATEGIES", "Strategy", "check_strategy", "checked_slices"]
 
 STRATEGIES = (
     "auto",
@@ -34,7 +34,7 @@ SLICES = ("auto", COTENGRA)
 Strategy = str | None | Callable[..., Any] | tuple[tuple[int, ...], ...]
 
 
-def checked(strategy: Any) -> Strategy:
+def check_strategy(strategy: Any) -> Strategy:
     """Return the strategy, a path as a tuple of tuples. Raises ValueError for an invalid one, TypeError for an
     unhashable one.
 

@@ -11,11 +11,11 @@ from typing import Any
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from .invariance import INVARIANCES
-from .invariance import checked as checked_invariance
+from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .profiles import PROFILES
 from .stacks import STACKS
-from .strategies import SLICES, STRATEGIES, checked, checked_slices
+from .strategies import SLICES, STRATEGIES, check_strategy, checked_slices
 
 
 class _Names(Sequence[str | None]):
@@ -24,17 +24,17 @@ class _Names(Sequence[str | None]):
     def __init__(self, *first: str, without: str | None = None) -> None:
         self._first, self._without = first, without
 
-    def _listed(self) -> tuple[str, ...]:
+    def _names(self) -> tuple[str, ...]:
         return (*self._first, *(name for name in reversed(PRECISIONS) if name != self._without))
 
     def __contains__(self, name: object) -> bool:
         return name in self._first or (name in PRECISIONS and name != self._without)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._listed()[index]
+        return self._names()[index]
 
     def __len__(self) -> int:
-        return len(self._listed())
+        return len(self._names())
 
 
 class _Profiles(Sequence[str | None]):
@@ -177,7 +177,7 @@ Flag(
 # CUDA: matrix products
 
 
-def _reduced(kind: str) -> None:
+def _reduction_flags(kind: str) -> None:
     """The flags of reduced sums of half products: one value of three, and torch's flag (a bool or a pair) and its
     read-only second half as views of it.
     """
@@ -229,8 +229,8 @@ Flag(
     writes=lambda allow: {"cuda.matmul.fp32_precision": "tf32" if allow else "ieee"},
 )
 Flag("cuda.matmul.allow_fp16_accumulation", False, bool, "sum products of float16 tensors in float16")
-_reduced("fp16")
-_reduced("bf16")
+_reduction_flags("fp16")
+_reduction_flags("bf16")
 Flag(
     "cuda.tf32_veto",
     False,
@@ -387,7 +387,7 @@ Flag(
     "function that finds one",
     unknown=ValueError,
     mistyped=ValueError,
-    accepts=checked,
+    accepts=check_strategy,
 )
 Flag(
     "opt_einsum.slices",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .common import UsageError, checked, load_object, write
+from .common import UsageError, load_object, usage_errors, write
 
 HELP = "measure the effect of each layer at low precision, and find a policy"
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
     model = _model(options.target)
     inputs = inputs_of(options.inputs, options.target)
-    with checked():
+    with usage_errors():
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
             gradients=not options.no_gradients,
@@ -60,7 +60,7 @@ def _model(target: str) -> Any:
     from ..nn import Module
 
     if target.endswith(".onnx"):
-        with checked():
+        with usage_errors():
             from ..interop import onnx
 
             return onnx.load(target)
@@ -86,7 +86,7 @@ def inputs_of(source: str, target: str) -> Any:
             raise UsageError(f"--inputs must be an NPZ file for an ONNX model, got {source!r}")
         found = load_object(f"{target.rpartition(':')[0]}:{source}")
         return found() if callable(found) else found
-    with checked(), np.load(source, allow_pickle=False) as arrays:
+    with usage_errors(), np.load(source, allow_pickle=False) as arrays:
         named = {name: from_numpy(arrays[name]) for name in arrays.files}
     if not named:
         raise UsageError(f"--inputs must name a file with arrays, got {source!r} without any")

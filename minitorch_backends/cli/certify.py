@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from .audit import inputs_of
-from .common import checked, load_object, positive, write
+from .common import load_object, positive, usage_errors, write
 
 HELP = "check that bits depend neither on the batch nor on the CPU"
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     function, inputs = load_object(options.target), inputs_of(options.inputs, options.target)
     listed = options.capabilities
     capabilities = None if listed is None else () if listed == "none" else tuple(listed.split(","))
-    with checked():
+    with usage_errors():
         found = lab.certificate(
             function, inputs, invariant=options.invariant, batch_sizes=options.batch_sizes, threads=options.threads,
             capabilities=capabilities,

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from ..lab import Sweep
 
 __all__ = [
-    "Parser", "UsageError", "add_outputs", "axes", "checked", "load_object", "positive", "show", "write", "write_json",
+    "Parser",
+    "UsageError",
+    "add_outputs",
+    "axes",
+    "load_object",
+    "positive",
+    "show",
+    "usage_errors",
+    "write",
+    "write_json",
 ]  # fmt: skip
 
 
@@ -35,7 +44,7 @@ class Parser(argparse.ArgumentParser):
 
 
 @contextlib.contextmanager
-def checked() -> Iterator[None]:
+def usage_errors() -> Iterator[None]:
     """Report the library's errors about arguments, files and missing extras as usage errors."""
     try:
         yield
@@ -129,7 +138,7 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
 
 def show(sweep: Sweep, options: argparse.Namespace) -> int:
     """Print a sweep, and write its files. Return the exit code: 1 if a row failed, with the exceptions on stderr."""
-    with checked():
+    with usage_errors():
         if options.csv:
             sweep.to_csv(options.csv)
         if options.page:

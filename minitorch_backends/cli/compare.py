@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from .common import checked, positive, write
+from .common import positive, usage_errors, write
 
 HELP = "compare two captured runs"
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from .. import lab
 
-    with checked():
+    with usage_errors():
         found = lab.compare(options.first, options.second)
         if options.page:
             found.report(options.page)

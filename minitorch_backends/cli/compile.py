@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ..kernels.precision import PRECISIONS
     from .families import FAMILIES
 
-    own = cpu.LEVELS[1 : cpu.LEVELS.index(cpu.detected()) + 1]
+    own = cpu.LEVELS[1 : cpu.LEVELS.index(cpu.detect()) + 1]
     add = parser.add_argument
     add("--families", type=_some_of(list(FAMILIES)), default=list(FAMILIES), help=f"of {', '.join(FAMILIES)} (all)")
     add("--precisions", type=_some_of(list(PRECISIONS)), default=["ieee", "tf32", "bf16"],
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     from ..lab.progress import Progress
     from .families import FAMILIES
 
-    def held() -> int:
+    def missing() -> int:
         return store.contents().files
 
     jobs = [
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         for family in options.families
         for precision in (options.precisions if FAMILIES[family].precisions else ["ieee"])
     ]
-    before, rows = held(), []
+    before, rows = missing(), []
     with ThreadPoolExecutor(options.jobs) as pool, Progress("compile", len(jobs)) as bar:
         running = [pool.submit(_run, job) for job in jobs]
         try:
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     rows.sort(key=lambda row: jobs.index(_Job(row["level"], row["family"], row["precision"])))
-    found = {"folder": str(store.cache_folder()), "files": held(), "added": held() - before, "jobs": rows}
+    found = {"folder": str(store.cache_folder()), "files": missing(), "added": missing() - before, "jobs": rows}
     if options.json:
         write_json(found)
     else:

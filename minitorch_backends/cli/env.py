@@ -64,7 +64,7 @@ def _machine() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "cpu": cpu_name(),
-        "cpu capability": f"{backends.cpu.get_cpu_capability()} ({_detected(cpu)}, {_cap(cpu)})",
+        "cpu capability": f"{backends.cpu.get_cpu_capability()} ({_detect(cpu)}, {_cap(cpu)})",
         "thresholds of products": origin(),
         "microarchitecture": machine.microarchitecture() or "unknown",
         "caches": str(machine.caches()),
@@ -87,10 +87,12 @@ def _compiled_code() -> dict[str, Any]:
     }
 
 
-def _detected(cpu: Any) -> str:
+def _detect(cpu: Any) -> str:
     has = f"the CPU has {cpu.hardware()}"
     return (
-        f"{has}; tiles and other missing instructions are emulated by {cpu.EMULATION}" if cpu.emulated("amx") else has
+        f"{has}; tiles and other missing instructions are emulated by {cpu.EMULATION}"
+        if cpu.is_emulated("amx")
+        else has
     )
 
 

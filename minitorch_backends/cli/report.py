@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from .common import add_outputs, checked, show
+from .common import add_outputs, show, usage_errors
 
 HELP = "print and draw the contents of a sweep's store"
 
@@ -22,6 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from .. import lab
 
-    with checked():
+    with usage_errors():
         found = lab.Sweep.read(options.store)
     return show(found, options)

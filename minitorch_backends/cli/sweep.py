@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from .common import UsageError, add_outputs, axes, checked, load_object, positive, show
+from .common import UsageError, add_outputs, axes, load_object, positive, show, usage_errors
 
 HELP = "run a function over a grid of parameters, flags and seeds"
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     if not callable(function):
         raise UsageError(f"the target must be a function, got {type(function).__name__}")
     over, flags = axes("--over", options.over), axes("--flag", options.flag)
-    with checked():
+    with usage_errors():
         found = lab.sweep(
             function, over=over, flags=flags or None, seeds=options.seeds, executor=options.jobs,
             reference=None if options.reference == "none" else options.reference, metric=options.metric,

@@ -16,7 +16,7 @@ import os
 import time
 from typing import Any
 
-from .common import checked, positive, write, write_json
+from .common import positive, usage_errors, write, write_json
 
 HELP = "measure this machine's thresholds of matrix products"
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..kernels.gemm import tuning_file
 
-    with checked():
+    with usage_errors():
         file = tuning_file.path()
         partial = file.with_suffix(".partial")
         if options.reset:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
 from . import instrumentation
-from .parameter_types import INTEGERS, NUMBERS, described, expected_types, fits, numeric_parameters
+from .parameter_types import INTEGERS, NUMBERS, describe, expected_types, fits, numeric_parameters
 from .registry import registry
 
 _PACKAGE = __name__.partition(".")[0]
@@ -32,11 +32,11 @@ _Kind = TypeVar("_Kind", bound=type)
 
 __all__ = [
     "argument_errors",
+    "broadcast_error",
     "call_error",
-    "explained",
+    "explain",
     "install",
     "is_deliberate",
-    "mismatched",
     "name_bad_arguments",
     "name_bad_arguments_of_methods",
     "name_caller",
@@ -168,7 +168,7 @@ def install(**methods: Callable[..., Any]) -> None:
 def call_error(
     error: Exception, name: str, function: Callable[..., Any], args: tuple, named: dict[str, Any]
 ) -> Exception | None:
-    """`explained` for the arguments of a call."""
+    """`explain` for the arguments of a call."""
     signature = inspect.signature(function)
     try:
         bound = signature.bind(*args, **named).arguments
@@ -183,10 +183,10 @@ def call_error(
             given += [(parameter, each) for each in value]
         else:
             given.append((parameter, value))
-    return explained(error, name, function, given)
+    return explain(error, name, function, given)
 
 
-def explained(
+def explain(
     error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
 ) -> Exception | None:
     """Return the error to raise for `error`.
@@ -203,8 +203,8 @@ def explained(
     for parameter, value in given:
         kind = expected.get(parameter, Any)
         if not fits(value, kind):
-            return _not_a(name, parameter, described(kind), value)
-    return _misused(error, name, given) or _not_finite(error, name, given) or _too_large(error, name, given)
+            return _not_a(name, parameter, describe(kind), value)
+    return _explain_type(error, name, given) or _not_finite(error, name, given) or _too_large(error, name, given)
 
 
 def unfit(error: Exception, name: str, arrays: Iterable[Any]) -> Exception | None:
@@ -246,7 +246,7 @@ _KINDS = r"'([\w.]+)' object|'([\w.]+)' and|and '([\w.]+)'|(?:not|type:?) '?([\w
 """Where a message of Python's names a type."""
 
 
-def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
+def _explain_type(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
     """The sentence about the argument whose type the message of `error` names."""
     text = str(error)
     needed = next((need for pattern, need in _NEEDS if re.search(pattern, text)), None)
@@ -310,7 +310,7 @@ def _integers(value: Any) -> Iterator[int]:
             yield from _integers(each)
 
 
-def mismatched(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
+def broadcast_error(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
     """torch's error for arrays that do not broadcast, with the sizes; None if they broadcast."""
     shapes = [list(np.shape(array)) for array in arrays if array is not None]
     for from_end, sizes in enumerate(zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)):

@@ -50,11 +50,11 @@ from ..autograd.modes import grad_mode
 from ..autograd.nodes import SELF, Node, history, next_sequence, save, save_operand, unpack
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
-from ..backends.precision_policy import recorded as with_recorded_precision
+from ..backends.precision_policy import node_metadata as with_recorded_precision
 from ..kernels import invariance
 from ..kernels.elementwise import in_rows, is_half, least_of
 from ..kernels.quiet import restore, silence
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Parameter, Tensor
 from . import instrumentation
 from .promotion import array_of, common
@@ -109,7 +109,7 @@ _NAMESPACE = {
     "_made_view": made_view,
     "_next_sequence": next_sequence,
     "_with_recorded_precision": with_recorded_precision,
-    "_rounded": lambda value, dtype: float(converted(np.asarray(value), dtype)),
+    "_rounded": lambda value, dtype: float(cast_unchecked(np.asarray(value), dtype)),
 }
 """The names that every generated text refers to."""
 
@@ -117,11 +117,11 @@ _NAMESPACE = {
 def call(op: Any) -> Callable[..., Any]:
     """The function that users call for an op."""
 
-    def compiled() -> types.FunctionType:
+    def compile_call() -> types.FunctionType:
         template = Template(op)
-        return _compiled(template.call(op.name), op.name, _namespace(op, template, in_place=False))
+        return _compile_function(template.call(op.name), op.name, _namespace(op, template, in_place=False))
 
-    return _at_first_use(op.name, compiled)
+    return _at_first_use(op.name, compile_call)
 
 
 def inplace_call(op: Any) -> Callable[..., Tensor]:
@@ -130,11 +130,11 @@ def inplace_call(op: Any) -> Callable[..., Tensor]:
     if op.listed or op.view or op.writer is not None or op.order[: len(op.inputs)] != op.inputs:
         return lambda self, *args, **named: op.apply((self, *args), named, self)
 
-    def compiled() -> types.FunctionType:
+    def compile_call() -> types.FunctionType:
         template = Template(op)
-        return _compiled(template.inplace_call(name), name, _namespace(op, template, in_place=True))
+        return _compile_function(template.inplace_call(name), name, _namespace(op, template, in_place=True))
 
-    return _at_first_use(name, compiled)
+    return _at_first_use(name, compile_call)
 
 
 def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
@@ -142,7 +142,7 @@ def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     name = f"{op.name}_backward"
     rules = [None if rule is None else rule[0] for rule in op.rules]
     names = {"rules": rules, "unpack": unpack, "precision_for": precision_for, "__name__": __name__}
-    return _compiled(backward_text(op, name), name, names | {"recomputed": getattr(op, "recomputed", None)})
+    return _compile_function(backward_text(op, name), name, names | {"recomputed": getattr(op, "recomputed", None)})
 
 
 def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
         "_large": template.large,
         "_least": math.inf if template.large is None else least_of(op.ufunc),
         "_allowed": template.allowed,
-        "_results": op.viewed if op.view else op.wrapped,
+        "_results": op.wrap_view if op.view else op.wrap,
         "_record": op.record,
         "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
         "_definition": _definition(op, template.keywords, in_place),
@@ -185,7 +185,7 @@ def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple
     return apply
 
 
-def _compiled(text: str, name: str, namespace: dict[str, Any]) -> Any:
+def _compile_function(text: str, name: str, namespace: dict[str, Any]) -> Any:
     """Compile a text and return its function. Tracebacks show its lines; its file counts as part of this package."""
     filename = os.path.join(os.path.dirname(__file__), f"<generated {name}>")
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

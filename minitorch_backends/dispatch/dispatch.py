@@ -15,14 +15,14 @@ from ..autograd.modes import grad_mode
 from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save, save_operand
 from ..autograd.rules import fields_of_result, rule_of
 from ..autograd.views import View, made_view
-from ..backends.precision_policy import recorded
+from ..backends.precision_policy import node_metadata
 from ..kernels.elementwise import in_rows, is_half
 from ..kernels.quiet import restore, silence
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import FLOATING, DType, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from . import instrumentation
-from .call_errors import explained, mismatched, scalar, unfit
+from .call_errors import broadcast_error, explain, scalar, unfit
 from .codegen import backward_step
 from .mutation import refuse_unwritable, write
 from .out_argument import written_out
@@ -173,7 +173,7 @@ class Op:
                 return write(self, values, arrays, metadata, functools.partial(self.writer, **bound | given), into)
             out = self.forward(**bound | given)
             if half is not None and bound.get("dtype") is None:
-                out = _map(out, lambda each: _rounded(each, half))
+                out = _map(out, lambda each: _round_to(each, half))
         except Exception as error:
             if (refusal := self.refusal(error, arrays, metadata.items())) is error:
                 raise
@@ -182,27 +182,27 @@ class Op:
             restore(token)
         if into is not None:
             return write(self, values, arrays, metadata, out, into)
-        return (self.viewed if self.view else self.wrapped)(values, arrays, metadata, out)
+        return (self.wrap_view if self.view else self.wrap)(values, arrays, metadata, out)
 
-    def viewed(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+    def wrap_view(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """Wrap views of the first input as tensors that share its memory, and record them."""
         source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
         if isinstance(out, tuple):
             views: Any = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
         else:
             views = made_view(self, metadata, source, out, None)
-        return self._seen(values, arrays, metadata, views)
+        return self._record(values, arrays, metadata, views)
 
-    def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+    def wrap(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """Wrap the forward's results as new tensors, and record them."""
         if self.row_major:
             out = _map(out, in_rows)
-        return self._seen(values, arrays, metadata, _map(out, _tensor))
+        return self._record(values, arrays, metadata, _map(out, _tensor))
 
-    def _seen(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> Any:
+    def _record(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> Any:
         """Report the results to forward mode and to the graph."""
         if instrumentation.duals is not None:
-            instrumentation.duals.computed(self, values, arrays, metadata, results)
+            instrumentation.duals.attach_tangents(self, values, arrays, metadata, results)
         if _grad_mode().records:
             self.record(values, arrays, metadata, results)
         return results
@@ -211,7 +211,7 @@ class Op:
         """Bind the arguments by name, with defaults. Raises TypeError as Python would, naming the op."""
         order = self.order
         if self.variadic is not None:
-            args = self._gathered(args)
+            args = self._gather_variadic(args)
         if len(args) > len(order) or (named and not named.keys() <= self.known):
             args, named = self.overloads.resolve(self.name, args, named)
         if len(args) > len(order):
@@ -233,7 +233,7 @@ class Op:
                 bound[name] = scalar(self.called, name, bound[name], kinds)
         return bound
 
-    def _gathered(self, args: tuple) -> tuple:
+    def _gather_variadic(self, args: tuple) -> tuple:
         """Collect the positional arguments from the variadic one on in a tuple: `x.reshape(2, 3)` equals `x.reshape((2,
         3))`.
         """
@@ -265,10 +265,10 @@ class Op:
         In order: the sentence about an invalid argument; torch's error with the sizes if NumPy could not broadcast; a
         sentence about the shapes for other failures; otherwise the error itself.
         """
-        if mistake := explained(error, self.called, self.forward, given):
+        if mistake := explain(error, self.called, self.forward, given):
             return mistake
         broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
-        if isinstance(error, ValueError) and broadcasts and (mistake := mismatched(self.called, arrays)):
+        if isinstance(error, ValueError) and broadcasts and (mistake := broadcast_error(self.called, arrays)):
             return mistake
         return unfit(error, self.called, arrays) or error
 
@@ -303,7 +303,7 @@ class Op:
         node = _new(Node)
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
         if self.product is not None and "precision" in metadata:
-            metadata = recorded(metadata, self.product)
+            metadata = node_metadata(metadata, self.product)
         node.likes, node.metadata, node.saved = tuple(map(self._like, values)), metadata, {}
         if instrumentation.is_observed():
             note_call(node)
@@ -377,6 +377,6 @@ def _tensor(out: Any) -> Tensor:
     return adopt(out if type(out) is _ndarray else np.asarray(out))
 
 
-def _rounded(out: Any, dtype: DType) -> Any:
+def _round_to(out: Any, dtype: DType) -> Any:
     out = np.asarray(out)
-    return converted(out, dtype.dtype) if out.dtype == np.float32 else out
+    return cast_unchecked(out, dtype.dtype) if out.dtype == np.float32 else out

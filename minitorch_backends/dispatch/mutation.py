@@ -16,7 +16,7 @@ from ..autograd.version_counter import details
 from ..autograd.views import View
 from ..kernels.quiet import restore, silence
 from ..kernels.shapes import broadcast_shapes
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import dtype_of
 from ..tensor.size import repeats
 from ..tensor.tensor import Tensor, adopt, not_a_tensor
@@ -85,12 +85,12 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         if callable(out):
             out()
         else:
-            target[...] = out if out.dtype == target.dtype else converted(out, target.dtype)
+            target[...] = out if out.dtype == target.dtype else cast_unchecked(out, target.dtype)
     finally:
         restore(token)
     bump(into)
     if instrumentation.duals is not None:
-        instrumentation.duals.written(into, tangent)
+        instrumentation.duals.write_tangent(into, tangent)
     if recording:
         rewrite(node, into)
         if node is not None:
@@ -102,7 +102,7 @@ def _with_own_memory(tensor: Tensor) -> Tensor:
     """A copy of a tensor at its place in the graph, for a hook that may keep it while the tensor is overwritten."""
     copy = adopt(tensor._array.copy("K"), history(tensor))
     if instrumentation.duals is not None:
-        instrumentation.duals.copied(tensor, copy)
+        instrumentation.duals.copy_tangent(tensor, copy)
     return copy
 
 
@@ -138,7 +138,7 @@ def rewrite(node: Node | None, into: Tensor) -> None:
     before = history(owner)
     if node is None and before is None:
         return
-    owner._node = node if view is None else _scattered(owner, before, view.steps, node, into)
+    owner._node = node if view is None else _scatter_node(owner, before, view.steps, node, into)
     owner.state.rewrites += 1
     if before is not None:
         move_retained(before, owner._node)
@@ -146,7 +146,7 @@ def rewrite(node: Node | None, into: Tensor) -> None:
         history(into)  # now, not on access: `retain_grad` refers to the new value
 
 
-def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
+def _scatter_node(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
     """The node of `base` after `value`, produced by `node`, overwrote the view that `steps` lead to."""
     made = object.__new__(Node)
     made.op, made.edges, made.outputs, made.sequence = registry["view_scatter"], (before, node), (), next_sequence()

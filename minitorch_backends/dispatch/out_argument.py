@@ -12,8 +12,8 @@ import numpy as np
 from ..autograd import nodes
 from ..autograd.inference import refuse_inference
 from ..autograd.modes import grad_mode, no_grad
-from ..kernels.gemm.workspace import offered
-from ..tensor.casting import converted
+from ..kernels.gemm.workspace import offer
+from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import DType, dtype_of
 from ..tensor.tensor import Tensor, not_a_tensor
 from .mutation import about_to_write, bump, refuse_unwritable_memory
@@ -89,7 +89,7 @@ def _offer(targets: tuple, arguments: tuple) -> AbstractContextManager[None]:
     arrays = [each._array if isinstance(each, Tensor) else each for each in _flat(arguments)]
     if nodes.keep_originals is not None or any(np.may_share_memory(each, target) for each in arrays):
         return nullcontext()
-    return offered(target)
+    return offer(target)
 
 
 def _flat(values: tuple) -> list[Any]:
@@ -112,9 +112,11 @@ def _write(name: str, result: np.ndarray, target: Tensor) -> None:
                 "first",
                 stacklevel=4,
             )
-        target._array = converted(result, target._array.dtype)
+        target._array = cast_unchecked(result, target._array.dtype)
     elif not _is_in_place(result, target._array):
-        target._array[...] = result if result.dtype == target._array.dtype else converted(result, target._array.dtype)
+        target._array[...] = (
+            result if result.dtype == target._array.dtype else cast_unchecked(result, target._array.dtype)
+        )
     bump(target)
 
 

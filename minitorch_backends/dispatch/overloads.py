@@ -12,7 +12,7 @@ from typing import Any
 from ..tensor.tensor import Tensor
 from .call_errors import warn_caller
 
-__all__ = ["NUMPY_NAMES", "Overloads", "overloaded"]
+__all__ = ["NUMPY_NAMES", "Overloads", "accept_aliases"]
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """NumPy's names of arguments, which torch accepts as well."""
@@ -67,7 +67,7 @@ class Overloads:
         return args, renamed
 
 
-def overloaded(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def accept_aliases(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add overloads to a function that is neither an op nor a composite."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..tensor.tensor import Tensor
 
-__all__ = ["INTEGERS", "NUMBERS", "described", "expected_types", "fits", "numeric_parameters"]
+__all__ = ["INTEGERS", "NUMBERS", "describe", "expected_types", "fits", "numeric_parameters"]
 
 NUMBERS: dict[Any, tuple[type, ...]] = {
     "float": (float, int),
@@ -98,13 +98,13 @@ def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
 _WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", float: "number", complex: "number", type(None): "None"}
 
 
-def described(kind: Any) -> str:
+def describe(kind: Any) -> str:
     """A description of an annotated type for messages."""
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin is Callable:
         return "callable"
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(map(described, members))
+        return " or ".join(map(describe, members))
     if origin in (tuple, list, Sequence, Iterable):
-        return f"a sequence of ({described(members[0])})" if members else "a sequence"
+        return f"a sequence of ({describe(members[0])})" if members else "a sequence"
     return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))

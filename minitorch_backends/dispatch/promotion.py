@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import (
     INTEGER,
     DType,
@@ -59,7 +59,7 @@ def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
         return arrays, None
     halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize <= 2} & _HALVES
     if halves:
-        arrays = [_widened(array) for array in arrays]
+        arrays = [_widen(array) for array in arrays]
     return arrays, halves.pop() if len(halves) == 1 else None
 
 
@@ -130,14 +130,14 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
             if op.compares:
                 return np.asarray(float(int(value)))  # type: ignore[arg-type]
             raise RuntimeError(f"{op.called}(): {op.inputs[index]} must be an integer that fits int64, got {value}")
-        return converted(np.asarray(value), _computed(op, dtype))
+        return cast_unchecked(np.asarray(value), _scalar_dtype(op, dtype))
     else:
         if value is None and op.inputs[0 if op.listed else index] in op.defaults:
             return None
         raise _no_tensor(op, index, value)
     if dtype is None or array.dtype is dtype.dtype:
         return array
-    return converted(array, dtype.dtype if array.ndim else _computed(op, dtype))
+    return cast_unchecked(array, dtype.dtype if array.ndim else _scalar_dtype(op, dtype))
 
 
 def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
@@ -147,7 +147,7 @@ def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
     return not_a_tensor(op.called, name, value, expected)
 
 
-def _computed(op: Any, dtype: DType) -> np.dtype:
+def _scalar_dtype(op: Any, dtype: DType) -> np.dtype:
     """The dtype of numbers and 0-dim tensors that meet operands of `dtype`."""
     return _FLOAT32 if op.widen and dtype in _HALVES and not op.rounds else dtype.dtype
 
@@ -164,5 +164,5 @@ def _is_boolean(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value._array.dtype.kind == "b")
 
 
-def _widened(array: Any) -> Any:
-    return converted(array, _FLOAT32) if array is not None and dtype_of(array) in _HALVES else array
+def _widen(array: Any) -> Any:
+    return cast_unchecked(array, _FLOAT32) if array is not None and dtype_of(array) in _HALVES else array

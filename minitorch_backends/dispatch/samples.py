@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Sample", "arrays_like", "between", "gapped", "pairs", "sample", "shaped", "unary_samples"]
+__all__ = [
+    "Sample",
+    "arrays_like",
+    "between",
+    "pairs",
+    "sample",
+    "samples_of_shapes",
+    "strided_matrix",
+    "unary_samples",
+]
 
 
 class Sample(NamedTuple):
@@ -84,7 +93,7 @@ def pairs(
     return samples
 
 
-def shaped(*calls: tuple[Any, ...]) -> Callable[[], Iterator[Sample]]:
+def samples_of_shapes(*calls: tuple[Any, ...]) -> Callable[[], Iterator[Sample]]:
     """Samples from (shape, further arguments ...): an input of that shape with values in (-2, 2), then the arguments.
 
     An array in place of a shape is passed unchanged.
@@ -97,6 +106,6 @@ def shaped(*calls: tuple[Any, ...]) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
-def gapped() -> np.ndarray:
+def strided_matrix() -> np.ndarray:
     """A 3 x 2 matrix whose elements are neither adjacent nor in order in memory."""
     return arrays_like(-2, 2)[1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.elementwise import is_half, threaded
+from ..kernels.elementwise import is_half, threaded_function
 from ..tensor.dtypes import FLOATING, INTEGER, dtypes
 
 __all__ = ["Template", "backward_text"]
@@ -41,13 +41,13 @@ class Template:
         self.leading = op.promoted.index(True) if True in op.promoted else None
         self.tensors = [i for i in indices if self.inputs[i] not in op.defaults and not self._may_be_number(i)]
         self.metadata = f"{{{', '.join(f'{name!r}: {name}' for name in op.metadata_names)}}}"
-        self.allowed = _allowed(op)
+        self.allowed = _allowed_lines(op)
         optional = [name for name in op.metadata_names if name in op.defaults]
         one_dtype = all(op.promoted) or len(op.inputs) == 1
         takes_ufunc = one_dtype and len(optional) == len(op.metadata_names) and "f" in op.takes
         self.ufunc = op.ufunc if takes_ufunc else None
         self.usual = " and ".join(f"{name} is _absent" for name in optional)
-        self.large = threaded(op.ufunc) if self.ufunc is not None and len(op.inputs) < 3 else None
+        self.large = threaded_function(op.ufunc) if self.ufunc is not None and len(op.inputs) < 3 else None
 
     def _may_be_number(self, index: int) -> bool:
         """Whether an input may be a Python number on the fast path."""
@@ -60,7 +60,7 @@ class Template:
 
     def call(self, name: str) -> str:
         quiet = self.op.warns and not self.op.view
-        return self._function(name, *self._guarded(quiet, self._computation(" " * 12)), *self._result())
+        return self._function(name, *self._guard(quiet, self._computation(" " * 12)), *self._result())
 
     def inplace_call(self, name: str) -> str:
         first, others = self.inputs[0], [f"_n{index}" for index in self.recorded if index]
@@ -73,7 +73,7 @@ class Template:
         if _cell is None: {first}._cell = [1]
         else: _cell[0] += 1
         return {first}"""
-        return self._function(name, check, *self._guarded(self.op.warns, self._overwriting()), count)
+        return self._function(name, check, *self._guard(self.op.warns, self._overwriting()), count)
 
     def _function(self, name: str, *body: str) -> str:
         op, rest = self.op, self.op.variadic
@@ -164,7 +164,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
 
     # Computation
 
-    def _guarded(self, quiet: bool, lines: Iterator[str]) -> Iterator[str]:
+    def _guard(self, quiet: bool, lines: Iterator[str]) -> Iterator[str]:
         """Errors fall through to the definition, which raises them with a complete message."""
         if quiet:
             yield "        _token = _silence()"
@@ -314,7 +314,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         return f"{name} if _type({name}) in _numbers else {entry}" if index == 1 and self.op.numbers else entry
 
 
-def _allowed(op: Any) -> frozenset[np.dtype]:
+def _allowed_lines(op: Any) -> frozenset[np.dtype]:
     least = FLOATING if op.promote == "float" else 0 if op.booleans else INTEGER
     taken = [each for each in dtypes.values() if each.letter in op.takes and each.category >= least]
     return frozenset(each.dtype for each in taken if not (op.widen and (is_half(each.dtype) or each.letter == "n")))

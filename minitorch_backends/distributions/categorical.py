@@ -96,7 +96,7 @@ class Categorical(Distribution):
         return -(self.logits.clamp(min=finfo(self.logits.dtype).min) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(arange(self._num_events, dtype=int64), expand)
+        return self._enumerate_values(arange(self._num_events, dtype=int64), expand)
 
 
 class OfCategorical(Distribution):

@@ -304,7 +304,7 @@ class _Stack(_Parts):
         return _stack([each.check(part) for each, part in zip(self.cseq, parts, strict=True)], self.dim)
 
 
-def satisfied(found: Tensor) -> bool:
+def all_events(found: Tensor) -> bool:
     """Whether all events lie in a set."""
     return bool(found.to(bool_).all())
 

@@ -42,14 +42,14 @@ class _OfOdds(ExponentialFamily):
         return probs_to_logits(self.probs, True)
 
     @property
-    def _given(self) -> Tensor:
+    def _parameter(self) -> Tensor:
         given = vars(self).get("probs")
         return self.logits if given is None else given
 
     @property
     def param_shape(self) -> Any:
         """The shape of the parameter that was given."""
-        return self._given.shape
+        return self._parameter.shape
 
 
 class Bernoulli(_OfOdds):
@@ -85,7 +85,7 @@ class Bernoulli(_OfOdds):
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(arange(2, dtype=self._given.dtype), expand)
+        return self._enumerate_values(arange(2, dtype=self._parameter.dtype), expand)
 
 
 class ContinuousBernoulli(_OfOdds):
@@ -206,7 +206,7 @@ class Binomial(_OfOdds):
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self._set_either(probs, logits, validate_args, total_count=total_count)
-        self.total_count = self.total_count.to(self._given.dtype)
+        self.total_count = self.total_count.to(self._parameter.dtype)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
@@ -246,7 +246,7 @@ class Binomial(_OfOdds):
         total = int(self.total_count.max().item())
         if not self.total_count.min().item() == total:
             raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
-        return self._enumerated(arange(1 + total, dtype=self._given.dtype), expand)
+        return self._enumerate_values(arange(1 + total, dtype=self._parameter.dtype), expand)
 
 
 class NegativeBinomial(_OfOdds):
@@ -264,7 +264,7 @@ class NegativeBinomial(_OfOdds):
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self._set_either(probs, logits, validate_args, total_count=total_count)
-        self.total_count = self.total_count.to(self._given.dtype)
+        self.total_count = self.total_count.to(self._parameter.dtype)
 
     @property
     def mean(self) -> Tensor:

@@ -49,7 +49,7 @@ class Distribution:
         if self._validate_args:
             for name, constraint in self._constraints():
                 value = getattr(self, name)
-                if not constraints.satisfied(constraint.check(value)):
+                if not constraints.all_events(constraint.check(value)):
                     raise ValueError(
                         f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
                         f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n"
@@ -151,7 +151,7 @@ class Distribution:
         """All values, along a first dimension; with `expand` also along the batch."""
         raise NotImplementedError(f"{type(self).__name__} has no enumerate_support")
 
-    def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
+    def _enumerate_values(self, values: Tensor, expand: bool) -> Tensor:
         """A vector of values as `enumerate_support` gives it."""
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
@@ -185,7 +185,7 @@ class Distribution:
             for own, other in zip(reversed(value.shape), reversed(expected), strict=False)
         ):
             raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}.")
-        if self.support is not None and not constraints.satisfied(self.support.check(value)):
+        if self.support is not None and not constraints.all_events(self.support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({self.support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

@@ -33,14 +33,14 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
 
     def declare(function: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
         _registry[type_p, type_q] = function
-        _found.cache_clear()
+        _find.cache_clear()
         return function
 
     return declare
 
 
 @functools.cache
-def _found(type_p: type, type_q: type) -> Callable[[Any, Any], Tensor] | None:
+def _find(type_p: type, type_q: type) -> Callable[[Any, Any], Tensor] | None:
     """The function of the nearest base classes of both."""
     orders = type_p.__mro__, type_q.__mro__
     fitting = [
@@ -56,7 +56,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
     Raises NotImplementedError for classes that have no formula.
     """
-    function: Any = _found(type(p), type(q))  # type: ignore[arg-type]
+    function: Any = _find(type(p), type(q))  # type: ignore[arg-type]
     if function is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"

@@ -6,9 +6,9 @@ import math
 from typing import Any, ClassVar
 
 from ..ops.creation.factories import full_like, ones_like
-from ..ops.creation.sampling import chosen, rand, randn
+from ..ops.creation.sampling import generator_or_default, rand, randn
 from ..special import i0e, i1e
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from . import constraints
 from .distribution import Distribution, ExponentialFamily
@@ -205,7 +205,7 @@ class VonMises(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape, loc, spread = self._extended_shape(sample_shape), self.loc._array, self.concentration._array
-        return adopt(converted(chosen(None)._von_mises(loc, spread, tuple(shape)), loc.dtype))
+        return adopt(cast_unchecked(generator_or_default(None)._von_mises(loc, spread, tuple(shape)), loc.dtype))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -177,7 +177,7 @@ class ComposeTransform(Transform):
         super().__init__(cache_size)
         self.parts = [each.with_cache(cache_size) for each in parts] if cache_size else list(parts)
 
-    def _grown(self, event_dim: int, ends: list[tuple[int, int]]) -> int:
+    def _grow(self, event_dim: int, ends: list[tuple[int, int]]) -> int:
         for into, out in ends:
             event_dim = max(event_dim + into - out, into)
         return event_dim
@@ -188,7 +188,7 @@ class ComposeTransform(Transform):
             return constraints.real
         domain = self.parts[0].domain
         pairs = [(each.domain.event_dim, each.codomain.event_dim) for each in reversed(self.parts)]
-        more = self._grown(self.parts[-1].codomain.event_dim, pairs) - domain.event_dim
+        more = self._grow(self.parts[-1].codomain.event_dim, pairs) - domain.event_dim
         return constraints.independent(domain, more) if more else domain
 
     @property
@@ -197,7 +197,7 @@ class ComposeTransform(Transform):
             return constraints.real
         codomain = self.parts[-1].codomain
         pairs = [(each.codomain.event_dim, each.domain.event_dim) for each in self.parts]
-        more = self._grown(self.parts[0].domain.event_dim, pairs) - codomain.event_dim
+        more = self._grow(self.parts[0].domain.event_dim, pairs) - codomain.event_dim
         return constraints.independent(codomain, more) if more else codomain
 
     @property
@@ -324,23 +324,23 @@ class ReshapeTransform(Transform):
     def codomain(self) -> Any:
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def _swapped(self, x: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+    def _swap_shapes(self, x: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         shape = tuple(x)
         if shape[len(shape) - len(old) :] != old:
             raise ValueError(f"Shape mismatch: expected {old} but got {shape[len(shape) - len(old) :]}")
         return shape[: len(shape) - len(old)] + new
 
     def _call(self, x: Any) -> Any:
-        return x.reshape(self._swapped(x.shape, self.in_shape, self.out_shape))
+        return x.reshape(self._swap_shapes(x.shape, self.in_shape, self.out_shape))
 
     def _inverse(self, y: Any) -> Any:
-        return y.reshape(self._swapped(y.shape, self.out_shape, self.in_shape))
+        return y.reshape(self._swap_shapes(y.shape, self.out_shape, self.in_shape))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return zeros(x.shape[: x.ndim - len(self.in_shape)], dtype=x.dtype)
 
     def forward_shape(self, shape: Any) -> Any:
-        return self._swapped(shape, self.in_shape, self.out_shape)
+        return self._swap_shapes(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        return self._swapped(shape, self.out_shape, self.in_shape)
+        return self._swap_shapes(shape, self.out_shape, self.in_shape)

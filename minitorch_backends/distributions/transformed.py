@@ -48,7 +48,7 @@ class _Named(TransformedDistribution):
             if name in vars(self):
                 setattr(new, name, getattr(self, name).expand(Size(batch_shape)))
         if "_retransformed" in dir(new):
-            new.transforms = new._retransformed()
+            new.transforms = new._rebuild()
         return new
 
     __repr__ = Distribution.__repr__
@@ -159,9 +159,9 @@ class Gumbel(_Named):
         self.loc, self.scale = broadcast_all(loc, scale)
         info = finfo(self.loc.dtype)
         base = Uniform(full_like(self.loc, info.tiny), full_like(self.loc, 1 - info.eps), validate_args)
-        super().__init__(base, self._retransformed(), validate_args)
+        super().__init__(base, self._rebuild(), validate_args)
 
-    def _retransformed(self) -> list[Transform]:
+    def _rebuild(self) -> list[Transform]:
         inner = AffineTransform(0, -full_like(self.scale, 1.0))
         return [ExpTransform().inv, inner, ExpTransform().inv, AffineTransform(self.loc, -self.scale)]
 
@@ -195,9 +195,9 @@ class Weibull(_Named):
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(full_like(self.scale, 1.0), validate_args)
-        super().__init__(base, self._retransformed(), validate_args)
+        super().__init__(base, self._rebuild(), validate_args)
 
-    def _retransformed(self) -> list[Transform]:
+    def _rebuild(self) -> list[Transform]:
         return [PowerTransform(1 / self.concentration), AffineTransform(0, self.scale)]
 
     def _moment(self, order: int) -> Tensor:
@@ -228,9 +228,9 @@ class Pareto(_Named):
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
-        super().__init__(Exponential(self.alpha, validate_args), self._retransformed(), validate_args)
+        super().__init__(Exponential(self.alpha, validate_args), self._rebuild(), validate_args)
 
-    def _retransformed(self) -> list[Transform]:
+    def _rebuild(self) -> list[Transform]:
         return [ExpTransform(), AffineTransform(0, self.scale)]
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -264,9 +264,9 @@ class Kumaraswamy(_Named):
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(full_like(self.concentration0, 0.0), full_like(self.concentration0, 1.0), validate_args)
-        super().__init__(base, self._retransformed(), validate_args)
+        super().__init__(base, self._rebuild(), validate_args)
 
-    def _retransformed(self) -> list[Transform]:
+    def _rebuild(self) -> list[Transform]:
         return [
             PowerTransform(1 / self.concentration0), AffineTransform(1.0, -1.0), PowerTransform(1 / self.concentration1)
         ]  # fmt: skip

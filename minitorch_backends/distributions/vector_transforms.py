@@ -181,7 +181,7 @@ class _OfParts(Transform):
     def _cut(self, x: Any) -> Any:
         raise NotImplementedError
 
-    def _joined(self, parts: list[Any]) -> Any:
+    def _join(self, parts: list[Any]) -> Any:
         raise NotImplementedError
 
     @property
@@ -189,14 +189,14 @@ class _OfParts(Transform):
         return all(each.bijective for each in self.transforms)
 
     def _call(self, x: Any) -> Any:
-        return self._joined([each(part) for each, part in zip(self.transforms, self._cut(x), strict=True)])
+        return self._join([each(part) for each, part in zip(self.transforms, self._cut(x), strict=True)])
 
     def _inverse(self, y: Any) -> Any:
-        return self._joined([each.inv(part) for each, part in zip(self.transforms, self._cut(y), strict=True)])
+        return self._join([each.inv(part) for each, part in zip(self.transforms, self._cut(y), strict=True)])
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         triples = zip(self.transforms, self._cut(x), self._cut(y), strict=True)
-        return self._joined([each.log_abs_det_jacobian(before, after) for each, before, after in triples])
+        return self._join([each.log_abs_det_jacobian(before, after) for each, before, after in triples])
 
 
 class CatTransform(_OfParts):
@@ -211,7 +211,7 @@ class CatTransform(_OfParts):
     def _cut(self, x: Any) -> Any:
         return x.split(self.lengths, self.dim)
 
-    def _joined(self, parts: list[Any]) -> Any:
+    def _join(self, parts: list[Any]) -> Any:
         return cat(parts, self.dim)
 
     @property
@@ -229,7 +229,7 @@ class StackTransform(_OfParts):
     def _cut(self, x: Any) -> Any:
         return x.unbind(self.dim)
 
-    def _joined(self, parts: list[Any]) -> Any:
+    def _join(self, parts: list[Any]) -> Any:
         return stack(parts, self.dim)
 
     @property

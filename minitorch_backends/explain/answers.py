@@ -14,7 +14,7 @@ from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
 from ..kernels.gemm.tuning import origin
-from ..kernels.registry import Planned, planned
+from ..kernels.registry import Planned, plan
 from ..ops.creation.factories import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan
@@ -74,7 +74,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
         raise ValueError(f"explain.why(): name must be the name of an op, got {name!r}{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
     with no_grad():
-        call = planned(lambda: function.public(*tensors, **options))
+        call = plan(lambda: function.public(*tensors, **options))
     if call is None:
         raise ValueError(f"explain.why(): {name!r} calls no kernel for these arguments")
     others = {name: value for name, value in call.keywords.items() if name != "precision"}

@@ -16,7 +16,7 @@ from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, kernels, observe
 from ..kernels.scaling import counts
 
-__all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record", "record_of", "recording"]
+__all__ = ["Difference", "Log", "Record", "align_columns", "as_text", "diff", "record", "record_of", "recording"]
 
 
 class Record(NamedTuple):
@@ -67,7 +67,7 @@ class Log(list[Record]):
     def table(self, refusals: bool = False) -> str:
         """The records as aligned text, one line each; with `refusals`, each rejected candidate below its call."""
         lines = []
-        for line, entry in zip(aligned(self._cells()), (None, *self), strict=True):
+        for line, entry in zip(align_columns(self._cells()), (None, *self), strict=True):
             lines.append(line)
             if refusals and entry is not None:
                 lines += [f"    not {name}: {sentence}" for name, sentence in entry.refusals]
@@ -108,7 +108,7 @@ class Log(list[Record]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(cells: Sequence[Sequence[str]]) -> list[str]:
     """The rows of a table as lines, with columns as wide as their longest cell."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

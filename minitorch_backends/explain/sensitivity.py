@@ -16,11 +16,11 @@ from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..flags.scopes import Scope
-from ..kernels.precision import named as known_precision
+from ..kernels.precision import find_precision as known_precision
 from ..kernels.registry import Call, kernels
 from ..nn.module import Module
 from ..nn.utils import run_under
-from .records import Log, Record, aligned, record, recording
+from .records import Log, Record, align_columns, record, recording
 
 __all__ = ["PRECISION_FLAGS", "LayerError", "Sensitivity", "acted_on", "alone", "layers_of", "sensitivity"]
 
@@ -63,7 +63,7 @@ class Sensitivity(list[LayerError]):
         return Sensitivity(sorted(self, key=lambda each: -each.error))
 
     def __str__(self) -> str:
-        return "\n".join(aligned([_HEADER, *(each._cells() for each in self)]))
+        return "\n".join(align_columns([_HEADER, *(each._cells() for each in self)]))
 
     def to_json(self) -> str:
         """The rows as JSON: a list of objects with the attributes of `LayerError`."""
@@ -131,11 +131,11 @@ def acted_on(call: Record | Call) -> bool:
 def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
     """Which calls to compare with float64: those of the layer (all, for None) at the precision."""
 
-    def measured(call: Call) -> bool:
+    def measure(call: Call) -> bool:
         lowered = call.keywords.get("precision", "ieee") == precision and acted_on(call)
         return lowered and (layer is None or current_module() == layer)
 
-    return measured
+    return measure
 
 
 def _at(precision: str) -> Snapshot:

@@ -28,7 +28,7 @@ class Names:
     def examples(self) -> tuple:
         return tuple(self.names)
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         return None if None in self.names and text.lower() == "none" else text
 
 
@@ -43,7 +43,7 @@ class Truth:
     def has(self, value: Any) -> bool:
         return value is True or value is False
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
 
 
@@ -67,7 +67,7 @@ class Whole:
     def examples(self) -> tuple:
         return (*((None,) if self.or_none else ()), self.least, self.least + 7)
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         return int(text) if text.isdecimal() else None if self.or_none and text.lower() == "none" else text
 
 
@@ -90,7 +90,7 @@ class Order:
     def examples(self) -> tuple:
         return ",".join(self.names), ",".join(reversed(self.names))
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .rows import nearest, rows
-from .writes import assign, expanded
+from .writes import assign, expand_paths
 
 __all__ = ["read_environment", "set_by"]
 
@@ -35,7 +35,7 @@ def read_environment(others: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> N
         text = os.environ.get(row.environment, "").strip()
         if text:
             try:
-                value = row.parsed(text)
+                value = row.parse(text)
             except (RuntimeError, TypeError, ValueError) as error:
                 raise ValueError(
                     f"the environment variable {row.environment}={text!r} is not understood: {error}"
@@ -45,4 +45,4 @@ def read_environment(others: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> N
 
 def _set(values: Mapping[str, Any], variable: str) -> None:
     assign(values)
-    set_by.update(dict.fromkeys(expanded(values), variable))
+    set_by.update(dict.fromkeys(expand_paths(values), variable))

@@ -8,7 +8,7 @@ from typing import Any
 
 from .rows import ReadOnly, nearest, public_name, read_only, rows
 from .state import current, reader
-from .writes import Flags, assign, expanded
+from .writes import Flags, assign, expand_paths
 
 __all__ = ["Group"]
 
@@ -30,7 +30,7 @@ class _Flagged:
         Flags of a nested group are named by their path from here: `flags(**{"cuda.matmul.allow_tf32": True})`. None
         leaves a flag unchanged, unless None is a value of that flag. Flags that are not named are unchanged too.
         """
-        return Flags(expanded(_given(self, "flags", values, named)))
+        return Flags(expand_paths(_named_values(self, "flags", values, named)))
 
     def set_flags(self, *values: Any, **named: Any) -> tuple:
         """Set flags of this group like assignments, all or none of them. Return the previous values of all its flags.
@@ -40,7 +40,7 @@ class _Flagged:
         for name in named:
             if not name.startswith("_") or "." in name:
                 raise TypeError(f"set_flags(): names must have a leading underscore, _{name}, got {name!r}")
-        given = _given(self, "set_flags", values, {name[1:]: value for name, value in named.items()})
+        given = _named_values(self, "set_flags", values, {name[1:]: value for name, value in named.items()})
         before = tuple(getattr(self, name) for name in self._names)
         assign(given, self._path)
         return before
@@ -113,7 +113,7 @@ def _read_only_property(row: ReadOnly) -> property:
     return property(lambda _: row.reads(current()), refuse, doc=row.doc)
 
 
-def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, Any]) -> dict[str, Any]:
+def _named_values(group: _Flagged, function: str, values: tuple, named: Mapping[str, Any]) -> dict[str, Any]:
     """The values that a call sets, by path. Names given as None are left out."""
     names = group._names
     if values:

@@ -96,7 +96,7 @@ class Flag:
         """Whether None is a legal value of this flag. For other flags `flags()` reads None as "unchanged"."""
         return self.choices.has(None)
 
-    def validated(self, value: Any) -> Any:
+    def validate(self, value: Any) -> Any:
         """`value` as stored, or as `writes` takes it. Raises torch's exception for an illegal value."""
         if self.accepts is not None:
             return self.accepts(value)
@@ -112,10 +112,10 @@ class Flag:
             raise self.unknown(f"{self.path} = {value!r} is unknown{meant}; expected {legal}")
         raise self.mistyped(f"{self.path} takes {legal}, got {value!r} of type {type(value).__name__}")
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """The legal value for an environment variable's text."""
-        value = self.choices.parsed(text.strip())
-        self.validated(value)
+        value = self.choices.parse(text.strip())
+        self.validate(value)
         return value
 
     def __repr__(self) -> str:

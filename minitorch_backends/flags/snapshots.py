@@ -9,7 +9,7 @@ from typing import Any
 from .rows import nearest, rows
 from .scopes import Scope
 from .state import UNSET, Override, current, override, store
-from .writes import expanded, flags_frozen, leave, refuse_global_writes
+from .writes import expand_paths, flags_frozen, leave, refuse_global_writes
 
 __all__ = ["Snapshot", "restore", "snapshot"]
 
@@ -29,7 +29,7 @@ class Snapshot(Scope):
         for path in given:
             if path not in rows:
                 raise ValueError(f"a snapshot names {path!r}, which is not a flag{nearest(path, rows)}")
-        stored = expanded({path: value for path, value in given.items() if value is not UNSET})
+        stored = expand_paths({path: value for path, value in given.items() if value is not UNSET})
         self.values = tuple(sorted(stored.items()))
 
     def as_dict(self) -> dict[str, Any]:

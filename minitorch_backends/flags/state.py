@@ -141,7 +141,7 @@ class PerState(Protocol[_Arguments, _Result_co]):
     def __call__(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co:
         """The result for the current state."""
 
-    def remembered(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co | None:
+    def recall(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result_co | None:
         """The memoised result for these arguments in the current state, or None."""
 
 
@@ -172,11 +172,11 @@ def per_state(
             memo[signature] = result
             return result
 
-        def remembered(*arguments: Any) -> Any:
+        def recall(*arguments: Any) -> Any:
             memo = current().memos.get(call)
             return None if memo is None else memo.get(arguments if key is None else key(*arguments))
 
-        call.remembered = remembered  # type: ignore[attr-defined]
+        call.recall = recall  # type: ignore[attr-defined]
         return call
 
     return decorate

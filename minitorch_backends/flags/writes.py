@@ -11,18 +11,18 @@ from .rows import public_name, rows
 from .scopes import Scope
 from .state import Override, override, store
 
-__all__ = ["Flags", "assign", "disable_global_flags", "expanded", "flags_frozen", "guard", "refuse_global_writes"]
+__all__ = ["Flags", "assign", "disable_global_flags", "expand_paths", "flags_frozen", "guard", "refuse_global_writes"]
 
 _PACKAGE = __name__.partition(".")[0]
 _frozen_at: str | None = None
 
 
-def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
+def expand_paths(values: Mapping[str, Any]) -> dict[str, Any]:
     """Validate the values of the named paths, and return the values to store."""
     stored: dict[str, Any] = {}
     for path, value in values.items():
         row = rows[path]
-        value = row.validated(value)
+        value = row.validate(value)
         stored.update({path: value} if row.writes is None else row.writes(value))
     return stored
 
@@ -38,7 +38,7 @@ def assign(values: Mapping[str, Any], group: str = "") -> None:
             f"not allowed to set {public} flags after disable_global_flags (called at {_frozen_at}); "
             f"use {public}.flags() as a context manager instead"
         )
-    stored = expanded(values)
+    stored = expand_paths(values)
     levels = override.get()
     if levels is None:
         store(stored)

@@ -26,7 +26,7 @@ from ..ops.views.join import stack
 from ..tensor.dtypes import dtype_of
 from ..tensor.tensor import Tensor
 
-__all__ = ["Batched", "Level", "active_levels", "entered", "highest_level", "lifted", "looped", "lowered", "physical"]
+__all__ = ["Batched", "Level", "active_levels", "enter", "highest_level", "lift", "loop_samples", "lower", "physical"]
 
 
 class Level:
@@ -140,12 +140,12 @@ class Batched(Tensor):
     def __getitem__(self, key: Any) -> Tensor:
         if _reads_by_position(key):
             return Batched.of(self.value[(slice(None), *(key if isinstance(key, tuple) else (key,)))], self.level)
-        return looped(self.level, operator.getitem, (self, key), {})
+        return loop_samples(self.level, operator.getitem, (self, key), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
         held = key if isinstance(key, tuple) else (key,)
         if not _reads_by_position(key) or (isinstance(value, Batched) and value.level is not self.level):
-            looped(self.level, operator.setitem, (self, key, value), {})
+            loop_samples(self.level, operator.setitem, (self, key, value), {})
             return
         place = self.value[(slice(None), *held)]
         if isinstance(value, Batched):
@@ -197,28 +197,28 @@ def physical(value: Tensor, level: Level) -> Tensor:
     return value.expand((level.size, *value.shape))
 
 
-def lowered(tensor: Tensor, levels: tuple[Level, ...]) -> Tensor:
+def lower(tensor: Tensor, levels: tuple[Level, ...]) -> Tensor:
     """A tensor with the batches of all levels as first dimensions, the outermost first."""
     for level in reversed(levels):
         tensor = physical(tensor, level)
     return tensor
 
 
-def lifted(tensor: Tensor, levels: tuple[Level, ...]) -> Tensor:
-    """The inverse of `lowered`."""
+def lift(tensor: Tensor, levels: tuple[Level, ...]) -> Tensor:
+    """The inverse of `lower`."""
     for level in levels:
         tensor = Batched.of(tensor, level)
     return tensor
 
 
 @contextmanager
-def entered(levels: tuple[Level, ...]) -> Iterator[None]:
+def enter(levels: tuple[Level, ...]) -> Iterator[None]:
     """Run the block at these levels; while any runs, every call looks for batched operands."""
     global _running
     token = _levels.set(levels)
     with _lock:
         _running += 1
-        instrumentation.batching, instrumentation.drawing = _dispatched, _before_drawing
+        instrumentation.batching, instrumentation.drawing = _dispatch_batched, _before_drawing
     try:
         yield
     finally:
@@ -241,31 +241,31 @@ def _sample(value: Any, level: Level, index: int) -> Any:
     return value
 
 
-def looped(level: Level, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
+def loop_samples(level: Level, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
     """Call a function once per sample, and stack the returned tensors. A sample is a view of the batch, and may be
     written to.
     """
     levels = active_levels()
-    with entered(tuple(each for each in levels if each is not level)):
+    with enter(tuple(each for each in levels if each is not level)):
         found = [function(*_sample(args, level, index), **_sample(named, level, index)) for index in range(level.size)]
-    return _stacked(found, level)
+    return _stack(found, level)
 
 
-def _stacked(results: list[Any], level: Level) -> Any:
+def _stack(results: list[Any], level: Level) -> Any:
     first = results[0]
     if isinstance(first, Tensor):
         if len({tuple(each.shape) for each in results}) > 1:
             _refuse()
         return Batched.of(stack(results), level)
     if isinstance(first, (tuple, list)):
-        parts = [_stacked(list(each), level) for each in zip(*results, strict=True)]
+        parts = [_stack(list(each), level) for each in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if any(each != first for each in results[1:]):
         _refuse()
     return first
 
 
-def _dispatched(function: Any, args: tuple, named: dict[str, Any], into: Tensor | None = None) -> Any:
+def _dispatch_batched(function: Any, args: tuple, named: dict[str, Any], into: Tensor | None = None) -> Any:
     """The result of a call with batched operands; NotImplemented without any, or if it runs unchanged."""
     level = highest_level(args, named)
     if level is None:
@@ -275,18 +275,18 @@ def _dispatched(function: Any, args: tuple, named: dict[str, Any], into: Tensor 
     return apply(level, function, args, named, into)
 
 
-def _needed(error: ValuesNeeded, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
+def _loop_for_values(error: ValuesNeeded, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
     """Call a function once per sample, since it needs numbers. Raises the error if nothing is batched."""
     level = highest_level(args, named)
     if level is None and error.level in active_levels():
         level = error.level
     if level is None or getattr(function, "__module__", "").startswith("minitorch_backends.func"):
         raise error
-    result = looped(level, function, args, named)
+    result = loop_samples(level, function, args, named)
     return args[0] if function.__name__.endswith("_") and args else result
 
 
-instrumentation.values_needed = _needed
+instrumentation.values_needed = _loop_for_values
 
 
 def _before_drawing() -> None:

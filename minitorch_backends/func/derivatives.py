@@ -22,7 +22,7 @@ from ..dispatch.call_errors import argument_errors
 from ..ops.creation.factories import ones_like
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, adopt, sharing
-from .batched import active_levels, lifted, lowered
+from .batched import active_levels, lift, lower
 from .trees import flat
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
@@ -54,10 +54,10 @@ class _Traced:
                 raise RuntimeError(f"only floating and complex Tensors can be differentiated by, got {kind}")
         self.levels, self.shapes = active_levels(), leaves
         with inference_mode(False), enable_grad():
-            held = [lowered(leaf, self.levels) for leaf in leaves]
+            held = [lower(leaf, self.levels) for leaf in leaves]
             self.primals = [stand_in(adopt(leaf._array) if is_inference(leaf) else leaf) for leaf in held]
             self.edges = [GradientEdge(primal._node, 0) for primal in self.primals]
-            inner = self.rebuild_inputs([lifted(_twin(primal), self.levels) for primal in self.primals])
+            inner = self.rebuild_inputs([lift(_twin(primal), self.levels) for primal in self.primals])
             given = list(args)
             for position, number in enumerate(chosen):
                 given[number] = inner[position] if several else inner
@@ -69,17 +69,17 @@ class _Traced:
             result, aux = result
             leaves, rebuild = flat(aux)
             tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-            followed = is_grad_enabled() and outer_leaves(self.lowered(tensors), self.primals)
+            followed = is_grad_enabled() and outer_leaves(self.lower(tensors), self.primals)
             self.aux = rebuild([x if followed or not isinstance(x, Tensor) else x.detach() for x in leaves])
         self.outputs, self.rebuild = flat(result)
         for output in self.outputs:
             if not isinstance(output, Tensor):
                 raise RuntimeError(f"the function should return Tensors only, and returned a {type(output).__name__}")
-        self.outer = is_grad_enabled() and outer_leaves(self.lowered(self.outputs), self.primals)
+        self.outer = is_grad_enabled() and outer_leaves(self.lower(self.outputs), self.primals)
 
-    def lowered(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def lower(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Tensors with the batches of the levels as first dimensions."""
-        return [lowered(each, self.levels) for each in tensors]
+        return [lower(each, self.levels) for each in tensors]
 
     def scalar(self) -> Tensor:
         if len(self.outputs) != 1 or self.outputs[0].ndim:
@@ -87,24 +87,24 @@ class _Traced:
             raise RuntimeError(f"Expected the function to return a scalar tensor, got tensors of shapes {shapes}")
         return self.outputs[0]
 
-    def pulled(self, weights: Sequence[Tensor] | None, create_graph: bool) -> list[Tensor]:
+    def pull_back(self, weights: Sequence[Tensor] | None, create_graph: bool) -> list[Tensor]:
         """The gradients of the primals, with zeros for independent ones; the graph is kept."""
-        outputs = self.lowered(self.outputs)
+        outputs = self.lower(self.outputs)
         if weights is None and self.levels:
-            weights = [lifted(ones_like(each), self.levels) for each in outputs]
+            weights = [lift(ones_like(each), self.levels) for each in outputs]
         chosen = [index for index, output in enumerate(outputs) if output.requires_grad]
         found: Sequence[Tensor | None] = (None,) * len(self.edges)
         if chosen:
             found = gradients(
                 [outputs[index] for index in chosen],
                 self.edges,
-                None if weights is None else self.lowered([weights[index] for index in chosen]),
+                None if weights is None else self.lower([weights[index] for index in chosen]),
                 retain_graph=True,
                 create_graph=create_graph,
                 allow_unused=True,
             )
         pairs = zip(self.primals, found, strict=True)
-        return [lifted(zeros_like(x) if g is None else g, self.levels) for x, g in pairs]
+        return [lift(zeros_like(x) if g is None else g, self.levels) for x, g in pairs]
 
     def values(self) -> Any:
         """The function's result, without the part of the graph inside this call."""
@@ -126,26 +126,26 @@ class _Pushed:
     def __init__(self, traced: _Traced) -> None:
         self.traced = traced
         with inference_mode(False), enable_grad():
-            self.dummies = [stand_in(zeros_like(output)) for output in traced.lowered(traced.outputs)]
-            self.pulled = traced.pulled([lifted(each, traced.levels) for each in self.dummies], True)
+            self.dummies = [stand_in(zeros_like(output)) for output in traced.lower(traced.outputs)]
+            self.pulled = traced.pull_back([lift(each, traced.levels) for each in self.dummies], True)
 
     def along(self, tangents: Sequence[Tensor]) -> list[Tensor]:
         """The derivatives of the outputs when the primals move along `tangents`."""
         outer = self.traced.outer or any(each.requires_grad for each in tangents)
-        traced, pulled = self.traced, self.traced.lowered(self.pulled)
+        traced, pulled = self.traced, self.traced.lower(self.pulled)
         chosen = [index for index, each in enumerate(pulled) if each.requires_grad]
         found: Sequence[Tensor | None] = (None,) * len(self.dummies)
         if chosen:
             found = gradients(
                 [pulled[index] for index in chosen],
                 [GradientEdge(dummy._node, 0) for dummy in self.dummies],
-                traced.lowered([tangents[index] for index in chosen]),
+                traced.lower([tangents[index] for index in chosen]),
                 retain_graph=True,
                 create_graph=outer,
                 allow_unused=True,
             )
         pairs = zip(self.dummies, found, strict=True)
-        return [lifted(zeros_like(x) if t is None else t, traced.levels) for x, t in pairs]
+        return [lift(zeros_like(x) if t is None else t, traced.levels) for x, t in pairs]
 
 
 @argument_errors
@@ -155,13 +155,13 @@ def grad_and_value(
     """A function of the arguments of `func`, a scalar, that returns (gradient, value), or (gradient, (value, aux))."""
 
     @functools.wraps(func)
-    def derived(*args: Any, **kwargs: Any) -> Any:
+    def derivative(*args: Any, **kwargs: Any) -> Any:
         traced = _Traced(func, args, kwargs, argnums, has_aux)
         traced.scalar()
-        gradient = traced.rebuild_inputs(traced.pulled(None, traced.outer))
+        gradient = traced.rebuild_inputs(traced.pull_back(None, traced.outer))
         return gradient, (traced.values(), traced.aux) if has_aux else traced.values()
 
-    return derived
+    return derivative
 
 
 @argument_errors
@@ -173,11 +173,11 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     """
 
     @functools.wraps(func)
-    def derived(*args: Any, **kwargs: Any) -> Any:
+    def derivative(*args: Any, **kwargs: Any) -> Any:
         gradient, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return derived
+    return derivative
 
 
 @argument_errors
@@ -193,7 +193,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if len(given) != len(traced.outputs):
             raise RuntimeError(f"expected {len(traced.outputs)} cotangents, one for each output, got {len(given)}")
         outer = traced.outer or any(each.requires_grad for each in given)
-        return traced.rebuild_inputs(traced.pulled(given, outer))
+        return traced.rebuild_inputs(traced.pull_back(given, outer))
 
     return (traced.values(), pull, traced.aux) if has_aux else (traced.values(), pull)
 
@@ -244,20 +244,20 @@ def jacrev(
     """
 
     @functools.wraps(func)
-    def derived(*args: Any, **kwargs: Any) -> Any:
+    def derivative(*args: Any, **kwargs: Any) -> Any:
         traced = _Traced(func, args, kwargs, argnums, has_aux)
         blocks = []
         for which, output in enumerate(traced.outputs):
             rows = []
             for unit in unit_vectors(output):
                 weights = [unit if i == which else zeros_like(each) for i, each in enumerate(traced.outputs)]
-                rows.append(traced.pulled(weights, traced.outer))
+                rows.append(traced.pull_back(weights, traced.outer))
             parts = [matrix_of([row[i] for row in rows], output.shape, x) for i, x in enumerate(traced.shapes)]
             blocks.append(traced.rebuild_inputs(parts))
         jacobian = traced.rebuild(blocks)
         return (jacobian, traced.aux) if has_aux else jacobian
 
-    return derived
+    return derivative
 
 
 @argument_errors
@@ -272,7 +272,7 @@ def jacfwd(
     called once."""
 
     @functools.wraps(func)
-    def derived(*args: Any, **kwargs: Any) -> Any:
+    def derivative(*args: Any, **kwargs: Any) -> Any:
         traced = _Traced(func, args, kwargs, argnums, has_aux)
         pushed = _Pushed(traced)
         columns: list[list[list[Tensor]]] = []
@@ -292,7 +292,7 @@ def jacfwd(
         jacobian = traced.rebuild(blocks)
         return (jacobian, traced.aux) if has_aux else jacobian
 
-    return derived
+    return derivative
 
 
 @argument_errors

@@ -7,9 +7,9 @@ from string import ascii_letters
 from typing import Any, TypeGuard
 
 from ..tensor.tensor import Tensor
-from .batched import Batched, Level, highest_level, looped, physical
+from .batched import Batched, Level, highest_level, loop_samples, physical
 
-__all__ = ["called", "is_batched", "value_of", "wrapped"]
+__all__ = ["call", "is_batched", "value_of", "wrap_result"]
 
 
 def is_batched(value: Any, level: Level) -> TypeGuard[Batched]:
@@ -20,11 +20,11 @@ def value_of(value: Any, level: Level) -> Any:
     return value.value if is_batched(value, level) else value
 
 
-def wrapped(result: Any, level: Level) -> Any:
+def wrap_result(result: Any, level: Level) -> Any:
     if isinstance(result, Tensor):
         return Batched.of(result, level)
     if isinstance(result, (tuple, list)):
-        made = [wrapped(each, level) for each in result]
+        made = [wrap_result(each, level) for each in result]
         return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
     return result
 
@@ -37,7 +37,7 @@ _IMAGES = {
 """Image functions that treat batch elements independently, with the number of dimensions of such a batch."""
 
 
-def _folded(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
+def _fold_batch(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """The batch and the images of each sample as one batch."""
     first: Any = args[0] if args else None
     ndim = _IMAGES.get(function.__name__)
@@ -53,16 +53,16 @@ def _folded(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> 
         parts = result if isinstance(result, tuple) else (result,)
         parts = tuple(each.reshape((*shape, *each.shape[1:])) for each in parts)
         result = type(result)(parts) if isinstance(result, tuple) else parts[0]
-    return wrapped(result, level)
+    return wrap_result(result, level)
 
 
-def _contracted(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
+def _contract(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """einsum with an additional letter for the batch; sample by sample if no letter is free."""
     equation, *operands = args
     operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     batch = next((letter for letter in ascii_letters if letter not in str(equation)), None)
     if not isinstance(equation, str) or "->" not in equation or "." in equation or batch is None:
-        return looped(level, function, args, named)
+        return loop_samples(level, function, args, named)
     terms, result = equation.split("->")
     pairs = zip(terms.split(","), operands, strict=True)
     terms = ",".join(f"{batch if is_batched(each, level) else ''}{term.strip()}" for term, each in pairs)
@@ -70,13 +70,13 @@ def _contracted(level: Level, function: Any, args: tuple, named: dict[str, Any])
     return Batched.of(function(f"{terms}->{batch}{result.strip()}", *values, **named), level)
 
 
-def _attended(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
+def _attend(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """Attention, whose leading dimensions are batches: of all operands, and of a mask that broadcasts behind them."""
     names = ("query", "key", "value", "attn_mask", "dropout_p")
     given = {**dict(zip(names, args, strict=False)), **named}
     operands = [given[name] for name in names[:3]]
     if len(args) > len(names) or given.get("dropout_p") or len({each.ndim for each in operands}) > 1:
-        return looped(level, function, args, named)
+        return loop_samples(level, function, args, named)
     mask: Any = given.get("attn_mask")
     most = operands[0].ndim
     if is_batched(mask, level):
@@ -88,18 +88,18 @@ def _attended(level: Level, function: Any, args: tuple, named: dict[str, Any]) -
 
 def _on_copies(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """Functions of memory: each sample has its own."""
-    return looped(level, lambda first, *rest, **more: function(first.clone(), *rest, **more), args, named)
+    return loop_samples(level, lambda first, *rest, **more: function(first.clone(), *rest, **more), args, named)
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "as_strided": _on_copies,
     "as_strided_scatter": _on_copies,
-    "einsum": _contracted,
-    "scaled_dot_product_attention": _attended,
+    "einsum": _contract,
+    "scaled_dot_product_attention": _attend,
 }
 """Composite functions with rules of their own; others run op by op."""
 
 
-def called(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
+def call(level: Level, function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """The result of a function by its rule; NotImplemented if it runs op by op."""
-    return _FUNCTIONS.get(function.__name__, _folded)(level, function, args, named)
+    return _FUNCTIONS.get(function.__name__, _fold_batch)(level, function, args, named)

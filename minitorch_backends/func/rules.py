@@ -14,19 +14,19 @@ from ..dispatch.registry import registry
 from ..ops.dims import wrap_dim, wrap_dims
 from ..ops.matmul.matmul import matmul
 from ..tensor.tensor import Tensor
-from .batched import Level, highest_level, looped, physical
-from .function_rules import called, is_batched, value_of, wrapped
+from .batched import Level, highest_level, loop_samples, physical
+from .function_rules import call, is_batched, value_of, wrap_result
 
 __all__ = ["apply"]
 
 Rule = Callable[[Level, Op, dict[str, Any], Any], Any]
 
 
-def _called(op: Op, bound: dict[str, Any], into: Tensor | None) -> Any:
-    return op.apply((), bound, into) if into is None else _written(op, bound, into)
+def _call(op: Op, bound: dict[str, Any], into: Tensor | None) -> Any:
+    return op.apply((), bound, into) if into is None else _write(op, bound, into)
 
 
-def _written(op: Op, bound: dict[str, Any], into: Tensor) -> Any:
+def _write(op: Op, bound: dict[str, Any], into: Tensor) -> Any:
     others = dict(bound)
     del others[op.inputs[0]]
     return op.apply((into,), others, into)
@@ -36,7 +36,7 @@ def _tensors(op: Op, bound: dict[str, Any]) -> list[Any]:
     return [bound[name] for name in op.inputs]
 
 
-def _aligned(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _align(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """Elementwise: the operands broadcast behind the batch."""
     given = {name: bound[name] for name in op.inputs if isinstance(bound[name], Tensor)}
     if op.name == "masked_fill" and is_batched(bound["value"], level):
@@ -47,7 +47,7 @@ def _aligned(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     for name, each in given.items():
         if is_batched(each, level):
             bound[name] = each.value.reshape((level.size, *(1,) * (most - each.ndim), *each.shape))
-    return _called(op, bound, None if into is None else bound[op.inputs[0]])
+    return _call(op, bound, None if into is None else bound[op.inputs[0]])
 
 
 _REDUCTIONS = {
@@ -72,7 +72,7 @@ def _along(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
         bound["dim"] = shifted if isinstance(dim, (tuple, list)) else shifted[0]
     for name in op.inputs:
         bound[name] = physical(bound[name], level)
-    return _called(op, bound, None if into is None else bound[op.inputs[0]])
+    return _call(op, bound, None if into is None else bound[op.inputs[0]])
 
 
 def _each(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
@@ -88,12 +88,12 @@ def _trailing(least: int) -> Rule:
         if not is_batched(first, level) or first.ndim < least or any(is_batched(each, level) for each in others):
             return NotImplemented
         bound[op.inputs[0]] = first.value
-        return _called(op, bound, None if into is None else first.value)
+        return _call(op, bound, None if into is None else first.value)
 
     return rule
 
 
-def _filled(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _fill(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """copy and fill, which write a source that broadcasts to each sample."""
     input, source = _tensors(op, bound)
     if is_batched(source, level) and source.ndim <= input.ndim:
@@ -118,25 +118,25 @@ def _sizes(given: Any) -> tuple[int, ...]:
     return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else tuple(given)
 
 
-def _expanded(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _expand(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     tensor, size = bound["input"], _sizes(bound["size"])
     wide = tensor.value.reshape((level.size, *(1,) * (len(size) - tensor.ndim), *tensor.shape))
     return wide.expand((level.size, *size))
 
 
-def _squeezed(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _squeeze(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     tensor, dim = bound["input"], bound["dim"]
     wanted = range(tensor.ndim) if dim is None else wrap_dims(dim, tensor.ndim) if tensor.ndim else ()
     kept = [size for axis, size in enumerate(tensor.shape) if axis not in wanted or size != 1]
     return tensor.value.reshape((level.size, *kept))
 
 
-def _permuted(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _permute(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     tensor = bound["input"]
     return tensor.value.permute((0, *(each + 1 for each in wrap_dims(_sizes(bound["dims"]), tensor.ndim))))
 
 
-def _shifted(*names: str, more: int = 0) -> Rule:
+def _shift_dims(*names: str, more: int = 0) -> Rule:
     """Views by dimension numbers, which are shifted by one; `more` additional dimensions may be named."""
 
     def rule(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
@@ -146,22 +146,22 @@ def _shifted(*names: str, more: int = 0) -> Rule:
         for name in names:
             bound[name] = 1 + wrap_dim(bound[name], tensor.ndim + more)
         bound[op.inputs[0]] = tensor.value
-        return _called(op, bound, None if into is None else tensor.value)
+        return _call(op, bound, None if into is None else tensor.value)
 
     return rule
 
 
-def _reordered(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _reorder(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """flip and roll, along `dims`."""
     tensor, dims = bound["input"], bound["dims"]
     if dims is None or not tensor.ndim or dims == ():
         return NotImplemented
     bound["dims"] = tuple(1 + each for each in wrap_dims(dims, tensor.ndim))
     bound["input"] = tensor.value
-    return _called(op, bound, into)
+    return _call(op, bound, into)
 
 
-def _transformed(name: str) -> Rule:
+def _transform(name: str) -> Rule:
     """Over several dimensions of the first operand, which come one later; others broadcast behind it."""
 
     def rule(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
@@ -172,15 +172,15 @@ def _transformed(name: str) -> Rule:
             return NotImplemented  # whose mean has no dimensions of the input
         bound[name] = tuple(1 + each for each in wrap_dims(bound[name], first.ndim))
         bound[op.inputs[0]] = first.value
-        return _called(op, bound, None if into is None else first.value)
+        return _call(op, bound, None if into is None else first.value)
 
     return rule
 
 
-def _padded(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _pad(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     bound["pairs"] = ((0, 0), *bound["pairs"])
     bound["input"] = bound["input"].value
-    return _called(op, bound, into)
+    return _call(op, bound, into)
 
 
 def _looked_up(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
@@ -190,17 +190,17 @@ def _looked_up(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     if not places or places[-1] - places[0] >= len(places) or (places[0] and len(places) > 1):
         return NotImplemented
     bound["indices"], bound["input"] = (slice(None), *indices), bound["input"].value
-    return _called(op, bound, into)
+    return _call(op, bound, into)
 
 
-def _added(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _add(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """addmm, by a product and a sum."""
     input, first, second = _tensors(op, bound)
     product = matmul(first, second, precision=bound["precision"]) * bound["alpha"]
     return NotImplemented if into is not None else value_of(product + input * bound["beta"], level)
 
 
-def _scored(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _score(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """nll_terms of (classes) or (batch, classes), all samples as one batch."""
     input, target = (physical(each, level) for each in _tensors(op, bound))
     if input.ndim > 3:
@@ -217,7 +217,7 @@ def _mean_score(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return value_of(terms.sum() / (target != bound["ignore_index"]).sum(), level)
 
 
-def _joined(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _join(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """cat and stack."""
     tensors = list(bound["tensors"])
     most = max(each.ndim for each in tensors)
@@ -227,7 +227,7 @@ def _joined(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return op.public([physical(each, level) for each in tensors], dim)
 
 
-def _multiplied(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+def _multiply(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """Matrix products: vectors become matrices, and the others broadcast behind the batch."""
     one, other = _tensors(op, bound)
     if not one.ndim or not other.ndim:
@@ -262,37 +262,37 @@ _ALONG = """
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys([*_REDUCTIONS, *_ALONG.split()], _along),
-    **dict.fromkeys(["copy", "fill"], _filled),
+    **dict.fromkeys(["copy", "fill"], _fill),
     **dict.fromkeys(["mT", "tril", "triu"], _trailing(2)),
     **dict.fromkeys(["one_hot", "embedding_rows"], _trailing(0)),
-    "masked_fill": _aligned,
+    "masked_fill": _align,
     "piecewise_gradient": _each,
     "getitem": _read,
-    "resample": _shifted("dim"),
+    "resample": _shift_dims("dim"),
     "reshape": _of_shape,
-    "expand": _expanded,
-    "squeeze": _squeezed,
-    "unsqueeze": _shifted("dim", more=1),
-    "transpose": _shifted("dim0", "dim1"),
-    "diagonal": _shifted("dim1", "dim2"),
-    "split": _shifted("dim"),
-    "unfold": _shifted("dimension"),
-    "permute": _permuted,
-    "flip": _reordered,
-    "roll": _reordered,
-    **dict.fromkeys(["fft_c2c", "fft_r2c", "fft_c2r"], _transformed("dims")),
-    "standardize": _transformed("dim"),
-    "constant_pad": _padded,
-    "mirrored_pad": _padded,
-    "diag_embed": _shifted("dim1", "dim2", more=1),
+    "expand": _expand,
+    "squeeze": _squeeze,
+    "unsqueeze": _shift_dims("dim", more=1),
+    "transpose": _shift_dims("dim0", "dim1"),
+    "diagonal": _shift_dims("dim1", "dim2"),
+    "split": _shift_dims("dim"),
+    "unfold": _shift_dims("dimension"),
+    "permute": _permute,
+    "flip": _reorder,
+    "roll": _reorder,
+    **dict.fromkeys(["fft_c2c", "fft_r2c", "fft_c2r"], _transform("dims")),
+    "standardize": _transform("dim"),
+    "constant_pad": _pad,
+    "mirrored_pad": _pad,
+    "diag_embed": _shift_dims("dim1", "dim2", more=1),
     "look_up": _looked_up,
-    "addmm": _added,
-    "binary_cross_entropy_terms": _aligned,
-    "nll_terms": _scored,
+    "addmm": _add,
+    "binary_cross_entropy_terms": _align,
+    "nll_terms": _score,
     "nll_mean": _mean_score,
-    "cat": _joined,
-    "stack": _joined,
-    "matmul": _multiplied,
+    "cat": _join,
+    "stack": _join,
+    "matmul": _multiply,
     "affine": _affine,
 }  # fmt: skip
 """By the name of the op. Operations of `ops.elementwise` are elementwise; those of linear algebra on matrices of one
@@ -304,7 +304,7 @@ def _rule_of(op: Op) -> Rule | None:
         return _RULES[op.name]
     folder = op.forward.__module__.split(".ops.")[-1].split(".")[0]
     if folder == "elementwise" and "dim" not in op.metadata_names:
-        return _aligned
+        return _align
     if folder == "linalg" and len(op.inputs) == 1 and "dim" not in op.metadata_names:
         return _trailing(2)
     return None
@@ -313,7 +313,7 @@ def _rule_of(op: Op) -> Rule | None:
 def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
     """Call an op, or a composite, on batched operands."""
     if not isinstance(function, Op):
-        return called(level, function, args, named)
+        return call(level, function, args, named)
     op = function
     if into is not None and not is_batched(into, level):
         raise RuntimeError(
@@ -327,8 +327,8 @@ def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into:
         if highest_level(inner) is None:
             result = rule(level, op, bound, into)
             if result is not NotImplemented:
-                return into if into is not None else wrapped(result, level)
+                return into if into is not None else wrap_result(result, level)
     if into is None:
-        return looped(level, op, args, named)
-    looped(level, lambda first, *rest, **more: op.apply((first, *rest), more, first), args, named)
+        return loop_samples(level, op, args, named)
+    loop_samples(level, lambda first, *rest, **more: op.apply((first, *rest), more, first), args, named)
     return into

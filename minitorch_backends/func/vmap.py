@@ -12,7 +12,7 @@ from ..nn.module import Module
 from ..ops.dims import wrap_dim
 from ..ops.views.join import cat, stack
 from ..tensor.tensor import Tensor
-from .batched import Batched, Level, active_levels, entered, looped, physical
+from .batched import Batched, Level, active_levels, enter, loop_samples, physical
 from .trees import flat
 
 __all__ = ["stack_module_state", "vmap"]
@@ -76,7 +76,7 @@ def vmap(
         raise ValueError(f"vmap(): chunk_size must be None or a positive integer, got {chunk_size!r}")
 
     @functools.wraps(func)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def run_batched(*args: Any, **kwargs: Any) -> Any:
         if not args and not kwargs:
             raise ValueError(f"vmap({_name(func)}): expected at least one argument, got none")
         leaves, rebuild = flat([*args])
@@ -100,11 +100,11 @@ def vmap(
                 for each, is_batched in zip(moved, batched, strict=True)
             ]
             arguments, named = rebuild(given[: len(leaves)]), rebuild_more(given[len(leaves) :])
-            with entered((*active_levels(), level)):
+            with enter((*active_levels(), level)):
                 try:
                     result = func(*arguments, **named)
                 except ValuesNeeded:
-                    result = looped(level, func, tuple(arguments), named)
+                    result = loop_samples(level, func, tuple(arguments), named)
                 outputs, rebuild_result = flat(result)
                 for each in outputs:
                     if not isinstance(each, Tensor):
@@ -113,7 +113,7 @@ def vmap(
                         )
                 values = [physical(each, level) for each in outputs]
             wanted = _spread(out_dims, result, "out_dims")
-            return [_placed(each, dim) for each, dim in zip(values, wanted, strict=True)], (rebuild_result, wanted)
+            return [_place(each, dim) for each, dim in zip(values, wanted, strict=True)], (rebuild_result, wanted)
 
         step = chunk_size or size
         chunks = [run(start, min(start + step, size)) for start in range(0, size, step)]
@@ -125,10 +125,10 @@ def vmap(
         ]
         return rebuild_result(joined)
 
-    return mapped
+    return run_batched
 
 
-def _placed(value: Tensor, dim: Any) -> Tensor:
+def _place(value: Tensor, dim: Any) -> Tensor:
     """A result with its batch at a dimension; without it if that is None."""
     if dim is None:
         return value[0]

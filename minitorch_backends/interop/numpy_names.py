@@ -13,10 +13,10 @@ from .. import linalg, nn, ops
 from ..tensor.tensor import Tensor
 from . import array_api, numpy_random
 
-__all__ = ["FUNCTIONS", "named"]
+__all__ = ["FUNCTIONS", "find"]
 
 
-def named(name: str) -> Callable[..., Any]:
+def find(name: str) -> Callable[..., Any]:
     """The function that NumPy calls `name`. Raises AttributeError if it does not exist."""
     return FUNCTIONS.get(name) or getattr(array_api, name, None) or getattr(ops, name)
 

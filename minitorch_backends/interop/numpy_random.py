@@ -28,7 +28,7 @@ class Random:
 
     def random(self, size: Any = None, **options: Any) -> Tensor:
         """Numbers from 0 to below 1."""
-        return ops.rand(_shape(size), generator=self._generator, **self._typed(options))
+        return ops.rand(_shape(size), generator=self._generator, **self._with_dtype(options))
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: Any = None, **options: Any) -> Tensor:
         """Numbers from `low` to below `high`."""
@@ -36,7 +36,7 @@ class Random:
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Any = None, **options: Any) -> Tensor:
         """Normally distributed numbers."""
-        return loc + scale * ops.randn(_shape(size), generator=self._generator, **self._typed(options))
+        return loc + scale * ops.randn(_shape(size), generator=self._generator, **self._with_dtype(options))
 
     def integers(self, low: int, high: int | None = None, size: Any = None, **options: Any) -> Tensor:
         """Integers from `low` (0, if it is the only limit) to below `high`."""
@@ -55,7 +55,7 @@ class Random:
         places = ops.multinomial(weights, math.prod(_shape(size)), replace, generator=self._generator)
         return a[places].reshape(_shape(size))
 
-    def _typed(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _with_dtype(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options, with the dtype of the generator if they have none."""
         return {"dtype": self._dtype} | options
 

@@ -79,7 +79,7 @@ class _File:
             yield name, _Place(dtype, shape, start)
             start += math.prod(shape) * dtype.itemsize
 
-    def mapped(self, name: str) -> np.ndarray:
+    def map(self, name: str) -> np.ndarray:
         """A tensor as an array in the file's pages, which cannot be written to."""
         dtype, shape, start = self.places[name]
         return self._memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype.dtype).reshape(shape)
@@ -136,12 +136,12 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Tensor:
         """A tensor, in memory of its own. Raises KeyError for a name that is not in the file."""
-        return from_numpy(np.array(self._of(name).mapped(name)))
+        return from_numpy(np.array(self._of(name).map(name)))
 
     def get_slice(self, name: str) -> _Slice:
         """A tensor that is read in parts by `[...]`. Raises KeyError for an unknown name."""
         file = self._of(name)
-        return _Slice(file.mapped(name), file.places[name].dtype)
+        return _Slice(file.map(name), file.places[name].dtype)
 
     def _of(self, name: str) -> _File:
         if name not in self._files:
@@ -155,7 +155,7 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
     Raises ValueError for a file that is damaged, and for an index that names files outside of its folder.
     """
     refuse_device(device)
-    return {name: from_numpy(np.array(file.mapped(name))) for name, file in _files_of("load_file", filename).items()}
+    return {name: from_numpy(np.array(file.map(name))) for name, file in _files_of("load_file", filename).items()}
 
 
 def _files_of(function: str, filename: str | os.PathLike[str]) -> dict[str, _File]:

@@ -14,7 +14,7 @@ from tensorly.backend.core import backend_array, backend_basic_math, backend_typ
 from .. import linalg, ops, special
 from ..tensor.tensor import Tensor
 from . import array_api
-from .numpy_names import named
+from .numpy_names import find
 
 __all__ = ["Backend"]
 
@@ -68,7 +68,7 @@ _FUNCTIONS = """argmax argmin argsort concatenate conj copy diag dot finfo flip 
 sign stack sum tensordot to_numpy trace transpose"""
 
 for _name in {*backend_types, *backend_basic_math, *backend_array, *_FUNCTIONS.split()}:
-    Backend.register_method(_name, named(_name))
+    Backend.register_method(_name, find(_name))
 for _name in ("arange", "eye", "ones", "zeros"):  # which take `requires_grad` of a context
     Backend.register_method(_name, getattr(ops, _name))
 for _name in ("solve", "qr", "svd", "eigh"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from .audits import Audit
 from .machine import machine
-from .pages import Code, Section, Soft, Table, drawn, write_page
+from .pages import Code, Section, Soft, Table, draw_picture, write_page
 
 __all__ = ["write"]
 
@@ -32,10 +32,10 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
         "precision there. Right: the error against the share of a product's operations at low precision, cheapest "
         "layers first; dots are measured"
     )
-    measured = [(name, f"{value:.3g}", _bound(audit, name)) for name, value in audit.measured.items()]
+    measured = [(name, f"{value:.3g}", _error_bound(audit, name)) for name, value in audit.measured.items()]
     ranges = ("module", "product", "operand", "format", "values", *_COUNTS)
     sections = [
-        Section("", [audit.summary(), drawn(functools.partial(draw, audit), caption)]),
+        Section("", [audit.summary(), draw_picture(functools.partial(draw, audit), caption)]),
         Section("Answers under the policy", [Table("", ("measure", "value", "budget"), measured)]),
         Section(
             "Policy",
@@ -53,7 +53,7 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
     write_page(path, f"Audit of {audit.name}", subtitle, sections, style=_STYLE, width="96rem")
 
 
-def _bound(audit: Audit, name: str) -> str:
+def _error_bound(audit: Audit, name: str) -> str:
     return f"{audit.budget[name]:.3g}" if name in audit.budget else ""
 
 

@@ -15,12 +15,12 @@ from typing import Any
 from .. import backends
 from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
-from ..explain.records import aligned
+from ..explain.records import align_columns
 from ..flags.rows import NO_OPINION
 from ..kernels.formats import FORMATS, RangeCounts, format_named
-from ..kernels.precision import PRECISIONS, named
+from ..kernels.precision import PRECISIONS, find_precision
 from ..nn.module import Module
-from .frontier import Frontier, ordered, predictions
+from .frontier import Frontier, predictions, sort_rows
 from .machine import machine
 from .metrics import Metric, check_metric
 from .policy import PRODUCTS, Policy, Rule
@@ -92,7 +92,7 @@ class Audit:
 
     def layers(self, product: str = "forward", precision: str | None = None) -> list[dict[str, Any]]:
         """The rows of layers for one product and precision (None: the fastest), largest error first."""
-        precision = self.precisions[0] if precision is None else named(precision).name
+        precision = self.precisions[0] if precision is None else find_precision(precision).name
         found = [each for each in self.rows if (each["product"], each["precision"]) == (product, precision)]
         return sorted((each for each in found if each["module"] is not None), key=lambda each: -each["error"])
 
@@ -108,7 +108,7 @@ class Audit:
         "weight gradient". `verify` of the points, evenly spaced, are also measured, by one run each. Raises ValueError
         for products that were not audited.
         """
-        rows = ordered(self.layers(product))
+        rows = sort_rows(self.layers(product))
         if not rows:
             audited = ", ".join(map(repr, self.products))
             raise ValueError(f"frontier(): product must be one that was audited ({audited}), got {product!r}")
@@ -129,7 +129,7 @@ class Audit:
 
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, sorted by product, precision and error (largest first)."""
-        return "\n".join(aligned([self.header(), *self.cells(limit)]))
+        return "\n".join(align_columns([self.header(), *self.cells(limit)]))
 
     def __str__(self) -> str:
         return f"{self.table(limit=8)}\n\n{self.summary()}\n{self.policy}"
@@ -198,7 +198,7 @@ class Audit:
 
         Products outside `products` (by default, the searched ones) keep the current flags.
         """
-        products = products or self._searched
+        products = products or self._policy_products
         by_layer: dict[str, set[str]] = {}
         for name, product in kept:
             by_layer.setdefault(name, set()).add(product)
@@ -215,7 +215,7 @@ class Audit:
         return Policy({"*": rule(())} | {glob.escape(name): rule(by_layer[name]) for name in sorted(by_layer)})
 
     @property
-    def _searched(self) -> Sequence[str]:
+    def _policy_products(self) -> Sequence[str]:
         """The products that the policy sets."""
         return PRODUCTS if self._trials.measures_gradients else PRODUCTS[:1]
 
@@ -238,20 +238,22 @@ class Audit:
 
         chosen = smallest_set(names, holds)
         kept = frozenset(chosen)
-        self.kept, *gradients = (tuple(name for name, product in chosen if product == each) for each in self._searched)
-        self.kept_gradients = dict(zip(self._searched[1:], gradients, strict=True))
+        self.kept, *gradients = (
+            tuple(name for name, product in chosen if product == each) for each in self._policy_products
+        )
+        self.kept_gradients = dict(zip(self._policy_products[1:], gradients, strict=True))
         self.policy = self._policy_of(kept, higher)
         self.measured = found[kept] if kept in found else self._trials.under(self.policy)
 
     def _all_at(self, precision: str) -> Mapping[str, float]:
         """The measures of the outputs with all searched products at a precision."""
-        if self._searched == PRODUCTS[:1]:
+        if self._policy_products == PRODUCTS[:1]:
             return self.whole(precision)
         return self._trials.under(Policy({"*": Rule({"fp32_precision": precision}, precision, precision)}))
 
     def _by_contribution(self) -> list[dict[str, Any]]:
         """Layers by their contribution to the budget's measures, largest first; ties by error."""
-        found = [row for product in self._searched for row in self.layers(product)]
+        found = [row for product in self._policy_products for row in self.layers(product)]
         return sorted(found, key=lambda row: (-self._share(row), -row["error"], row["module"], row["product"]))
 
     def _share(self, row: Mapping[str, Any]) -> float:
@@ -325,7 +327,7 @@ def audit(
         raise TypeError(f"audit(): model must be a Module, got {type(model).__name__}")
     check_metric("audit", metric)
     known = list(PRECISIONS)
-    wanted = {named(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
+    wanted = {find_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
     fastest_first = sorted(wanted, key=known.index)
     formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
     gradients = gradients and is_grad_enabled() and isinstance(model, Module)
@@ -367,7 +369,9 @@ def _rows(
             found = []
             for layer in trials.layers:
                 row = trials.row(layer, product, precision, () if layer in ranges else formats)
-                found += [row | {"operands": _joined(ranges.get(layer, []), row["operands"])}] if row["calls"] else []
+                found += (
+                    [row | {"operands": _join_counts(ranges.get(layer, []), row["operands"])}] if row["calls"] else []
+                )
                 bar.advance()
             if found:
                 rows += [_all_of(found, trials.row(None, product, precision)), *found]
@@ -375,7 +379,7 @@ def _rows(
     return rows
 
 
-def _joined(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_counts(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge the counts of each operand by format, shared by all precisions, with those of one precision."""
     shared = [{name: counts for name, counts in each.items() if name in FORMATS} for each in formats]
     nothing: dict[str, Any] = {}

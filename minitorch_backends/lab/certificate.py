@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.invariance import checked
+from ..backends.invariance import check_value
 from ..explain.records import as_text
 from ..flags import Snapshot, current, snapshot
-from ..flags.writes import Flags, expanded
+from ..flags.writes import Flags, expand_paths
 from ..kernels import cpu
 from ..kernels.registry import Call, observe
 from ..kernels.threading import get_num_threads, set_num_threads
@@ -134,16 +134,16 @@ def certificate(
     Raises ValueError for inputs without a batch, for capabilities that the CPU lacks, and for functions that no other
     process can import; RuntimeError for what the function raises in a child.
     """
-    flag = checked(current().read("invariant") if invariant is None else invariant)
+    flag = check_value(current().read("invariant") if invariant is None else invariant)
     chosen = _below() if capabilities is None else tuple(capabilities)
     if missing := [each for each in chosen if each not in (*_below(), cpu.capability())]:
         known = ", ".join(map(repr, (*_below(), cpu.capability())))
         raise ValueError(f"certificate(): capabilities must be among {known}, got {missing[0]!r}")
     size = _batch_of(inputs)
-    children = [(level, _started(level, function, inputs, flag)) for level in chosen]
+    children = [(level, _start(level, function, inputs, flag)) for level in chosen]
     try:
-        with Flags(expanded({"invariant": flag})):
-            whole = _traced(function, inputs)
+        with Flags(expand_paths({"invariant": flag})):
+            whole = _trace(function, inputs)
             checks = [*_of_parts(function, inputs, whole, size, batch_sizes, positions)]
             checks += _of_threads(function, inputs, whole, threads)
         checks += [_of_child(level, child, whole) for level, child in children]
@@ -170,7 +170,7 @@ class _Trace(NamedTuple):
     steps: list[_Step]
 
 
-def _traced(function: Callable[..., Any], inputs: Any) -> _Trace:
+def _trace(function: Callable[..., Any], inputs: Any) -> _Trace:
     steps: list[_Step] = []
 
     def note(call: Call) -> None:
@@ -242,7 +242,7 @@ def _of_parts(
         places = (0, (size - count) // 2, size - count) if positions is None else positions
         for first in dict.fromkeys(place for place in places if place + count <= size):
             rows = slice(first, first + count)
-            part = _traced(function, _part(inputs, size, rows))
+            part = _trace(function, _part(inputs, size, rows))
             pairs = [(of_whole, part.outputs[name]) for name, of_whole in whole.outputs.items()]
             holds = all(_matches(*pair, size, rows) is not False for pair in pairs)
             yield _check("batch", f"rows {first} to {first + count} of {size}", holds, whole, part, size, rows)
@@ -273,7 +273,7 @@ def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, thread
     try:
         for count in threads:
             set_num_threads(count)
-            other = _traced(function, inputs)
+            other = _trace(function, inputs)
             holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
             yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
     finally:
@@ -297,7 +297,7 @@ def _environment(level: str) -> dict[str, str]:
     return {**os.environ, **{name: str(value) for name, value in named.items()}, **numpy_off, cpu.VARIABLE: level}
 
 
-def _started(level: str, function: Callable[..., Any], inputs: Any, flag: str) -> subprocess.Popen:
+def _start(level: str, function: Callable[..., Any], inputs: Any, flag: str) -> subprocess.Popen:
     """A process that has been sent its task."""
     if getattr(function, "__module__", None) == "__main__" or getattr(type(function), "__module__", "") == "__main__":
         raise ValueError(
@@ -327,8 +327,8 @@ def _child() -> None:
     sys.path[:] = paths
     function, inputs, flags, flag = pickle.loads(task)
     assert isinstance(flags, Snapshot)
-    with flags, Flags(expanded({"invariant": flag})):
-        answers.write(pickle.dumps(_traced(function, inputs)))
+    with flags, Flags(expand_paths({"invariant": flag})):
+        answers.write(pickle.dumps(_trace(function, inputs)))
 
 
 def _of_child(level: str, child: subprocess.Popen, whole: _Trace) -> Check:

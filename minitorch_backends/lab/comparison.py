@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..explain.records import Record, aligned, as_text
+from ..explain.records import Record, align_columns, as_text
 from .alignment import align
 from .measures import as_reals
 from .runs import Run
@@ -76,7 +76,7 @@ class Comparison:
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, worst first, without equal calls."""
         rows = [row for row in self.rows if row["status"] != "same"][:limit]
-        return "\n".join(aligned([_HEADER, *map(_cells, rows)])) if rows else "no call differs"
+        return "\n".join(align_columns([_HEADER, *map(_cells, rows)])) if rows else "no call differs"
 
     __str__ = table
 
@@ -130,7 +130,7 @@ class Comparison:
         if self.first.sketches is None or self.second.sketches is None:
             return row
         sketches = zip(first, second, self.first.sketches[a], self.second.sketches[b], strict=True)
-        return row | {"error": max(itertools.starmap(_estimated, sketches)), "error_from": "sketch"}
+        return row | {"error": max(itertools.starmap(_estimate, sketches)), "error_from": "sketch"}
 
 
 class _Similarity:
@@ -185,7 +185,7 @@ def _exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(finite))), float(np.abs(difference).max())
 
 
-def _estimated(first: dict[str, Any], second: dict[str, Any], x: np.ndarray, y: np.ndarray) -> float:
+def _estimate(first: dict[str, Any], second: dict[str, Any], x: np.ndarray, y: np.ndarray) -> float:
     if (first["nan"], first["inf"]) != (second["nan"], second["inf"]) or first["norm"] is None:
         return math.inf
     return _ratio(float(np.linalg.norm(y - x)), first["norm"])

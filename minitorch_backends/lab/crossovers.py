@@ -140,7 +140,7 @@ def measure(
 ) -> list[Fitted]:
     """Race at all points and fit. What is measured is added to the file `partial`, from which an interrupted call goes
     on; `advance` is called after each point."""
-    times, found = _begun(partial), []
+    times, found = _read_partial(partial), []
     for crossover in chosen:
         points: list[tuple[Point, float, float]] = []
         for point in path_of(crossover):
@@ -156,7 +156,7 @@ def measure(
     return found
 
 
-def _begun(partial: Path) -> dict[str, list[float]]:
+def _read_partial(partial: Path) -> dict[str, list[float]]:
     """What an interrupted call measured; nothing where its file is damaged."""
     try:
         return json.loads(partial.read_text())

@@ -75,7 +75,7 @@ def first_divergence(
         if row["status"] in lone and all(_place(row) in places for places in lone.values()):
             skipped[_place(row)] = None
             continue
-        square += _expected(row) ** 2 if row["status"] == "differs" else 0.0
+        square += _expected_error(row) ** 2 if row["status"] == "differs" else 0.0
         explained = factor * math.sqrt(square)
         if row["status"] == "same" or (row["error"] is not None and row["error"] <= explained):
             continue
@@ -101,7 +101,7 @@ def _place(row: dict[str, Any]) -> _Place:
     return row["module"], row["direction"]
 
 
-def _expected(row: dict[str, Any]) -> float:
+def _expected_error(row: dict[str, Any]) -> float:
     """The expected relative error (rms) of the lower precision of the two calls; that of fp32 for other kernels."""
     precisions = (row["precision_a"], row["precision_b"])
     sigmas = (predicted_error(each, _LENGTH).sigma for each in precisions if each in PRECISIONS)

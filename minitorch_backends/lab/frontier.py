@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Frontier", "Point", "ordered", "predictions"]
+__all__ = ["Frontier", "Point", "predictions", "sort_rows"]
 
 
 class Point(NamedTuple):
@@ -56,7 +56,7 @@ class Frontier(list[Point]):
         frontier(self, path)
 
 
-def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of layers by squared error per operation, smallest first; ties by name."""
     return sorted(rows, key=lambda row: (row["error"] ** 2 / max(row["flops"], 1), row["module"]))
 

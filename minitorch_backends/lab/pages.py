@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Code", "Markup", "Picture", "Section", "Soft", "Table", "drawn", "write_page"]
+__all__ = ["Code", "Markup", "Picture", "Section", "Soft", "Table", "draw_picture", "write_page"]
 
 
 class Table(NamedTuple):
@@ -177,7 +177,7 @@ def write_page(
     Path(path).write_text(page, encoding="utf-8")
 
 
-def drawn(draw: Callable[[Any], None], caption: str) -> Picture:
+def draw_picture(draw: Callable[[Any], None], caption: str) -> Picture:
     """The picture that a function of `lab.plots` writes to the file that it is given."""
     buffer = io.BytesIO()
     draw(buffer)

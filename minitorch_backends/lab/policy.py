@@ -13,7 +13,7 @@ from ..explain.sensitivity import PRECISION_FLAGS
 from ..flags.scopes import Scope
 from ..flags.state import UNSET
 from ..flags.writes import Flags
-from ..kernels.precision import named
+from ..kernels.precision import find_precision
 from ..nn.utils import matching_names
 
 __all__ = ["PRODUCTS", "Policy", "Rule"]
@@ -138,7 +138,7 @@ def _rule(given: Any) -> Rule:
     if isinstance(given, Rule):
         return given
     if isinstance(given, str):
-        precision = named(given).name
+        precision = find_precision(given).name
         return Rule({"fp32_precision": precision}, precision, precision)
     if isinstance(given, Mapping):
         return Rule(dict(given))

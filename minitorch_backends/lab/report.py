@@ -6,7 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from .pages import Section, Table, drawn, write_page
+from .pages import Section, Table, draw_picture, write_page
 
 if TYPE_CHECKING:
     from .sweeps import Sweep
@@ -22,7 +22,7 @@ def write(sweep: Sweep, path: str | os.PathLike[str]) -> None:
         from .plots import scatter
 
         caption = f"{points.names[1]} against {points.names[0]}, medians; blue settings are on the Pareto front"
-        picture = drawn(functools.partial(scatter, points), caption)
+        picture = draw_picture(functools.partial(scatter, points), caption)
         sections.append(Section("Cost and error of each setting", [picture]))
     names = sweep.parameters()
     head, *lines = sweep.cells()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..autograd.modes import is_grad_enabled
-from ..explain.records import aligned
+from ..explain.records import align_columns
 from ..kernels import threading
 from .executors import results
 from .grid import Cell, Flags, cells
@@ -77,7 +77,7 @@ class Sweep:
 
         Raises ValueError for measures that no row has.
         """
-        return "\n".join(aligned(self.cells(*measures)))
+        return "\n".join(align_columns(self.cells(*measures)))
 
     def cells(self, *measures: str) -> list[tuple[str, ...]]:
         """The head of the table and its lines."""

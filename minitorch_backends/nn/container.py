@@ -159,7 +159,7 @@ class ParameterList(_Numbered):
         return [name for name in vars(self) if name.isdigit()]
 
     def __repr__(self) -> str:
-        return _listed(self, enumerate(self))
+        return _format_parameters(self, enumerate(self))
 
 
 # By name
@@ -170,7 +170,7 @@ class _Named(Module):
 
     _kind: ClassVar[type | tuple[type, ...]] = Module
 
-    def _checked(self, value: Any) -> Any:
+    def _check(self, value: Any) -> Any:
         """Check a value and return its entry. Raises TypeError for an invalid value."""
         if not isinstance(value, Module):
             raise TypeError(f"{type(self).__name__}: expected a Module, got {kind_of(value)}")
@@ -188,23 +188,23 @@ class _Named(Module):
         for name, value in named.items():
             self[name] = value
 
-    def _held(self) -> dict[str, Any]:
+    def _entries(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, self._kind)}
 
     def __getitem__(self, name: str) -> Any:
-        return self._held()[name]
+        return self._entries()[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self:
             self._refuse_name(name)
-        setattr(self, name, self._checked(value))
+        setattr(self, name, self._check(value))
 
     def __delitem__(self, name: str) -> None:
         self.pop(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         """What has this name, or else the default."""
-        return self._held().get(name, default)
+        return self._entries().get(name, default)
 
     def setdefault(self, name: str, default: Any) -> Any:
         """What has this name, which before is given to the default where nothing has it."""
@@ -214,7 +214,7 @@ class _Named(Module):
 
     def popitem(self) -> tuple[str, Any]:
         """Remove and return the last entry. Raises KeyError if the container is empty."""
-        held = self._held()
+        held = self._entries()
         if not held:
             raise KeyError(f"{type(self).__name__} is empty")
         name = list(held)[-1]
@@ -222,12 +222,12 @@ class _Named(Module):
 
     def clear(self) -> None:
         """Take all away."""
-        for name in self._held():
+        for name in self._entries():
             delattr(self, name)
 
     def copy(self) -> Self:
         """Another one with the same in it."""
-        return type(self)(self._held())  # type: ignore[call-arg]
+        return type(self)(self._entries())  # type: ignore[call-arg]
 
     def __or__(self, values: Mapping[str, Any]) -> Self:
         made = self.copy()
@@ -239,7 +239,7 @@ class _Named(Module):
         return self
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(self._held())
+        return reversed(self._entries())
 
     def pop(self, name: str) -> Any:
         """Remove and return an entry. Raises KeyError for an unknown name."""
@@ -248,25 +248,25 @@ class _Named(Module):
         return value
 
     def __len__(self) -> int:
-        return len(self._held())
+        return len(self._entries())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._held())
+        return iter(self._entries())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._held()
+        return name in self._entries()
 
     def keys(self) -> KeysView[str]:
         """The names, in the order of addition."""
-        return self._held().keys()
+        return self._entries().keys()
 
     def values(self) -> ValuesView[Any]:
         """The entries."""
-        return self._held().values()
+        return self._entries().values()
 
     def items(self) -> ItemsView[str, Any]:
         """The names and entries."""
-        return self._held().items()
+        return self._entries().items()
 
 
 class ModuleDict(_Named):
@@ -284,11 +284,11 @@ class ParameterDict(_Named):
     def __init__(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
         self.update(parameters or ())
 
-    def _checked(self, value: Any) -> Any:
+    def _check(self, value: Any) -> Any:
         return _parameter(value)
 
     def __repr__(self) -> str:
-        return _listed(self, self.items())
+        return _format_parameters(self, self.items())
 
 
 def _parameter(value: Any) -> Any:
@@ -298,7 +298,7 @@ def _parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _listed(module: Module, values: Iterable[tuple[Any, Any]]) -> str:
+def _format_parameters(module: Module, values: Iterable[tuple[Any, Any]]) -> str:
     """A repr with a line for each parameter."""
 
     def text(value: Any) -> str:

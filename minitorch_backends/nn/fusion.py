@@ -99,11 +99,11 @@ def fuse(module: Module) -> Module:
         if isinstance(child, Module):
             setattr(fused, name, fuse(child))
     if type(module) is Sequential:
-        fused._fill(_joined(list(fused)))
+        fused._fill(_join(list(fused)))
     return fused
 
 
-def _joined(modules: list[Module]) -> list[Module]:
+def _join(modules: list[Module]) -> list[Module]:
     joined: list[Module] = []
     while modules:
         first = modules.pop(0)

@@ -80,7 +80,7 @@ class _Passage:
 
     def _of_outputs(self, grads: Gradients) -> Gradients:
         for fn in list(self.hooks.backward_pre.values()):
-            grads = self._replaced(grads, fn(self.module, grads))
+            grads = self._replace(grads, fn(self.module, grads))
         self.grad_output = grads
         if not self.inputs_wait:
             self._of_inputs((None,) * self.count)
@@ -88,10 +88,10 @@ class _Passage:
 
     def _of_inputs(self, grads: Gradients) -> Gradients:
         for fn in list(self.hooks.backward.values()):
-            grads = self._replaced(grads, fn(self.module, grads, self.grad_output))
+            grads = self._replace(grads, fn(self.module, grads, self.grad_output))
         return grads
 
-    def _replaced(self, grads: Gradients, found: Any) -> Gradients:
+    def _replace(self, grads: Gradients, found: Any) -> Gradients:
         if found is None:
             return grads
         found = _as_tuple(found)
@@ -131,7 +131,7 @@ class ModuleHooks:
             hooks[each] = hooks.pop(each)
         return handle
 
-    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What calling the module gives: its forward, between its hooks, in its scopes."""
         if not self.scopes:
             return self._between(module, args, kwargs)

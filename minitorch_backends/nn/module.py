@@ -24,7 +24,7 @@ from .loading import IncompatibleKeys, load_state
 from .module_internals import PREFIX, ModuleInternals, run_hooks
 from .parameter import Buffer, is_lazy
 
-__all__ = ["Module", "joined"]
+__all__ = ["Module", "join_name"]
 
 
 @name_bad_arguments_of_methods
@@ -51,8 +51,8 @@ class Module(ModuleInternals):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks is None and not module_scope.following:
             return self.forward(*args, **kwargs)
-        with module_scope.entered(self):
-            return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.called(self, args, kwargs)
+        with module_scope.enter(self):
+            return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.call(self, args, kwargs)
 
     # Hooks
 
@@ -179,7 +179,7 @@ class Module(ModuleInternals):
             yield prefix, self
             for name, value in list(vars(self).items()):
                 if isinstance(value, Module):
-                    yield from value.named_modules(memo, joined(prefix, name))
+                    yield from value.named_modules(memo, join_name(prefix, name))
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""
@@ -187,7 +187,7 @@ class Module(ModuleInternals):
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         """The parameters with their dotted names, each once; with `recurse=False` only this module's own."""
-        return self._named(Module._own_parameters, prefix, recurse)
+        return self._named_members(Module._own_parameters, prefix, recurse)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters, each once, in the order of `named_parameters`."""
@@ -195,7 +195,7 @@ class Module(ModuleInternals):
 
     def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
         """The buffers with their dotted names, each once."""
-        return self._named(Module._own_buffers, prefix, recurse)
+        return self._named_members(Module._own_buffers, prefix, recurse)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers, each once."""
@@ -235,13 +235,15 @@ class Module(ModuleInternals):
     def _own_buffers(self) -> dict[str, Any]:
         return {name: value for name in self._persistence if (value := vars(self).get(name)) is not None}
 
-    def _named(self, own: Callable[[Module], dict[str, Any]], prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, own: Callable[[Module], dict[str, Any]], prefix: str, recurse: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen = set()
         for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
             for name, value in own(module).items():
                 if value not in seen:
                     seen.add(value)
-                    yield joined(path, name), value
+                    yield join_name(path, name), value
 
     # State
 
@@ -268,7 +270,7 @@ class Module(ModuleInternals):
         yield path, self
         for name, value in vars(self).items():
             if isinstance(value, Module):
-                yield from value._all_modules(joined(path, name))
+                yield from value._all_modules(join_name(path, name))
 
     def _state(self, prefix: str = "") -> dict[str, Tensor]:
         state = {prefix + name: value for name, value in self._own_parameters().items()}
@@ -334,7 +336,7 @@ class Module(ModuleInternals):
             options = kwargs if tensor.ndim in (4, 5) else shaped
             return tensor.to(*args, **options) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
-        return self._converted(convert)
+        return self._convert(convert)
 
     def share_memory(self) -> Self:
         """Call `Tensor.share_memory_` on all parameters and buffers."""
@@ -353,25 +355,25 @@ class Module(ModuleInternals):
 
     def type(self, dst_type: Any) -> Self:
         """Convert all parameters and buffers to a dtype, in place."""
-        return self._converted(lambda tensor: tensor.type(dst_type))
+        return self._convert(lambda tensor: tensor.type(dst_type))
 
     def float(self) -> Self:
         """Convert floating parameters and buffers to float32."""
-        return self._converted(lambda tensor: tensor.to(float32) if tensor.is_floating_point() else tensor)
+        return self._convert(lambda tensor: tensor.to(float32) if tensor.is_floating_point() else tensor)
 
     def double(self) -> Self:
         """Convert floating parameters and buffers to float64."""
-        return self._converted(lambda tensor: tensor.to(float64) if tensor.is_floating_point() else tensor)
+        return self._convert(lambda tensor: tensor.to(float64) if tensor.is_floating_point() else tensor)
 
     def half(self) -> Self:
         """Convert floating parameters and buffers to float16."""
-        return self._converted(lambda tensor: tensor.to(float16) if tensor.is_floating_point() else tensor)
+        return self._convert(lambda tensor: tensor.to(float16) if tensor.is_floating_point() else tensor)
 
     def bfloat16(self) -> Self:
         """Convert floating parameters and buffers to bfloat16."""
-        return self._converted(lambda tensor: tensor.to(bfloat16) if tensor.is_floating_point() else tensor)
+        return self._convert(lambda tensor: tensor.to(bfloat16) if tensor.is_floating_point() else tensor)
 
-    def _converted(self, convert: Callable[[Any], Any]) -> Self:
+    def _convert(self, convert: Callable[[Any], Any]) -> Self:
         held: list[Any] = [*self.parameters(), *self.buffers()]
         for each in held:
             if is_lazy(each):
@@ -403,7 +405,7 @@ def clear_grad(tensor: Any, set_to_none: bool) -> None:
         tensor.grad.zero_()
 
 
-def joined(prefix: str, name: str) -> str:
+def join_name(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 

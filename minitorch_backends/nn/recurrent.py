@@ -79,7 +79,7 @@ class _Recurrent(Module):
                 f"{name}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
             )
 
-    def _given(self, hx: Any) -> States:
+    def _check_states(self, hx: Any) -> States:
         """The states that a call gave."""
         states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if len(states) != self._states or not all(isinstance(each, Tensor) for each in states):
@@ -201,7 +201,7 @@ class _Layers(_Recurrent):
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         if isinstance(input, PackedSequence):
-            return self._packed(input, hx)
+            return self._forward_packed(input, hx)
         self._check_input(input, (2, 3))
         batched = input.ndim == 3
         sequence = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
@@ -215,7 +215,7 @@ class _Layers(_Recurrent):
             return output.squeeze(1), self._result(tuple(each.squeeze(1) for each in after))
         return (output.transpose(0, 1) if self.batch_first else output), self._result(after)
 
-    def _packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         """`forward` of sequences of several lengths."""
         self._check_input(input.data, (2, 2))
         start = self._start(int(input.batch_sizes[0]), input.data.dtype, hx, True)
@@ -232,7 +232,7 @@ class _Layers(_Recurrent):
         sizes = {"hidden": self._state_size, "cell": self.hidden_size}
         if hx is None:
             return tuple(zeros(count, batch, size, dtype=dtype) for size in list(sizes.values())[: self._states])
-        states = self._given(hx)
+        states = self._check_states(hx)
         for (name, size), state in zip(sizes.items(), states, strict=False):
             expected = (count, batch, size) if batched else (count, size)
             if tuple(state.shape) != expected:
@@ -344,7 +344,7 @@ class _Cell(_Recurrent):
         batched = input.ndim == 2
         rows = input if batched else input.unsqueeze(0)
         shape = (len(rows), self.hidden_size)
-        states = (zeros(*shape, dtype=input.dtype),) * self._states if hx is None else self._given(hx)
+        states = (zeros(*shape, dtype=input.dtype),) * self._states if hx is None else self._check_states(hx)
         states = states if batched or hx is None else tuple(each.unsqueeze(0) for each in states)
         for state in states:
             if tuple(state.shape) != shape:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..tensor.tensor import Tensor
-from .module import Module, joined
+from .module import Module, join_name
 
 __all__ = ["functional_call"]
 
@@ -36,16 +36,16 @@ def functional_call(
     """
     if not isinstance(module, Module):
         raise TypeError(f"functional_call expects a Module, whose parts have names, got {type(module).__name__}")
-    given, slots = _merged(parameter_and_buffer_dicts), dict(_slots(module))
+    given, slots = _merge(parameter_and_buffer_dicts), dict(_slots(module))
     found = {name: _slot(module, name) for name in given}
     places = {name: slot for name, slot in found.items() if slot is not None}
     tied: defaultdict[int, list[Slot]] = defaultdict(list)
     if tie_weights:
         for slot in slots.values():
-            tied[id(_held(slot))].append(slot)
+            tied[id(_slot_value(slot))].append(slot)
     replaced: dict[Slot, Tensor] = {}
     for name, slot in places.items():
-        for each in (slot, *tied.get(id(_held(slot)), ())):
+        for each in (slot, *tied.get(id(_slot_value(slot)), ())):
             if each in replaced and replaced[each] is not given[name]:
                 raise ValueError(
                     f"functional_call: {name!r} is tied to another name with another tensor; give one of them, or pass "
@@ -57,7 +57,7 @@ def functional_call(
             module, given.keys() - places.keys(), [n for n, each in slots.items() if each not in replaced]
         )
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    before = {each: _held(each) for each in replaced}
+    before = {each: _slot_value(each) for each in replaced}
     try:
         _put(replaced)
         return module(*arguments, **(kwargs or {}))
@@ -65,7 +65,7 @@ def functional_call(
         _put(before)
 
 
-def _held(slot: Slot) -> Tensor:
+def _slot_value(slot: Slot) -> Tensor:
     owner, name = slot
     return vars(owner)[name]
 
@@ -75,7 +75,7 @@ def _put(tensors: Mapping[Slot, Tensor]) -> None:
         vars(owner)[name] = tensor
 
 
-def _merged(dicts: Any) -> dict[str, Tensor]:
+def _merge(dicts: Any) -> dict[str, Tensor]:
     several = [dicts] if isinstance(dicts, Mapping) else dicts
     if not isinstance(several, (list, tuple)) or not all(isinstance(each, Mapping) for each in several):
         raise ValueError(
@@ -97,7 +97,7 @@ def _slots(module: Module) -> Iterator[tuple[str, Slot]]:
     """All parameters and buffers by name, including those with several names."""
     for path, owner in module.named_modules():
         for name in owner._own_tensors():
-            yield joined(path, name), (owner, name)
+            yield join_name(path, name), (owner, name)
 
 
 def _slot(module: Module, target: str) -> Slot | None:

@@ -12,8 +12,8 @@ import numpy as np
 from ..dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
 from ..dispatch.mutation import refuse_unwritable
 from ..dispatch.op import composite
-from ..dispatch.samples import sample, shaped
-from ..tensor.casting import converted
+from ..dispatch.samples import sample, samples_of_shapes
+from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .elementwise.activations import prelu
 from .elementwise.shrinkage import hardshrink
@@ -27,14 +27,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
+def _declare_method(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is a method as well."""
     install(**{function.__name__: function})
     return argument_errors(function)
 
 
 @composite(
-    reference=lambda input, *, size, fill_value=-1: _padded(np.argwhere(input), size, fill_value),
+    reference=lambda input, *, size, fill_value=-1: _pad_rows(np.argwhere(input), size, fill_value),
     samples=lambda: (
         sample(array, size=size)
         for array, size in ((np.eye(3)[:2], 1), (np.eye(3), 5), (np.zeros((0, 2)), 2), (np.array(2.0), 2))
@@ -42,10 +42,10 @@ def _declared(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` rows of `nonzero`, padded with `fill_value` if there are fewer."""
-    return adopt(_padded(np.argwhere(input._array), size, fill_value))
+    return adopt(_pad_rows(np.argwhere(input._array), size, fill_value))
 
 
-def _padded(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
+def _pad_rows(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
     out = np.full((size, rows.shape[1]), fill_value, np.int64)
     out[: len(rows)] = rows[:size]
     return out
@@ -53,57 +53,57 @@ def _padded(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
 
 @composite(
     reference=lambda input, dim, start, length: input.take(range(start, start + length), dim),
-    samples=shaped(((3, 4), 1, 1, 2), ((3, 4), 0, 2, 0), ((0, 3), 1, 0, 2)),
+    samples=samples_of_shapes(((3, 4), 1, 1, 2), ((3, 4), 0, 2, 0), ((0, 3), 1, 0, 2)),
 )
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A copy of `narrow`."""
     return input.narrow(dim, start, length).clone()
 
 
-@_declared
+@_declare_method
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one shape."""
     refuse_other_than_tensor("is_same_size", "other", other)
     return input._array.shape == other._array.shape
 
 
-@_declared
+@_declare_method
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
     return input.dtype.is_signed
 
 
-@_declared
+@_declare_method
 def is_conj(input: Tensor) -> bool:
     """False: conjugates are computed at once."""
     return False
 
 
-@_declared
+@_declare_method
 def is_neg(input: Tensor) -> bool:
     """False: no view negates, here."""
     return False
 
 
-@_declared
+@_declare_method
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: no view negates, here."""
     return input
 
 
-@_declared
+@_declare_method
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk`."""
     return input.chunk(chunks, dim)
 
 
-@_declared
+@_declare_method
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split`."""
     return input.split(split_size, dim)
 
 
-@_declared
+@_declare_method
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split_with_sizes`."""
     return input.split_with_sizes(split_sizes, dim)
@@ -135,28 +135,28 @@ def _fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tens
     return self.index_put_(tuple(map(adopt, places)), adopt(np.asarray(fill_value, self._array.dtype)))
 
 
-def _applied(name: str, self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tensor:
+def _apply_function(name: str, self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tensor:
     """Write the result of a Python function of each element and the corresponding elements of other tensors."""
     refuse_unwritable(name, self)
     shape = broadcast_shapes(self._array.shape, *(each._array.shape for each in others))
     columns = [np.broadcast_to(each._array, shape).ravel().tolist() for each in (self, *others)]
     values = np.asarray([function(*row) for row in zip(*columns, strict=True)])
-    return self.copy_(adopt(converted(values.reshape(shape), self._array.dtype)))
+    return self.copy_(adopt(cast_unchecked(values.reshape(shape), self._array.dtype)))
 
 
 def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element x by `callable(x)`. Not differentiable, and slow."""
-    return _applied("apply_", self, callable)
+    return _apply_function("apply_", self, callable)
 
 
 def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element x by `callable(x, y)`, with y from `other`. Not differentiable, and slow."""
-    return _applied("map_", self, callable, other)
+    return _apply_function("map_", self, callable, other)
 
 
 def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element by `callable` of it and the elements of `x` and `y`. Not differentiable, and slow."""
-    return _applied("map2_", self, callable, x, y)
+    return _apply_function("map2_", self, callable, x, y)
 
 
 def _polygamma(self: Tensor, n: int) -> Tensor:

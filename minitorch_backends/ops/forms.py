@@ -77,25 +77,25 @@ def _by_input(name: str) -> Callable[..., Any]:
 def _copying(name: str, viewed: Callable[..., Any]) -> Callable[..., Any]:
     """The function that copies the views that another one gives: one tensor or a tuple of them."""
 
-    def copied(input: Tensor, *args: Any, **named: Any) -> Any:
+    def copying_form(input: Tensor, *args: Any, **named: Any) -> Any:
         views = viewed(input, *args, **named)
         return tuple(each.clone() for each in views) if isinstance(views, (tuple, list)) else views.clone()
 
-    copied.__name__ = copied.__qualname__ = f"{name}_copy"
-    copied.__doc__, copied.__wrapped__ = f"A copy of `{name}`.", viewed  # type: ignore[attr-defined]
-    return argument_errors(copied)
+    copying_form.__name__ = copying_form.__qualname__ = f"{name}_copy"
+    copying_form.__doc__, copying_form.__wrapped__ = f"A copy of `{name}`.", viewed  # type: ignore[attr-defined]
+    return argument_errors(copying_form)
 
 
 def _with_indices(name: str) -> Callable[..., Any]:
     """The function of `nn.functional` that always returns where the largest values are as well."""
     function = functions[name]
 
-    def pooled(input: Tensor, *args: Any, **named: Any) -> Any:
+    def pool(input: Tensor, *args: Any, **named: Any) -> Any:
         return function(input, *args, **named | {"return_indices": True})
 
-    pooled.__name__ = pooled.__qualname__ = f"{name}_with_indices"
-    pooled.__doc__, pooled.__wrapped__ = f"`{name}` with `return_indices=True`.", function  # type: ignore[attr-defined]
-    return argument_errors(pooled)
+    pool.__name__ = pool.__qualname__ = f"{name}_with_indices"
+    pool.__doc__, pool.__wrapped__ = f"`{name}` with `return_indices=True`.", function  # type: ignore[attr-defined]
+    return argument_errors(pool)
 
 
 @_form

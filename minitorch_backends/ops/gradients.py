@@ -10,14 +10,15 @@ import numpy as np
 from ..dispatch import instrumentation
 from ..tensor.tensor import Tensor, adopt
 from .dims import wrap_dims
-from .views.shape import expanded
+from .views.shape import expand_view
 
 __all__ = [
-    "axes_of", "conjugated", "counts", "kept_shape", "no_derivative", "restored", "shared_among_ties", "spread", "zero",
+    "axes_of", "conjugate", "counts", "kept_shape", "no_derivative", "restore_dims", "shared_among_ties", "spread",
+    "zero",
 ]  # fmt: skip
 
 
-def conjugated(value: Any) -> Any:
+def conjugate(value: Any) -> Any:
     """The conjugate of a tensor or number; itself when it is real."""
     if isinstance(value, complex):
         return value.conjugate()
@@ -61,7 +62,7 @@ def kept_shape(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
     return tuple(1 if axes is None or axis in axes else size for axis, size in enumerate(shape))
 
 
-def restored(value: Tensor, shape: tuple[int, ...], dim: Any) -> Tensor:
+def restore_dims(value: Tensor, shape: tuple[int, ...], dim: Any) -> Tensor:
     """The result of a reduction of `shape` over `dim`, or its gradient, with the reduced dimensions put back."""
     kept = kept_shape(shape, dim)
     return value if value._array.shape == kept else value.reshape(kept)
@@ -77,8 +78,8 @@ def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
     if plain and array.ndim == 0 and array.itemsize > 2:
         return adopt(np.ndarray(input_shape, array.dtype, array, 0, (0,) * len(input_shape)))
     if plain:
-        return adopt(expanded(array.reshape(kept_shape(input_shape, dim)), input_shape))
-    return restored(g, input_shape, dim).expand(input_shape)
+        return adopt(expand_view(array.reshape(kept_shape(input_shape, dim)), input_shape))
+    return restore_dims(g, input_shape, dim).expand(input_shape)
 
 
 def shared_among_ties(g: Tensor, input: Tensor, out: Tensor, dim: Any) -> Tensor:
@@ -88,4 +89,4 @@ def shared_among_ties(g: Tensor, input: Tensor, out: Tensor, dim: Any) -> Tensor
     ties = (array == chosen) | ((array != array) & (chosen != chosen))
     count = np.add.reduce(ties, axis=axes_of(dim, array.ndim), keepdims=True)
     shares = np.divide(ties, count, dtype=np.float64 if array.dtype == np.float64 else np.float32)
-    return restored(g, array.shape, dim) * adopt(shares)
+    return restore_dims(g, array.shape, dim) * adopt(shares)

@@ -21,7 +21,7 @@ from ..kernels.recurrence import exact
 from ..kernels.recurrence import recurrence as kernel
 from ..kernels.recurrence import recurrence_gradient as kernel_gradient
 from ..kernels.registry import Kernel
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
 from .matmul.dispatch import product
@@ -74,8 +74,8 @@ def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = ker
     call = resolve("recurrence", dtype, precision)
     if dtype.itemsize > 2:
         return of(*arrays, cell=cell, decided_by=call.decided_by, **call.keywords)
-    wide = of(*[converted(x, _FLOAT32) for x in arrays], cell=cell, decided_by=call.decided_by, **call.keywords)
-    return tuple(converted(each, dtype) for each in wide)
+    wide = of(*[cast_unchecked(x, _FLOAT32) for x in arrays], cell=cell, decided_by=call.decided_by, **call.keywords)
+    return tuple(cast_unchecked(each, dtype) for each in wide)
 
 
 def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:

@@ -32,7 +32,7 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A method `step` that calls hooks; one that calls the `step` of its base class calls them once."""
 
     @functools.wraps(step)
-    def hooked(self: Hooked, *args: Any, **kwargs: Any) -> Any:
+    def step_with_hooks(self: Hooked, *args: Any, **kwargs: Any) -> Any:
         if self._stepping or not (_before_any or _after_any or self._hooks):
             return step(self, *args, **kwargs)
         self._stepping = True
@@ -48,7 +48,7 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             self._stepping = False
 
-    return hooked
+    return step_with_hooks
 
 
 class Hooked:
@@ -60,7 +60,7 @@ class Hooked:
     def _of(self, kind: str) -> dict[int, Hook]:
         return (self._hooks or {}).get(kind, {})
 
-    def _registered(self, kind: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    def _register(self, kind: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
         self._hooks = self._hooks or {}
         hooks = self._hooks.setdefault(kind, {})
         handle = RemovableHandle(hooks, hook)
@@ -72,27 +72,27 @@ class Hooked:
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Have `hook(optimizer, args, kwargs)` called before each step; it may return other arguments as
         (args, kwargs)."""
-        return self._registered("step_pre", hook)
+        return self._register("step_pre", hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
         """Have `hook(optimizer, args, kwargs)` called after each step."""
-        return self._registered("step_post", hook)
+        return self._register("step_post", hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Have `hook(optimizer)` called before `state_dict`; with `prepend` before the others."""
-        return self._registered("state_dict_pre", hook, prepend)
+        return self._register("state_dict_pre", hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after `state_dict`. A result other than None replaces the dict."""
-        return self._registered("state_dict_post", hook, prepend)
+        return self._register("state_dict_post", hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before `load_state_dict`. A result other than None is loaded instead."""
-        return self._registered("load_pre", hook, prepend)
+        return self._register("load_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Have `hook(optimizer)` called after `load_state_dict`."""
-        return self._registered("load_post", hook, prepend)
+        return self._register("load_post", hook, prepend)
 
     def _through(self, kind: str, state_dict: dict[str, Any]) -> dict[str, Any]:
         """A state dict after the hooks that may replace it."""

@@ -93,7 +93,7 @@ class LBFGS(Optimizer):
         """Take over state and options. Tensors are copied. Raises ValueError where sizes differ."""
         parameters = self.param_groups[0]["params"]
         found = state_dict.get("state", {}).get(0, {}) if isinstance(state_dict, dict) else {}
-        state = _copied(found, parameters)
+        state = _copy_state(found, parameters)
         super().load_state_dict(state_dict | {"state": {}} if isinstance(state_dict, dict) else state_dict)
         self.state.update({parameters[0]: state} if state else {})
 
@@ -162,7 +162,7 @@ def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
             length *= min(1.0, 1 / float(np.abs(run.gradient).sum()))
         before = run.gradient
         if left or group["line_search_fn"]:
-            length = _moved(run, direction, slope, length, group)
+            length = _move(run, direction, slope, length, group)
         else:  # the next step may reuse it
             run.move(run.place() + length * direction)
         state["prev_flat_grad"], state["prev_loss"] = adopt(before), value
@@ -175,7 +175,7 @@ def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
             return
 
 
-def _moved(run: _Run, direction: np.ndarray, slope: float, length: float, group: dict[str, Any]) -> float:
+def _move(run: _Run, direction: np.ndarray, slope: float, length: float, group: dict[str, Any]) -> float:
     """The distance that the parameters were moved along the direction."""
     origin = run.place()
 
@@ -227,7 +227,7 @@ def _largest(vector: np.ndarray) -> float:
     return float(np.abs(vector).max(initial=0))
 
 
-def _copied(state: dict[str, Any], parameters: list[Tensor]) -> dict[str, Any]:
+def _copy_state(state: dict[str, Any], parameters: list[Tensor]) -> dict[str, Any]:
     """Raises ValueError for vectors of another length than the parameters have numbers."""
     count = sum(each._array.size * (2 if each._array.dtype.kind == "c" else 1) for each in parameters)
 

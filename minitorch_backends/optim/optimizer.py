@@ -21,7 +21,7 @@ from ..dispatch.promotion import refusal_of_dtype
 from ..kernels import updates
 from ..nn.module import clear_grad
 from ..ops.creation.factories import as_tensor
-from ..tensor.casting import converted
+from ..tensor.casting import cast_unchecked
 from ..tensor.from_data import foreign_array
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of
 from .hooks import Hooked, with_step_hooks
@@ -136,7 +136,7 @@ class Optimizer(Hooked):
 
     def _update(self) -> None:
         """Plan all updates, with all checks before the first change, and apply them."""
-        planned = [each for group in self.param_groups for each in self._planned(group)]
+        planned = [each for group in self.param_groups for each in self._plan_steps(group)]
         for _, move, _, _ in planned:
             updates.refuse_unfit(*move.arrays)
         for parameter, *_ in planned:
@@ -206,7 +206,9 @@ class Optimizer(Hooked):
         """The shape of a tensor in the state of a parameter of this shape."""
         return shape
 
-    def _planned(self, group: dict[str, Any]) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
+    def _plan_steps(
+        self, group: dict[str, Any]
+    ) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
         """For each parameter with a gradient: its update, its state, and the changes of the state."""
         names = self._buffers(group)
         present = [name for name in names if name is not None]
@@ -266,14 +268,14 @@ class Optimizer(Hooked):
                     f"the state dict has a state for parameter {number!r}, which is in none of its groups; expected "
                     f"one of {sorted(parameters)}"
                 )
-            state[parameter] = copy.deepcopy(values) if own else self._loaded(values, parameter)
+            state[parameter] = copy.deepcopy(values) if own else self._load_parameter_state(values, parameter)
         for group, given in zip(self.param_groups, groups, strict=True):
             group.update({name: _option(value) for name, value in given.items() if name != "params"})
         self.state = state
         for hook in self._of("load_post").values():
             hook(self)
 
-    def _loaded(self, values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+    def _load_parameter_state(self, values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
         """A parameter's state: tensors copied in its dtype, and numbers (torch keeps them in tensors)."""
         copied: dict[str, Any] = {}
         for name, value in values.items():
@@ -286,7 +288,7 @@ class Optimizer(Hooked):
                         f"the loaded {name} has the shape {list(array.shape)}, and its "
                         f"parameter {list(wanted)}; load the state of an optimizer of the same parameters"
                     )
-                copied[name] = adopt(converted(array, parameter._array.dtype))
+                copied[name] = adopt(cast_unchecked(array, parameter._array.dtype))
         return copied
 
     def __repr__(self) -> str:

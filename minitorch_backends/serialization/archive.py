@@ -131,7 +131,7 @@ class Archive:
             raise RuntimeError(f"load(): the file ended within the record {name!r}")
         return data
 
-    def mapped(self, name: str) -> np.ndarray:
+    def map(self, name: str) -> np.ndarray:
         """The bytes of a record in pages of the file; writes stay in this process."""
         start, size = self._start_of(name), self._infos[name].file_size
         if size == 0:

@@ -50,7 +50,7 @@ class _Storages:
 
     def __init__(self, archive: Archive, map_location: Any, mmap: bool) -> None:
         self._archive, self._map_location = archive, map_location
-        self._read = archive.mapped if mmap else archive.read
+        self._read = archive.map if mmap else archive.read
         self._found: dict[str, Storage] = {}
 
     def persistent_load(self, pid: Any) -> Storage:

@@ -96,7 +96,7 @@ def refuse_unsupported(name: str) -> None:
         )
 
 
-def _allowed(name: str) -> Any:
+def _is_allowed(name: str) -> Any:
     refuse_unsupported(name)
     found = _ALLOWED.get(name) or safe_global(name)
     if found is None:
@@ -202,7 +202,7 @@ class _Machine:
         self.stack.append(self._memo[index])
 
     def name(self, argument: str) -> None:
-        self.stack.append(_allowed(argument.replace(" ", ".")))
+        self.stack.append(_is_allowed(argument.replace(" ", ".")))
 
     def reduce(self, _: Any) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()

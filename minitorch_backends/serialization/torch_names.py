@@ -112,11 +112,11 @@ def rebuild_tensor_of_dtype(
         array = np.empty(shape, dtype.dtype)
     else:
         array = np.ndarray(shape, dtype.dtype, memory._array, offset * each, [step * each for step in strides])
-    tensor = sharing(memory, _resolved(array, metadata, numel))
+    tensor = sharing(memory, _resolve_lazy(array, metadata, numel))
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
-def _resolved(array: np.ndarray, metadata: Any, numel: int) -> np.ndarray:
+def _resolve_lazy(array: np.ndarray, metadata: Any, numel: int) -> np.ndarray:
     """The values of an array that torch saved as a lazy conjugate or negative."""
     bits = metadata if isinstance(metadata, Mapping) else {}
     if bits and array.size > numel:

@@ -12,23 +12,23 @@ from ..kernels.float8 import PACKED, from_float32, is_float8, to_float32
 from ..kernels.quiet import restore, silence
 from .dtypes import COMPLEX, FLOATING, INTEGER, DType
 
-__all__ = ["converted", "fitted", "fitted_number"]
+__all__ = ["cast_checked", "cast_unchecked", "fitted_number"]
 
 
 _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
 """The smallest normal and subnormal numbers of float32."""
 
 
-def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def cast_unchecked(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Cast an array to `dtype` with C's conversions, into new memory.
 
     Values out of range raise no warning. A cast from complex to real drops the imaginary part. Raises
     NotImplementedError for packed formats (two numbers in a byte).
     """
     if PACKED in (array.dtype, dtype):
-        return _packed(array, dtype)
+        return _copy_packed(array, dtype)
     if is_float8(array.dtype):
-        return array.copy("K") if array.dtype == dtype else converted(to_float32(array), dtype)
+        return array.copy("K") if array.dtype == dtype else cast_unchecked(to_float32(array), dtype)
     if array.dtype.kind == "O":  # integers of more than 64 bits
         array = array.astype(np.complex128 if dtype.kind == "c" else np.float64)
     if array.dtype.kind == "c" and dtype.kind != "c":
@@ -37,7 +37,7 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if (narrow or dtype.kind == "V") and array.dtype.itemsize >= 4 and array.dtype != np.float32:
         array = _float32_to_odd(array)
     if narrow:
-        return from_float32(array if array.dtype == np.float32 else converted(array, np.dtype(np.float32)), dtype)
+        return from_float32(array if array.dtype == np.float32 else cast_unchecked(array, np.dtype(np.float32)), dtype)
     if array.size >= LARGE and (found := cast(array, dtype)) is not None:
         return found
     token = silence()
@@ -47,7 +47,7 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         restore(token)
 
 
-def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _copy_packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Copy an array of packed bytes (two numbers each). Any other dtype raises NotImplementedError."""
     if array.dtype == dtype:
         return array.copy("K")
@@ -85,7 +85,7 @@ def _float32_to_odd(array: np.ndarray) -> np.ndarray:
         return parts.operands[1]
 
 
-def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
+def cast_checked(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Cast numbers that a user wrote to `dtype`, into new memory. Integer dtypes truncate fractions.
 
     Raises RuntimeError for a number out of the range of an integer dtype, and for a complex number in a real dtype.
@@ -100,15 +100,15 @@ def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
         outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # last: the float 2**63
         if outside.any():
             raise _overflow(dtype, f"{array[outside].flat[0]} is not in {low} to {limits.max}")
-    return converted(array, dtype.dtype)
+    return cast_unchecked(array, dtype.dtype)
 
 
 def fitted_number(number: np.ndarray, dtype: DType) -> np.ndarray:
-    """Cast one fill value like `fitted`, to shape (). Also raises RuntimeError if a finite number would become
+    """Cast one fill value like `cast_checked`, to shape (). Also raises RuntimeError if a finite number would become
     infinite.
     """
     number = number.reshape(())
-    found = fitted(number, dtype)
+    found = cast_checked(number, dtype)
     if dtype.letter == "n" and _is_beyond(number, dtype.dtype):
         raise _overflow(dtype, f"{number} is out of its range; assign to a slice of a tensor, or cast, to saturate")
     if dtype.category >= FLOATING and cmath.isinf(found) and not cmath.isinf(number):

@@ -13,7 +13,7 @@ import numpy as np
 
 from .dtypes import dtype_of, to_dtype
 
-__all__ = ["exported", "imported"]
+__all__ = ["export", "from_capsule"]
 
 _INTEGER = 0
 """DLPack's type code of signed integers."""
@@ -59,7 +59,7 @@ def _type_in(capsule: Any) -> _Type | None:
     return None if name is None else _Type.from_address(_pointer_of(capsule, name) + _CODES[name])
 
 
-def exported(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+def export(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
     """Export an array, or a copy of it, as a capsule for another library's `from_dlpack`.
 
     Raises BufferError for negative strides, and for read-only memory if the consumer's version is below 1.
@@ -105,7 +105,7 @@ class _Renamed:
         return self.array.__dlpack_device__()
 
 
-def imported(x: Any, copy: bool | None) -> np.ndarray:
+def from_capsule(x: Any, copy: bool | None) -> np.ndarray:
     """Import `x` as an array that shares its memory. Raises RuntimeError, ValueError or BufferError as NumPy does."""
     source = _Renamed(x)
     array = np.from_dlpack(source, copy=copy)

@@ -249,10 +249,10 @@ def result_dtype(*groups: tuple[DType, ...]) -> DType:
     widens its category.
     """
     promoted = [functools.reduce(promote_types, group) if group else None for group in groups]
-    return functools.reduce(_combined, reversed(promoted))  # type: ignore[return-value]
+    return functools.reduce(_combine, reversed(promoted))  # type: ignore[return-value]
 
 
-def _combined(lower: DType | None, higher: DType | None) -> DType | None:
+def _combine(lower: DType | None, higher: DType | None) -> DType | None:
     """The dtype of a higher-priority group after combining it with a lower-priority one."""
     if lower is None or higher is None or lower.category <= higher.category:
         return lower if higher is None else higher

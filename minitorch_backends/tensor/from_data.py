@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .casting import converted, fitted
-from .dlpack import imported
+from .casting import cast_checked, cast_unchecked
+from .dlpack import from_capsule
 from .dtypes import (
     COMPLEX,
     FLOATING,
@@ -60,7 +60,7 @@ def foreign_array(data: Any) -> np.ndarray:
         except TypeError as error:
             failure = error
     try:
-        return imported(data, None)
+        return from_capsule(data, None)
     except (AttributeError, RuntimeError, ValueError, BufferError, TypeError) as error:
         name = f"{type(data).__module__}.{type(data).__name__}"
         raise TypeError(f"cannot read the numbers in a {name}: {failure or error}") from None
@@ -115,7 +115,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
     wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(data, (Tensor, np.ndarray, np.generic)):
         array = np.asarray(data._array if isinstance(data, Tensor) else data)
-        return converted(array, (dtype_of(array) if wanted is None else wanted).dtype)
+        return cast_unchecked(array, (dtype_of(array) if wanted is None else wanted).dtype)
     if is_foreign(data):
         return array_from(foreign_array(data), dtype)
     kinds: dict[Any, Any] = {}
@@ -141,7 +141,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
     elif array.dtype.kind == "c" and wanted.category < COMPLEX:
         raise TypeError(f"data must hold real numbers for {wanted!r}, got {array.flat[0]}; use a complex dtype")
-    return fitted(array, wanted)
+    return cast_checked(array, wanted)
 
 
 def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch.call_errors import argument_errors
-from .casting import fitted
+from .casting import cast_checked
 from .dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
 from .tensor import Parameter, Tensor
 
@@ -84,7 +84,7 @@ def text_of(tensor: Tensor) -> str:
     if array.size:
         shown = _edges(array) if array.size > _options.threshold else array
         write, width = _writer(shown)
-        body = _nested(array, len(head), array.size > _options.threshold, write, width)
+        body = _write_nested(array, len(head), array.size > _options.threshold, write, width)
     else:
         body = "[]"
     text = _with_notes(head + body, _notes(tensor), len(head)) + ")"
@@ -127,24 +127,24 @@ def _with_notes(text: str, notes: list[str], indent: int) -> str:
 
 def _edges(array: np.ndarray) -> np.ndarray:
     """The elements of a large array that a summary shows."""
-    return array[np.ix_(*map(_shown, array.shape))]
+    return array[np.ix_(*map(_visible_positions, array.shape))]
 
 
-def _shown(size: int) -> list[int]:
+def _visible_positions(size: int) -> list[int]:
     """The positions along a dimension that a summary shows."""
     edge = _options.edgeitems
     return [*range(edge), *range(size - edge, size)] if size > 2 * edge else list(range(size))
 
 
-def _nested(array: np.ndarray, indent: int, summarized: bool, write: Callable[[Any], str], width: int) -> str:
+def _write_nested(array: np.ndarray, indent: int, summarized: bool, write: Callable[[Any], str], width: int) -> str:
     """Lay out nested brackets: one more column per dimension, and blank lines between matrices."""
     if array.ndim == 0:
         return write(array[()])
     size, edge = array.shape[0], _options.edgeitems
     cut = summarized and size > 2 * edge
-    positions = _shown(size) if cut else range(size)
+    positions = _visible_positions(size) if cut else range(size)
     if array.ndim > 1:
-        parts = [_nested(array[position], indent + 1, summarized, write, width) for position in positions]
+        parts = [_write_nested(array[position], indent + 1, summarized, write, width) for position in positions]
         if cut:
             parts.insert(edge, "...")
         return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
@@ -177,7 +177,7 @@ def _writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
 def _float_writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
     """`_writer` for real floats: no digits for whole numbers, scientific notation for widely spread ones."""
     values = array.astype(np.float64).ravel()
-    zero = float(fitted(np.asarray(0.0), dtype_of(array)))  # e8m0 has no zero; its least number takes that place
+    zero = float(cast_checked(np.asarray(0.0), dtype_of(array)))  # e8m0 has no zero; its least number takes that place
     values = values[np.isfinite(values) & (values != zero)]
     whole = bool((values == np.ceil(values)).all())
     scientific = _options.sci_mode

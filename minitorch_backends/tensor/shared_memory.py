@@ -28,7 +28,7 @@ class _Memory(mmap.mmap):
         os.close(self.descriptor)
 
 
-def _mapped(descriptor: int) -> _Memory:
+def _map(descriptor: int) -> _Memory:
     memory = _Memory(descriptor, os.fstat(descriptor).st_size)
     memory.descriptor = descriptor
     return memory
@@ -57,26 +57,26 @@ def share(tensor: Tensor) -> None:
     os.unlink(path)
     os.truncate(descriptor, array.nbytes)
     compact = np.empty_like(array, order="K")
-    shared = np.ndarray(array.shape, array.dtype, _mapped(descriptor), 0, compact.strides)
+    shared = np.ndarray(array.shape, array.dtype, _map(descriptor), 0, compact.strides)
     shared[...] = array
     tensor._array = shared
 
 
-def _attached(kind: type[Tensor], descriptor: Any, place: tuple[Any, ...], requires_grad: bool) -> Tensor:
+def _attach(kind: type[Tensor], descriptor: Any, place: tuple[Any, ...], requires_grad: bool) -> Tensor:
     """The tensor in a process that received the descriptor of its file."""
     shape, dtype, offset, strides = place
-    return _rebuild(kind, np.ndarray(shape, dtype, _mapped(descriptor.detach()), offset, strides), requires_grad)
+    return _rebuild(kind, np.ndarray(shape, dtype, _map(descriptor.detach()), offset, strides), requires_grad)
 
 
-def _reduced(tensor: Tensor) -> tuple[Any, ...]:
+def _reduce(tensor: Tensor) -> tuple[Any, ...]:
     """How `multiprocessing` sends a tensor: by descriptor where it is shared, by value otherwise."""
     array, memory = tensor._array, _memory_of(tensor._array)
     if memory is None:
         return tensor.__reduce__()
     offset = array.__array_interface__["data"][0] - np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
     place = (array.shape, array.dtype, offset, array.strides)
-    return _attached, (type(tensor), reduction.DupFd(memory.descriptor), place, tensor.requires_grad)
+    return _attach, (type(tensor), reduction.DupFd(memory.descriptor), place, tensor.requires_grad)
 
 
 for _kind in (Tensor, Parameter):
-    reduction.ForkingPickler.register(_kind, _reduced)
+    reduction.ForkingPickler.register(_kind, _reduce)

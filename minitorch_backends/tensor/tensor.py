@@ -79,7 +79,7 @@ class Tensor(Methods):
 
     def size(self, dim: int | None = None) -> Any:
         """The shape as a `Size`, or the size of dimension `dim`."""
-        return self.shape if dim is None else self._array.shape[self._wrapped(dim)]
+        return self.shape if dim is None else self._array.shape[self._wrap_dim(dim)]
 
     @property
     def dtype(self) -> DType:
@@ -116,9 +116,9 @@ class Tensor(Methods):
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements (not bytes), or the stride of dimension `dim`."""
         strides = tuple(stride // self._array.itemsize for stride in self._array.strides)
-        return strides if dim is None else strides[self._wrapped(dim)]
+        return strides if dim is None else strides[self._wrap_dim(dim)]
 
-    def _wrapped(self, dim: Any) -> int:
+    def _wrap_dim(self, dim: Any) -> int:
         """`dim` as an int. Raises IndexError if it is out of range."""
         ndim = self._array.ndim
         if not hasattr(dim, "__index__") or isinstance(dim, type):
@@ -226,9 +226,9 @@ class Tensor(Methods):
             raise BufferError(
                 "can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()"
             )
-        from .dlpack import exported
+        from .dlpack import export
 
-        return exported(self._array, max_version, dl_device, copy)
+        return export(self._array, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()

@@ -118,11 +118,11 @@ class _Holder:
     __slots__ = ("__weakref__", "described", "frame", "tensor")
 
     def __init__(self, frame: _Frame, tensor: Tensor) -> None:
-        self.frame, self.described = frame, _described(tensor)
+        self.frame, self.described = frame, _describe(tensor)
         self.tensor: Tensor | None = None
 
 
-def _described(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     return f"{tensor.dtype!r}{list(tensor.shape)}"
 
 
@@ -158,7 +158,7 @@ class _Frame:
         for place, (each, version) in enumerate(self.inputs):
             if each._version != version:
                 raise RuntimeError(
-                    f"tensor {place} that a checkpointed function was given, {_described(each)}, has been modified by "
+                    f"tensor {place} that a checkpointed function was given, {_describe(each)}, has been modified by "
                     f"an inplace operation: it is at version {each._version}; expected version {version}. Backward "
                     "computes the function again: give it a clone(), or use the out-of-place form"
                 )
@@ -187,9 +187,9 @@ class _Frame:
         holder = self.holders[index]()
         if holder is None:
             return
-        if self.checks and _described(tensor) != holder.described:
+        if self.checks and _describe(tensor) != holder.described:
             raise CheckpointError(
-                f"saved tensor {index} was {holder.described} when the function ran first, and {_described(tensor)} "
+                f"saved tensor {index} was {holder.described} when the function ran first, and {_describe(tensor)} "
                 "when it "
                 "was computed again; it must do the same both times"
             )
@@ -210,7 +210,7 @@ class _Reentrant(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         args = list(ctx.others)
-        for index, saved, wanted in zip(ctx.tensors, ctx.saved_tensors, _needed(ctx), strict=True):
+        for index, saved, wanted in zip(ctx.tensors, ctx.saved_tensors, _needs_recompute(ctx), strict=True):
             args[index] = saved.detach().requires_grad_(wanted)
         before = None if ctx.state is None else get_rng_state()
         try:
@@ -233,7 +233,7 @@ class _Reentrant(Function):
         return (None, None, *(each.grad if isinstance(each, Tensor) else None for each in args))
 
 
-def _needed(ctx: Any) -> list[bool]:
+def _needs_recompute(ctx: Any) -> list[bool]:
     return [ctx.needs_input_grad[index + 2] for index in ctx.tensors]
 
 
@@ -249,7 +249,7 @@ def checkpoint_sequential(
         raise ValueError(f"segments={segments}: expected 1 to {len(steps)}, the number of functions")
     size = len(steps) // segments
 
-    def composed(start: int, stop: int) -> Callable[..., Any]:
+    def run_segment(start: int, stop: int) -> Callable[..., Any]:
         def run(value: Any) -> Any:
             for step in steps[start:stop]:
                 value = step(value)
@@ -259,5 +259,5 @@ def checkpoint_sequential(
 
     last = size * (segments - 1)
     for start in range(0, last, size):
-        input = checkpoint(composed(start, start + size), input, use_reentrant=use_reentrant, **kwargs)
-    return composed(last, len(steps))(input)
+        input = checkpoint(run_segment(start, start + size), input, use_reentrant=use_reentrant, **kwargs)
+    return run_segment(last, len(steps))(input)

@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import backward, grad
 from minitorch_backends.autograd.graph import GradientEdge, get_gradient_edge
 
-from ..support.autograd import leaf, tensor, values, warned
+from ..support.autograd import leaf, tensor, values, warnings_of
 
 
 def test_a1_one_element_of_any_shape_is_a_scalar() -> None:
@@ -130,7 +130,7 @@ def test_a6_retain_graph_and_create_graph() -> None:
             (fresh**3).sum().backward(create_graph=True)
             watched.append(weakref.ref(fresh))
 
-        assert not warned(work)
+        assert not warnings_of(work)
         assert watched[0]() is None
     finally:
         gc.enable()
@@ -162,7 +162,7 @@ def test_a8_gradients_of_results() -> None:
     assert (y.retains_grad, x.retains_grad) == (True, False)
     x.retain_grad()
     assert not x.retains_grad
-    assert not warned(lambda: y.grad)
+    assert not warnings_of(lambda: y.grad)
     (y * 3).sum().backward()
     assert (values(y.grad), values(x.grad)) == ([3.0], [6.0])
     with pytest.raises(RuntimeError, match="requires_grad=False"):

@@ -42,7 +42,7 @@ class Product(Function):
         return (g * y * ctx.scale, g * x * ctx.scale, None)[: len(ctx.needs_input_grad)]
 
 
-def made(forward: Any, backward: Any = lambda ctx, *g: g[0], **others: Any) -> Any:
+def make_function(forward: Any, backward: Any = lambda ctx, *g: g[0], **others: Any) -> Any:
     """A Function from two functions."""
     attributes = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type("Made", (Function,), attributes | {name: staticmethod(each) for name, each in others.items()})
@@ -96,7 +96,7 @@ def test_f2_modes_and_needs_input_grad() -> None:
         return g, None, g
 
     x, y = leaf([1.0]), tensor([2.0])
-    out = made(forward, backward).apply(x, 3, y)
+    out = make_function(forward, backward).apply(x, 3, y)
     grad(out.sum(), x, create_graph=True)
     out.sum().backward()
     assert seen == [
@@ -123,7 +123,7 @@ def test_f4_what_backward_returns() -> None:
 
     def check(returned: Any, error: type[Exception] | None, match: str = "") -> None:
         x.grad = y.grad = None
-        function = made(lambda ctx, x, number, y: x * y, lambda ctx, g: returned(g))
+        function = make_function(lambda ctx, x, number, y: x * y, lambda ctx, g: returned(g))
         out = function.apply(x, 3, y).sum()
         if error is None:
             out.backward()
@@ -180,7 +180,7 @@ def test_f5_vjp_is_another_name_of_backward() -> None:
 def test_f6_saved_tensors() -> None:
     for bad in (3, [tensor(1.0)], np.ones(1)):
         with pytest.raises(TypeError, match="save_for_backward can only save variables"):
-            made(lambda ctx, x, bad=bad: ctx.save_for_backward(x, bad)).apply(leaf([1.0]))
+            make_function(lambda ctx, x, bad=bad: ctx.save_for_backward(x, bad)).apply(leaf([1.0]))
     x = leaf([1.0, 2.0])
     y = x * 1
     out = Cube.apply(y).sum()
@@ -194,7 +194,7 @@ def test_f6_saved_tensors() -> None:
         with pytest.raises(RuntimeError, match="second time"):
             again()
     seen: list[Any] = []
-    function = made(
+    function = make_function(
         lambda ctx, x: (setattr(ctx, "free", [x]), ctx.save_for_backward(None, x), x * 2)[-1],
         lambda ctx, g: seen.append((ctx.free[0] is x, ctx.saved_tensors[0])) or g,
     )
@@ -250,13 +250,13 @@ def test_f7_writing_to_inputs() -> None:
     with mt.no_grad():
         Doubled.apply(x)
     with pytest.raises(RuntimeError, match="marked as dirty"):
-        made(lambda ctx, x: (ctx.mark_dirty(x), x * 2)[1]).apply(y)
+        make_function(lambda ctx, x: (ctx.mark_dirty(x), x * 2)[1]).apply(y)
 
 
 def test_f7_returning_an_input() -> None:
     x = leaf([1.0, 2.0])
     y = x * 1
-    out = made(lambda ctx, x: x, lambda ctx, g: g * 5).apply(y)
+    out = make_function(lambda ctx, x: x, lambda ctx, g: g * 5).apply(y)
     assert (out is y, out._base is y, out._version) == (False, True, 0)
     assert np.shares_memory(out._array, y._array)
     out.sum().backward(retain_graph=True)
@@ -266,10 +266,10 @@ def test_f7_returning_an_input() -> None:
     y.mul_(2)
     with pytest.raises(RuntimeError, match="base or another view of its base has been modified"):
         out * 2
-    part = made(lambda ctx, x: x[0], lambda ctx, g: g.expand(2) * 1).apply(x * 1)
+    part = make_function(lambda ctx, x: x[0], lambda ctx, g: g.expand(2) * 1).apply(x * 1)
     with pytest.raises(RuntimeError, match=r"returned by an autograd.Function"):
         part.mul_(2)
-    made(lambda ctx, x: (x * 1)[0], lambda ctx, g: g.expand(2) * 1).apply(x).mul_(2)
+    make_function(lambda ctx, x: (x * 1)[0], lambda ctx, g: g.expand(2) * 1).apply(x).mul_(2)
 
 
 def test_f8_outputs_without_a_gradient() -> None:
@@ -285,7 +285,7 @@ def test_f8_outputs_without_a_gradient() -> None:
         return g[0] * 2
 
     x = leaf([1.0, 2.0])
-    outputs = made(forward, backward).apply(x)
+    outputs = make_function(forward, backward).apply(x)
     assert [each.requires_grad for each in outputs] == [True, False, False, True]
     outputs[0].sum().backward()
     assert seen == [[[1.0, 1.0], [0.0, 0.0], 0, [0.0, 0.0]]]
@@ -294,25 +294,25 @@ def test_f8_outputs_without_a_gradient() -> None:
         ctx.set_materialize_grads(False)
         return forward(ctx, x)
 
-    made(lazy, backward).apply(x)[0].sum().backward()
+    make_function(lazy, backward).apply(x)[0].sum().backward()
     assert seen[1] == [[1.0, 1.0], None, None, None]
 
 
 def test_f9_outputs_that_are_no_tensors() -> None:
     x = leaf([1.0])
-    double = made(lambda ctx, x: (x * 2, "text", None, [x]), lambda ctx, g, *others: g * 2)
+    double = make_function(lambda ctx, x: (x * 2, "text", None, [x]), lambda ctx, g, *others: g * 2)
     out, text, none, others = double.apply(x)
     assert (text, none, others[0] is x) == ("text", None, True)
     out.sum().backward()
     assert values(x.grad) == [2.0]
-    listed = made(lambda ctx, x: [x * 2, x * 3], lambda ctx, g, h: g + h).apply(x)
+    listed = make_function(lambda ctx, x: [x * 2, x * 3], lambda ctx, g, h: g + h).apply(x)
     assert type(listed) is list
-    assert type(made(lambda ctx, x: (x * 2,)).apply(x)) is tuple
-    assert made(lambda ctx, x: "text").apply(x) == "text"
+    assert type(make_function(lambda ctx, x: (x * 2,)).apply(x)) is tuple
+    assert make_function(lambda ctx, x: "text").apply(x) == "text"
 
 
 def test_f10_once_differentiable() -> None:
-    function = made(lambda ctx, x: x * 2, once_differentiable(lambda ctx, g: g * 2))
+    function = make_function(lambda ctx, x: x * 2, once_differentiable(lambda ctx, g: g * 2))
     x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     function.apply(x).sum().backward()
     assert values(x.grad) == [2.0, 2.0]
@@ -336,7 +336,7 @@ def test_f11_the_whole_context() -> None:
             ctx.mark_shared_storage((x, x))
         return x * 2
 
-    made(forward).apply(x)
+    make_function(forward).apply(x)
 
 
 def test_nested_and_second_derivatives_through_views_and_writes() -> None:
@@ -369,7 +369,7 @@ def test_functions_make_no_cycles() -> None:
     gc.disable()
     try:
         x = leaf([1.0])
-        out = Cube.apply(x) + made(lambda ctx, x: (ctx.save_for_backward(x, out := x * 2), out)[1]).apply(x)
+        out = Cube.apply(x) + make_function(lambda ctx, x: (ctx.save_for_backward(x, out := x * 2), out)[1]).apply(x)
         watched = [weakref.ref(out), weakref.ref(out.grad_fn), weakref.ref(out.grad_fn.next_functions[0][0])]
         del out
         assert [ref() for ref in watched] == [None] * 3
@@ -379,7 +379,7 @@ def test_functions_make_no_cycles() -> None:
 
 def test_a_function_of_a_view_that_is_made_anew_comes_after_it() -> None:
     """The order of nodes is that of creation, and a view of a rewritten base gets its node when it is asked for."""
-    x, double = leaf([1.0, 2.0]), made(lambda ctx, x: x * 2, lambda ctx, g: g * 2)
+    x, double = leaf([1.0, 2.0]), make_function(lambda ctx, x: x * 2, lambda ctx, g: g * 2)
     y = x * 1
     view = y[:1]
     y.mul_(2)
@@ -398,7 +398,7 @@ def test_backward_may_record_what_it_makes_of_saved_tensors() -> None:
         with mt.enable_grad():
             return grad(x**3, x, g)[0]
 
-    cube = made(lambda ctx, x: (ctx.save_for_backward(x), x**3)[1], backward)
+    cube = make_function(lambda ctx, x: (ctx.save_for_backward(x), x**3)[1], backward)
     x = leaf([1.0, 2.0])
     (cube.apply(x).sum() + cube.apply(x * 2).sum()).backward()
     assert values(x.grad) == [27.0, 108.0]
@@ -412,7 +412,7 @@ def test_a_saved_output_without_a_gradient_is_a_constant() -> None:
         return x**2, cube
 
     x = leaf([2.0])
-    square, _ = made(forward, lambda ctx, g, _: g * 2 * ctx.saved_tensors[0]).apply(x)
+    square, _ = make_function(forward, lambda ctx, g, _: g * 2 * ctx.saved_tensors[0]).apply(x)
     (g,) = grad(square.sum(), x, create_graph=True)
     assert values(g) == [16.0]
     assert not g.requires_grad
@@ -425,19 +425,19 @@ def test_an_input_that_is_written_and_has_no_gradient() -> None:
         return x.mul_(2)
 
     y = leaf([1.0]) * 1
-    out = made(forward).apply(y)
+    out = make_function(forward).apply(y)
     assert (out.requires_grad, y.requires_grad, values(out), values(y)) == (False, True, [2.0], [2.0])
 
 
 def test_gradients_that_a_backward_may_not_return() -> None:
     x = leaf([1.0])
     with pytest.raises(RuntimeError, match="complex128, but expected a real one"):
-        made(lambda ctx, x: x * 1, lambda ctx, g: g * 2j).apply(x).sum().backward()
+        make_function(lambda ctx, x: x * 1, lambda ctx, g: g * 2j).apply(x).sum().backward()
 
 
 def test_hooks_see_which_argument_a_gradient_is_of() -> None:
     x, seen = leaf([1.0]), []
-    out = made(lambda ctx, x, y: x * y, lambda ctx, g: (None, g)).apply(x, x)
+    out = make_function(lambda ctx, x, y: x * y, lambda ctx, g: (None, g)).apply(x, x)
     out.grad_fn.register_hook(lambda inputs, outputs: seen.append([g is None for g in inputs]))
     out.sum().backward()
     assert seen == [[True, False]]
@@ -460,7 +460,7 @@ def test_tangents_of_functions() -> None:
         x, y = ctx.saved_tensors
         return a * y + x * b
 
-    doubled, multiplied = made(forward, jvp=lambda ctx, t: t.mul_(2)), made(product, jvp=of_product)
+    doubled, multiplied = make_function(forward, jvp=lambda ctx, t: t.mul_(2)), make_function(product, jvp=of_product)
     with forward_ad.dual_level():
         x = forward_ad.make_dual(tensor([1.0, 2.0]), tensor([1.0, 5.0]))
         y = x * 1
@@ -473,6 +473,6 @@ def test_tangents_of_functions() -> None:
         assert values(forward_ad.unpack_dual(out).tangent) == [3.0, 20.0]
         for wrong in (None, 3, tensor([1.0])):
             with pytest.raises(RuntimeError, match=r"jvp returned .* expected a Tensor of the shape"):
-                made(lambda ctx, x: x * 1, jvp=lambda ctx, t, wrong=wrong: wrong).apply(x)
+                make_function(lambda ctx, x: x * 1, jvp=lambda ctx, t, wrong=wrong: wrong).apply(x)
         with pytest.raises(RuntimeError, match="expected a tuple of 2 tangents"):
-            made(lambda ctx, x: (x * 1, x * 2), jvp=lambda ctx, t: (t, t, t)).apply(x)
+            make_function(lambda ctx, x: (x * 1, x * 2), jvp=lambda ctx, t: (t, t, t)).apply(x)

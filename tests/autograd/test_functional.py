@@ -20,14 +20,14 @@ from minitorch_backends.utils.checkpoint import (
 )
 
 from ..support.autograd import leaf, tensor, values
-from ..support.calls import OPS, UNDERIVABLE, leaves_of, replaced, results, run, samples_of, takes, tensors
+from ..support.calls import OPS, UNDERIVABLE, leaves_of, replace_tensors, results, run, samples_of, takes, tensors
 
 
 def cubes(x: mt.Tensor) -> mt.Tensor:
     return x**3
 
 
-def mixed(x: mt.Tensor, y: mt.Tensor) -> tuple[mt.Tensor, mt.Tensor]:
+def mix(x: mt.Tensor, y: mt.Tensor) -> tuple[mt.Tensor, mt.Tensor]:
     return x * y.sum(), (x.sin() * y[0]).sum()
 
 
@@ -42,7 +42,7 @@ def test_jacobian_of_one_and_of_several() -> None:
     assert np.allclose(functional.jacobian(cubes, tensor(X)).numpy(), np.diag(3 * np.array(X) ** 2))
     single = functional.jacobian(lambda x: (x * 2, x.sum()), tensor(X))
     assert [list(each.shape) for each in single] == [[3, 3], [3]]
-    (xx, xy), (sx, sy) = functional.jacobian(mixed, (tensor(X), tensor(Y)))
+    (xx, xy), (sx, sy) = functional.jacobian(mix, (tensor(X), tensor(Y)))
     assert np.allclose(xx.numpy(), UNITS * np.sum(Y))
     assert np.allclose(xy.numpy(), np.outer(X, [1, 1]))
     assert np.allclose(sx.numpy(), np.cos(X) * Y[0])
@@ -53,7 +53,7 @@ def test_jacobian_of_one_and_of_several() -> None:
 
 
 def test_jacobian_by_columns_is_the_same() -> None:
-    for function, inputs in ((cubes, tensor(X)), (mixed, (tensor(X), tensor(Y))), (lambda x: x.view(3, 1), tensor(X))):
+    for function, inputs in ((cubes, tensor(X)), (mix, (tensor(X), tensor(Y))), (lambda x: x.view(3, 1), tensor(X))):
         rows = functional.jacobian(function, inputs)
         columns = functional.jacobian(function, inputs, strategy="forward-mode", vectorize=True)
         for one, other in zip(flat(rows)[0], flat(columns)[0], strict=True):
@@ -88,11 +88,11 @@ def test_hessian_and_its_products() -> None:
 
 def test_vjp_and_jvp() -> None:
     x, y = tensor(X), tensor(Y)
-    outputs, products = functional.vjp(mixed, (x, y), (tensor([1.0, 2.0, 3.0]), tensor(1.0)))
+    outputs, products = functional.vjp(mix, (x, y), (tensor([1.0, 2.0, 3.0]), tensor(1.0)))
     assert values(outputs[0]) == [-0.5, -1.0, -1.5]
-    jacobian = functional.jacobian(mixed, (x, y))
+    jacobian = functional.jacobian(mix, (x, y))
     assert np.allclose(products[0].numpy(), jacobian[0][0].numpy().T @ [1, 2, 3] + jacobian[1][0].numpy())
-    _, pushed = functional.jvp(mixed, (x, y), (tensor([1.0, 1.0, 0.0]), tensor([2.0, 0.0])))
+    _, pushed = functional.jvp(mix, (x, y), (tensor([1.0, 1.0, 0.0]), tensor([2.0, 0.0])))
     assert np.allclose(pushed[0].numpy(), jacobian[0][0].numpy() @ [1, 1, 0] + jacobian[0][1].numpy() @ [2, 0])
     assert values(functional.vjp(lambda x: x.sum(), x)[1]) == [1.0] * 3
     for wrong in ((cubes, x, None), (cubes, x, tensor([1.0])), (cubes, x, (x, x)), (cubes, x, 3.0)):
@@ -184,9 +184,9 @@ def test_functions_see_what_surrounds_them() -> None:
 
 def test_vjp_jvp_and_jacobians() -> None:
     x, y = tensor(X), tensor(Y)
-    output, pull = func.vjp(mixed, x, y)
+    output, pull = func.vjp(mix, x, y)
     assert values(output[0]) == [-0.5, -1.0, -1.5]
-    rows, columns = func.jacrev(mixed, (0, 1))(x, y), func.jacfwd(mixed, (0, 1))(x, y)
+    rows, columns = func.jacrev(mix, (0, 1))(x, y), func.jacfwd(mix, (0, 1))(x, y)
     for one, other in zip(flat(rows)[0], flat(columns)[0], strict=True):
         assert np.allclose(one.numpy(), other.numpy())
     g = pull((tensor([1.0, 2.0, 3.0]), tensor(1.0)))
@@ -213,11 +213,11 @@ FUNCTIONS: dict[str, Callable[[mt.Tensor], Any]] = {
     "views": lambda x: mt.cat([x.view(3, 1).T.flip(0).reshape(3), x.expand(2, 3)[1]]) * 2,
     "sort": lambda x: x.sort(descending=True).values * x.unbind()[1],
     "constant": lambda x: x.detach() * 2,
-    "writes": lambda x: _written(x.clone()),
+    "writes": lambda x: _write(x.clone()),
 }
 
 
-def _written(y: mt.Tensor) -> mt.Tensor:
+def _write(y: mt.Tensor) -> mt.Tensor:
     y[1:].mul_(y[:-1].clone())
     y[0] = y[2] * 3
     y.view(3, 1).sin_()
@@ -261,7 +261,7 @@ def test_every_op_has_tangents(name: str) -> None:
         mt.manual_seed(0)
         with dual_level():
             duals = {id(x): make_dual(x, t) for x, t in zip(leaves, directions, strict=True)}
-            pushed = [unpack_dual(out) for out in results(run(name, replaced(call, duals)))]
+            pushed = [unpack_dual(out) for out in results(run(name, replace_tensors(call, duals)))]
             tangents = [each.tangent for each in pushed if each.primal.requires_grad]
         assert len(tangents) == len(weights)
         forward = sum((g.conj() * t).real.sum().item() for g, t in zip(weights, tangents, strict=True) if t is not None)

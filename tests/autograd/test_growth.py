@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd.graph import set_growth_limit, statistics
 from minitorch_backends.dispatch import instrumentation
 
-from ..support.autograd import in_thread, leaf, tensor, warned
+from ..support.autograd import in_thread, leaf, tensor, warnings_of
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +54,8 @@ def test_a_warning_when_a_graph_grows() -> None:
     with pytest.warns(UserWarning, match=r"grown to 11 nodes.*no_grad") as caught:
         grow()
     assert len(caught) == 1
-    assert not warned(lambda: total.sum().backward())
-    assert len(warned(lambda: [x.sin() for _ in range(50)])) == 1
+    assert not warnings_of(lambda: total.sum().backward())
+    assert len(warnings_of(lambda: [x.sin() for _ in range(50)])) == 1
 
 
 def test_no_warning_for_graphs_that_are_dropped_or_go_backward() -> None:
@@ -73,7 +73,7 @@ def test_no_warning_for_graphs_that_are_dropped_or_go_backward() -> None:
         for _ in range(3):
             in_thread(lambda: kept.extend(x.sin() for _ in range(8)))
     set_growth_limit(None)
-    assert not warned(lambda: kept.extend(x.sin() for _ in range(50)))
+    assert not warnings_of(lambda: kept.extend(x.sin() for _ in range(50)))
 
 
 def test_bad_limits() -> None:

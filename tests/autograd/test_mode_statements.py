@@ -40,24 +40,24 @@ def defaults() -> Iterator[None]:
     assert left == DEFAULTS, "the test leaked a mode"
 
 
-def changed(**fields: bool) -> tuple[bool, ...]:
+def with_fields(**fields: bool) -> tuple[bool, ...]:
     names = ("enabled", "inference", "multithreading", "view_replay", "layout")
     return tuple(fields.get(name, default) for name, default in zip(names, DEFAULTS, strict=True))
 
 
 FORMS: dict[str, tuple[Callable[[], Any], tuple[bool, ...], bool]] = {
-    "no_grad": (mt.no_grad, changed(enabled=False), False),
-    "enable_grad": (mt.enable_grad, changed(), False),
-    "set_grad_enabled": (lambda: mt.set_grad_enabled(False), changed(enabled=False), True),
-    "inference_mode": (mt.inference_mode, changed(enabled=False, inference=True), False),
-    "inference_mode(False)": (lambda: mt.inference_mode(False), changed(), False),
+    "no_grad": (mt.no_grad, with_fields(enabled=False), False),
+    "enable_grad": (mt.enable_grad, with_fields(), False),
+    "set_grad_enabled": (lambda: mt.set_grad_enabled(False), with_fields(enabled=False), True),
+    "inference_mode": (mt.inference_mode, with_fields(enabled=False, inference=True), False),
+    "inference_mode(False)": (lambda: mt.inference_mode(False), with_fields(), False),
     "multithreading": (
         lambda: mt.autograd.set_multithreading_enabled(False),
-        changed(multithreading=False),
+        with_fields(multithreading=False),
         True,
     ),
-    "view_replay": (lambda: grad_mode._force_original_view_tracking(True), changed(view_replay=True), True),
-    "layout": (lambda: grad_mode.enforce_grad_layout_policy(False), changed(layout=False), True),
+    "view_replay": (lambda: grad_mode._force_original_view_tracking(True), with_fields(view_replay=True), True),
+    "layout": (lambda: grad_mode.enforce_grad_layout_policy(False), with_fields(layout=False), True),
 }
 every_form = pytest.mark.parametrize("form", FORMS)
 BARE = [mt.no_grad, mt.enable_grad, mt.inference_mode]
@@ -149,8 +149,8 @@ def test_g2_exit_restores_the_value_at_construction_and_nothing_else() -> None:
         context = mt.set_grad_enabled(True)
     mt.autograd.set_multithreading_enabled(False)
     with context:
-        assert state() == changed(multithreading=False)
-    assert state() == changed(enabled=False, multithreading=False)
+        assert state() == with_fields(multithreading=False)
+    assert state() == with_fields(enabled=False, multithreading=False)
     mt.set_grad_enabled(True)
     mt.autograd.set_multithreading_enabled(True)
 
@@ -183,7 +183,7 @@ def test_g6_lambdas_partials_builtins_and_callable_objects() -> None:
         def __call__(self) -> Any:
             return state()
 
-    thing, inside = Thing(), changed(enabled=False, inference=True)
+    thing, inside = Thing(), with_fields(enabled=False, inference=True)
     calls = [
         thing.method,
         Thing.static,
@@ -273,12 +273,12 @@ def test_g11_generators(form: str) -> None:
 
 
 def test_g12_what_a_decorator_covers_of_generators() -> None:
-    def undecorated() -> Iterator[Any]:
+    def plain() -> Iterator[Any]:
         with mt.inference_mode():
             yield state()
 
-    running = undecorated()
-    assert next(running) == state() == changed(enabled=False, inference=True)
+    running = plain()
+    assert next(running) == state() == with_fields(enabled=False, inference=True)
     assert list(running) == []
     assert state() == DEFAULTS
 
@@ -290,7 +290,7 @@ def test_g12_what_a_decorator_covers_of_generators() -> None:
             yield state()
 
     partial: Any = mt.inference_mode(functools.partial(steps, 2))
-    assert [seen for seen in partial() if state() == DEFAULTS] == [changed(enabled=False, inference=True)] * 2
+    assert [seen for seen in partial() if state() == DEFAULTS] == [with_fields(enabled=False, inference=True)] * 2
 
 
 @every_form
@@ -342,7 +342,7 @@ def test_g13_a_context_around_an_await_does_not_reach_other_tasks() -> None:
         release.set()
         return here, made, await task
 
-    assert asyncio.run(main()) == (DEFAULTS, False, changed(enabled=False, inference=True))
+    assert asyncio.run(main()) == (DEFAULTS, False, with_fields(enabled=False, inference=True))
 
 
 @every_form
@@ -362,15 +362,15 @@ def test_g15_a_new_thread_starts_with_the_defaults(form: str) -> None:
 def test_g16_inference_mode_off_gives_back_what_was_before_inference() -> None:
     """torch turns recording on even inside no_grad."""
     with mt.no_grad(), mt.inference_mode(False):
-        assert state() == changed(enabled=False)
+        assert state() == with_fields(enabled=False)
     with mt.inference_mode():
         with mt.inference_mode(False):
             assert state() == DEFAULTS
             assert (leaf([1.0]) * 2).requires_grad
             assert not tensor([1.0]).is_inference()
-        assert state() == changed(enabled=False, inference=True)
+        assert state() == with_fields(enabled=False, inference=True)
     with mt.no_grad(), mt.inference_mode(), mt.enable_grad(), mt.inference_mode(False):
-        assert state() == changed(enabled=False)
+        assert state() == with_fields(enabled=False)
 
 
 def test_g17_enabling_recording_in_inference_mode_records_nothing() -> None:
@@ -387,8 +387,8 @@ def test_g17_enabling_recording_in_inference_mode_records_nothing() -> None:
 def test_g18_no_grad_and_inference_mode_in_each_other() -> None:
     with mt.no_grad():
         with mt.inference_mode():
-            assert state() == changed(enabled=False, inference=True)
-        assert state() == changed(enabled=False)
+            assert state() == with_fields(enabled=False, inference=True)
+        assert state() == with_fields(enabled=False)
     with mt.inference_mode(), mt.no_grad():
         assert mt.is_inference_mode_enabled()
 

@@ -452,11 +452,11 @@ def test_tensors_may_be_made_to_require_gradients_under_no_grad() -> None:
 def test_recording_in_a_thread_while_this_one_records_nothing() -> None:
     x = leaf()
 
-    def doubled() -> mt.Tensor:
+    def double() -> mt.Tensor:
         return (x * 2).sum()
 
     with no_grad():
-        y = in_thread(doubled)
+        y = in_thread(double)
         assert y.requires_grad
         y.backward()
     assert x.grad.tolist() == [2.0] * 3

@@ -30,7 +30,7 @@ def every_node_is_heavy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     parallel._forget_pool()
 
 
-def used(function: Any) -> set[str]:
+def threads_used(function: Any) -> set[str]:
     """The names of the threads that applied the rules of `mul` while a function ran."""
     names: set[str] = set()
     op = mt.mul.op
@@ -71,13 +71,13 @@ def gradients(leaves: list[mt.Tensor], loss: mt.Tensor, threads: bool) -> list[b
 def test_branches_run_in_several_threads_when_that_is_enabled() -> None:
     leaves, loss = branches()
     with set_multithreading_enabled(False):
-        assert used(lambda: loss.backward(retain_graph=True)) == {"MainThread"}
-    assert used(lambda: loss.backward(retain_graph=True)) == {"MainThread", "backward"}
+        assert threads_used(lambda: loss.backward(retain_graph=True)) == {"MainThread"}
+    assert threads_used(lambda: loss.backward(retain_graph=True)) == {"MainThread", "backward"}
     with set_multithreading_enabled(False):
         one = gradients(leaves, loss, False)
     assert gradients(leaves, loss, True) == one
     kernel_threads.set_num_threads(1)
-    assert used(lambda: loss.backward(retain_graph=True)) == {"MainThread"}
+    assert threads_used(lambda: loss.backward(retain_graph=True)) == {"MainThread"}
 
 
 OPS: list[Any] = [
@@ -142,7 +142,7 @@ def test_what_the_user_wrote_runs_in_the_users_thread() -> None:
         first.register_hook(lambda g: g * 3)
         outputs.append((first + second) * 1.0)
     loss = (outputs[0] + outputs[1] + outputs[2]).sum()
-    assert used(loss.backward) == {"MainThread", "backward"}
+    assert threads_used(loss.backward) == {"MainThread", "backward"}
     assert set(names) == {threading.current_thread().name}
     assert len(names) == 6
     assert values(leaves[0].grad) == [6.0] * 25 + [2.0] * 25

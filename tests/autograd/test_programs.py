@@ -18,7 +18,7 @@ REFUSALS = re.compile(
 )
 
 
-def followed(program: list[Instruction]) -> tuple[Machine, Replay, list[mt.Tensor]]:
+def follow(program: list[Instruction]) -> tuple[Machine, Replay, list[mt.Tensor]]:
     values = starting_values()
     leaves = [leaf(value) for value in values[:LEAVES]]
     machine, replay = Machine(mt, tensor), Replay(leaves, [tensor(value) for value in values[LEAVES:]])
@@ -44,7 +44,7 @@ def ins(name: str, a: int = 0, b: int = 0, number: int = 0, recorded: bool = Tru
 @given(programs)
 def test_programs_with_saved_tensors_that_may_be_written_to(program: list[Instruction]) -> None:
     with allow_mutation_on_saved_tensors():
-        machine, replay, leaves = followed(program)
+        machine, replay, leaves = follow(program)
         loss, usable = machine.loss()
         found = derivatives(grad, machine.leaves, loss)
     for one, slot in zip(machine.tensors, replay.slots, strict=True):
@@ -56,7 +56,7 @@ def test_programs_with_saved_tensors_that_may_be_written_to(program: list[Instru
 @given(programs)
 def test_programs_are_right_or_refused(program: list[Instruction]) -> None:
     """Without copies of what was saved, a program either says that it was written to, or is as right as with them."""
-    machine, replay, leaves = followed(program)
+    machine, replay, leaves = follow(program)
     loss, usable = machine.loss()
     refusal = None
     try:

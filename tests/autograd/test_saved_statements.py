@@ -28,7 +28,7 @@ from minitorch_backends.autograd.graph import (
     saved_tensors_hooks,
 )
 
-from ..support.autograd import in_thread, leaf, tensor, values, warned
+from ..support.autograd import in_thread, leaf, tensor, values, warnings_of
 
 
 @pytest.fixture(autouse=True)
@@ -396,7 +396,7 @@ def test_hooks_under_double_backward() -> None:
 def test_nothing_warns_when_nothing_is_wrong() -> None:
     x = leaf([1.0])
     with set_detect_anomaly(True):
-        assert not warned(lambda: (x.exp() * x).sum().backward())
+        assert not warnings_of(lambda: (x.exp() * x).sum().backward())
 
 
 def test_pack_hooks_see_the_history_of_operands_and_not_of_the_result() -> None:

@@ -25,7 +25,7 @@ def network(x: mt.Tensor, weights: list[mt.Tensor]) -> mt.Tensor:
     return x
 
 
-def trained(body: Callable[..., mt.Tensor] = network, steps: int = 4) -> bytes:
+def train(body: Callable[..., mt.Tensor] = network, steps: int = 4) -> bytes:
     weights = [mt.tensor(w.copy()).requires_grad_() for w in WEIGHTS]
     for _ in range(steps):
         loss = (body(mt.tensor(INPUT), weights) ** 2).mean()
@@ -37,7 +37,7 @@ def trained(body: Callable[..., mt.Tensor] = network, steps: int = 4) -> bytes:
     return b"".join(w.detach().numpy().tobytes() for w in weights)
 
 
-def inferred() -> bytes:
+def infer() -> bytes:
     weights = [mt.tensor(w) for w in WEIGHTS]
     x = mt.tensor(INPUT)
     for _ in range(4):
@@ -64,7 +64,7 @@ def under(context: Callable[[], Any], work: Callable[[], bytes]) -> Callable[[],
     return run
 
 
-def written() -> bytes:
+def write() -> bytes:
     x = mt.tensor(INPUT.copy()).requires_grad_()
     with allow_mutation_on_saved_tensors():
         y = x * 1.0
@@ -82,17 +82,17 @@ def dual() -> bytes:
 
 
 JOBS: list[Callable[[], bytes]] = [
-    trained,
-    under(lambda: backends.flags(fp32_precision="tf32"), trained),
-    under(lambda: set_multithreading_enabled(False), lambda: trained(lambda x, w: Half.apply(network(x, w)))),
+    train,
+    under(lambda: backends.flags(fp32_precision="tf32"), train),
+    under(lambda: set_multithreading_enabled(False), lambda: train(lambda x, w: Half.apply(network(x, w)))),
     under(
         lambda: saved_tensors_hooks(lambda t: t.detach().numpy().copy(), mt.Tensor),
-        under(lambda: backends.flags(fp32_precision="bf16"), trained),
+        under(lambda: backends.flags(fp32_precision="bf16"), train),
     ),
-    under(mt.inference_mode, inferred),
-    under(mt.no_grad, under(lambda: backends.flags(fp32_precision="bf16x3"), inferred)),
-    lambda: trained(lambda x, w: checkpoint(network, x, w, use_reentrant=False, preserve_rng_state=False)),
-    lambda: written() + dual(),
+    under(mt.inference_mode, infer),
+    under(mt.no_grad, under(lambda: backends.flags(fp32_precision="bf16x3"), infer)),
+    lambda: train(lambda x, w: checkpoint(network, x, w, use_reentrant=False, preserve_rng_state=False)),
+    lambda: write() + dual(),
 ]
 
 

@@ -17,7 +17,7 @@ Observation = tuple[bytes, list[tuple]]
 """The bits of a result, and what each kernel was asked for and which implementation ran."""
 
 
-def observed(compute: Callable[[], Any]) -> Observation:
+def observe(compute: Callable[[], Any]) -> Observation:
     with explain.record() as log:
         result = compute()
     return result.float().numpy().tobytes(), [(e.kernel, e.precision, e.options, e.implementation) for e in log]
@@ -30,7 +30,7 @@ def factors(dtype: Any = mt.float32) -> tuple[Any, Any]:
 
 def product(dtype: Any = mt.float32) -> Observation:
     a, b = factors(dtype)
-    return observed(lambda: a @ b)
+    return observe(lambda: a @ b)
 
 
 def gradient(of: Any = mt.Tensor.requires_grad_) -> Observation:
@@ -43,7 +43,7 @@ def gradient(of: Any = mt.Tensor.requires_grad_) -> Observation:
         loss.backward()
         return b.grad
 
-    return observed(backward)
+    return observe(backward)
 
 
 class Flip(NamedTuple):
@@ -67,7 +67,7 @@ def chain() -> Observation:
     """Of matrices that are best multiplied from the middle on, where every order rounds differently."""
     mt.manual_seed(0)
     matrices = [mt.randn(*shape) for shape in ((40, 50), (50, 3), (3, 60), (60, 40))]
-    return observed(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
+    return observe(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
 
 
 def chain_within_limits() -> Observation:
@@ -77,14 +77,14 @@ def chain_within_limits() -> Observation:
         return b"", [(str(refusal),)]
 
 
-def attended(dtype: Any = mt.float32) -> Observation:
+def attend(dtype: Any = mt.float32) -> Observation:
     mt.manual_seed(0)
     q, k, v = (mt.randn(1, 2, 20, 8).to(dtype) for _ in range(3))
-    return observed(lambda: mt.nn.functional.scaled_dot_product_attention(q, k, v))
+    return observe(lambda: mt.nn.functional.scaled_dot_product_attention(q, k, v))
 
 
 def attended_halves() -> Observation:
-    return attended(mt.bfloat16)
+    return attend(mt.bfloat16)
 
 
 def heads() -> Observation:
@@ -95,13 +95,13 @@ def heads() -> Observation:
         with mt.no_grad():
             return module(x, x, x, need_weights=False)[0]
 
-    return observed(attend)
+    return observe(attend)
 
 
 def eigenvalues() -> Observation:
     mt.manual_seed(0)
     a = mt.randn(3, 8, 8)
-    return observed(lambda: mt.linalg.eigvalsh(a))
+    return observe(lambda: mt.linalg.eigvalsh(a))
 
 
 def images(groups: int = 1) -> tuple[Any, Any]:
@@ -111,14 +111,14 @@ def images(groups: int = 1) -> tuple[Any, Any]:
 
 def convolution(groups: int = 1) -> Observation:
     x, weight = images(groups)
-    return observed(lambda: mt.conv2d(x, weight, padding=1, groups=groups))
+    return observe(lambda: mt.conv2d(x, weight, padding=1, groups=groups))
 
 
 def depthwise() -> Observation:
     return convolution(16)
 
 
-def benchmarked() -> Observation:
+def benchmark() -> Observation:
     """Which algorithms are timed on a first call; which of them is the fastest may vary."""
     backends.cudnn.benchmark_cache.clear()
     _, (*_, record) = convolution()
@@ -130,21 +130,21 @@ def wide_convolution() -> Observation:
     """Of a kernel so large that its usual algorithm has a workspace."""
     mt.manual_seed(0)
     x, weight = mt.randn(1, 2, 150, 150), mt.randn(2, 2, 61, 61)
-    return observed(lambda: mt.conv2d(x, weight))
+    return observe(lambda: mt.conv2d(x, weight))
 
 
 def recurrence() -> Observation:
     mt.manual_seed(0)
     module, x = mt.nn.GRU(16, 24), mt.randn(5, 3, 16)
     with mt.no_grad():
-        return observed(lambda: module(x)[0])
+        return observe(lambda: module(x)[0])
 
 
 def transforms() -> Observation:
     """Two of one kind: the second has the plan of the first where plans are kept."""
     backends.cuda.cufft_plan_cache.clear()
     x = mt.ones(128, 64, dtype=mt.complex64)
-    _, trace = observed(lambda: mt.fft.fft(mt.fft.fft(x)).real)
+    _, trace = observe(lambda: mt.fft.fft(mt.fft.fft(x)).real)
     cache = backends.cuda.cufft_plan_cache
     return b"", [("plans", cache.size, cache.hits, cache.misses, *(each[3] for each in trace if each[0] == "fft"))]
 
@@ -186,10 +186,10 @@ FLIPS: dict[str, list[Flip]] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": [Flip((False, False), True, observe=bfloat)],
     "cuda.tf32_veto": [Flip(False, True, {"cuda.matmul.allow_tf32": True})],
     "cuda.blas_library": [Flip("default", "cublaslt"), Flip("cublas", "cublaslt", {"fp32_precision": "bf16"})],
-    "cuda.flash_sdp": [Flip(True, False, observe=attended)],
-    "cuda.mem_efficient_sdp": [Flip(True, False, {"cuda.flash_sdp": False}, attended)],
-    "cuda.math_sdp": [Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attended)],
-    "cuda.sdp_priority": [Flip("flash,efficient,math,cudnn", "efficient,flash,math,cudnn", observe=attended)],
+    "cuda.flash_sdp": [Flip(True, False, observe=attend)],
+    "cuda.mem_efficient_sdp": [Flip(True, False, {"cuda.flash_sdp": False}, attend)],
+    "cuda.math_sdp": [Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attend)],
+    "cuda.sdp_priority": [Flip("flash,efficient,math,cudnn", "efficient,flash,math,cudnn", observe=attend)],
     "cuda.fp16_bf16_reduction_math_sdp": [
         Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attended_halves)
     ],
@@ -198,18 +198,18 @@ FLIPS: dict[str, list[Flip]] = {
     "cross_check": [Flip(False, True, observe=eigenvalues)],
     "cudnn.fp32_precision": [Flip("ieee", "tf32"), Flip("none", "tf32")],
     "cudnn.enabled": [Flip(False, True, observe=wide_convolution)],
-    "cudnn.benchmark": [Flip(False, True, observe=benchmarked)],
-    "cudnn.benchmark_limit": [Flip(1, 0, {"cudnn.benchmark": True}, benchmarked)],
-    "cudnn.deterministic": [Flip(False, True, {"cudnn.benchmark": True}, benchmarked)],
+    "cudnn.benchmark": [Flip(False, True, observe=benchmark)],
+    "cudnn.benchmark_limit": [Flip(1, 0, {"cudnn.benchmark": True}, benchmark)],
+    "cudnn.deterministic": [Flip(False, True, {"cudnn.benchmark": True}, benchmark)],
     "cudnn.allow_tf32": [Flip(False, True, observe=convolution)],
     "cudnn.conv.fp32_precision": [Flip("ieee", "tf32", observe=convolution)],
     "cudnn.rnn.fp32_precision": [Flip("ieee", "tf32", observe=recurrence)],
     "cudnn.depthwise_kernel": [Flip("cudnn", "native", observe=depthwise)],
     "deterministic_algorithms": [
-        Flip("default", value, {"cudnn.benchmark": True}, benchmarked) for value in ("warn", "error")
+        Flip("default", value, {"cudnn.benchmark": True}, benchmark) for value in ("warn", "error")
     ],
     "nnpack.enabled": [
-        Flip(False, True, {"cudnn.benchmark": True}, benchmarked),
+        Flip(False, True, {"cudnn.benchmark": True}, benchmark),
         Flip(False, True, observe=wide_convolution),
     ],
     "invariant": [Flip("none", "batch"), Flip("batch", "isa")],

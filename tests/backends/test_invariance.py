@@ -37,8 +37,8 @@ def test_values_of_the_flag():
     for value, stored in (("batch", "batch"), ("isa", "isa"), ("isa, batch", "batch,isa"), ("batch,isa", "batch,isa")):
         with backends.flags(invariant=value):
             assert backends.invariant == stored
-            assert invariance.demanded() == ("batch" in value, "isa" in value)
-    assert invariance.demanded() == (False, False)
+            assert invariance.current_demand() == ("batch" in value, "isa" in value)
+    assert invariance.current_demand() == (False, False)
     with pytest.raises(RuntimeError, match="invariant must be one of 'none', 'batch', 'isa', 'batch,isa', got 'bach'"):
         backends.invariant = "bach"
     with pytest.raises(TypeError, match="got True of type bool"):

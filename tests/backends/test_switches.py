@@ -125,14 +125,14 @@ ENABLED = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.math_sdp
 ENABLE = (cuda.enable_flash_sdp, cuda.enable_mem_efficient_sdp, cuda.enable_math_sdp, cuda.enable_cudnn_sdp)
 
 
-def enabled() -> tuple[bool, ...]:
+def is_enabled() -> tuple[bool, ...]:
     return tuple(function() for function in ENABLED)
 
 
 def test_kernels_of_attention_are_switched() -> None:
     for index, function in enumerate(ENABLE):
         function(False)
-        assert enabled() == tuple(each != index for each in range(4))
+        assert is_enabled() == tuple(each != index for each in range(4))
         with pytest.raises(RuntimeError, match="takes one of True, False, got 1"):
             function(1)  # type: ignore[arg-type]
         function(enabled=True)
@@ -144,10 +144,10 @@ def test_kernels_of_attention_are_switched() -> None:
 def test_sdp_kernel_is_a_deprecated_scope() -> None:
     with pytest.warns(FutureWarning, match="sdp_kernel"):
         scope = cuda.sdp_kernel(enable_math=False, enable_cudnn=0)  # type: ignore[arg-type]
-    assert enabled() == (True,) * 4
+    assert is_enabled() == (True,) * 4
     with pytest.raises(KeyError), scope:
-        _fail_where(enabled() == (True, True, False, False))
-    assert enabled() == (True,) * 4
+        _fail_where(is_enabled() == (True, True, False, False))
+    assert is_enabled() == (True,) * 4
     with pytest.raises(TypeError, match="enable_bogus"):
         cuda.sdp_kernel(enable_bogus=False)  # type: ignore[call-arg]
 
@@ -168,11 +168,11 @@ def test_sdpa_kernel_allows_the_ones_that_are_named() -> None:
     ):
         with sdpa_kernel(backends_) as entered:  # type: ignore[arg-type]
             assert entered == {}
-            assert enabled() == expected
+            assert is_enabled() == expected
             with sdpa_kernel(math):
-                assert enabled() == (False, False, True, False)
-            assert enabled() == expected
-        assert enabled() == (True,) * 4
+                assert is_enabled() == (False, False, True, False)
+            assert is_enabled() == expected
+        assert is_enabled() == (True,) * 4
     for bad in ((flash, math), "math", None, 1):
         with pytest.raises(AssertionError, match="must be an SDPBackend or a list of them"):
             sdpa_kernel(bad)  # type: ignore[arg-type]
@@ -181,11 +181,11 @@ def test_sdpa_kernel_allows_the_ones_that_are_named() -> None:
 def test_sdpa_kernel_decorates_and_orders() -> None:
     @sdpa_kernel([SDPBackend.MATH, SDPBackend.CUDNN_ATTENTION], set_priority=True)
     def inside() -> tuple[Any, str]:
-        return enabled(), cuda.sdp_priority
+        return is_enabled(), cuda.sdp_priority
 
     for _ in range(2):
         assert inside() == ((False, False, True, True), "math,cudnn,flash,efficient")
-    assert (enabled(), cuda.sdp_priority) == ((True,) * 4, "flash,efficient,math,cudnn")
+    assert (is_enabled(), cuda.sdp_priority) == ((True,) * 4, "flash,efficient,math,cudnn")
 
 
 def test_questions_about_attention() -> None:
@@ -332,7 +332,7 @@ def test_operations_of_dialects_are_noted() -> None:
 @pytest.mark.parametrize("path", list(rows))
 def test_every_value_can_be_written_in_an_environment_variable(path: str) -> None:
     for value in rows[path].choices.examples:
-        assert rows[path].parsed(f" {value} ") == value
+        assert rows[path].parse(f" {value} ") == value
 
 
 def test_plans_are_kept_under_threads() -> None:

@@ -138,7 +138,7 @@ def test_products_have_the_error_that_theory_predicts(results):
 
 
 def test_theory_predicts_what_the_note_prints():
-    told, theory = studied_products.DOCUMENTED["tf32"], studied_products.predicted("tf32", 10240)
+    told, theory = studied_products.DOCUMENTED["tf32"], studied_products.predict("tf32", 10240)
     assert theory["largest"] == pytest.approx(told["largest"], rel=0.03)
     assert theory["relative"] == pytest.approx(told["relative"], rel=0.06)
 
@@ -332,7 +332,7 @@ def test_precisions_exist():
 def test_interleaved_times_every_candidate_alike():
     order = []
     timers = {name: Timer(lambda name=name: order.append(name)) for name in "abc"}
-    found = timing.interleaved(timers, seconds=0, rounds=4)
+    found = timing.time_interleaved(timers, seconds=0, rounds=4)
     assert {entry.samples for entry in found.values()} == {4}
     last = order[-12:]
     assert [last[start : start + 3] for start in range(0, 12, 3)] == [
@@ -344,12 +344,12 @@ def test_interleaved_times_every_candidate_alike():
 def test_interleaved_calls_before_a_sample_where_threads_have_rested():
     order = []
     timers = {name: Timer(lambda name=name: order.append(name)) for name in "ab"}
-    timing.interleaved(timers, seconds=0, rounds=2, rests={"b": 0.0})
+    timing.time_interleaved(timers, seconds=0, rounds=2, rests={"b": 0.0})
     assert order[-8:] == list("aabbbbaa")
 
 
 def test_interleaved_lengthens_short_samples():
-    found = timing.interleaved({"pass": Timer("pass")}, seconds=0, rounds=1, shortest=1e-4)["pass"]
+    found = timing.time_interleaved({"pass": Timer("pass")}, seconds=0, rounds=1, shortest=1e-4)["pass"]
     assert found.calls > 100
     assert found.median * found.calls > 2e-5
 
@@ -364,7 +364,7 @@ def test_durations_have_their_unit(value, text):
 def test_the_order_of_implementations_is_measured_with_what_is_taken_first(monkeypatch):
     monkeypatch.setattr(race.time, "sleep", lambda seconds: None)
     for kind, names in (("ieee", {"blas"}), ("int32", {"definition"}), ("complex64, tf32", {"complex"})):
-        found = order.measured(order.Shape("square", 12, 12, 12), kind, rounds=1)
+        found = order.measure(order.Shape("square", 12, 12, 12), kind, rounds=1)
         dtype, precision = order.KINDS[kind]
         array = np.ones((12, 12), dtype)
         assert next(iter(found)) == matmul.decide(array, array, precision=precision).candidates[0].name
@@ -407,12 +407,12 @@ def test_a_comparison_of_two_guards_divides_by_what_blas_does():
 
 def test_an_interrupted_guard_goes_on_where_it_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(order, "SHAPES", order.SHAPES[:2])
-    monkeypatch.setattr(order, "measured", lambda shape, kind, rounds, scale: {"blas": 1e-6})
+    monkeypatch.setattr(order, "measure", lambda shape, kind, rounds, scale: {"blas": 1e-6})
     file = tmp_path / "cpu.json"
     order.write(file, {"machine": order.about(), "cells": []})
     order.measure_level(file, ["ieee"], 1, 1.0)
     first = order.read(file)
-    monkeypatch.setattr(order, "measured", lambda shape, kind, rounds, scale: {"blas": 2e-6})
+    monkeypatch.setattr(order, "measure", lambda shape, kind, rounds, scale: {"blas": 2e-6})
     order.measure_level(file, ["ieee", "tf32"], 1, 1.0)
     second = order.read(file)
     assert second["cells"][:2] == first["cells"]

@@ -230,7 +230,7 @@ def test_wrong_input_is_one_sentence(
 
 
 @pytest.fixture
-def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a user's configuration, and a race that unpacked rows win up to 300."""
     from minitorch_backends.lab import crossovers
 
@@ -242,9 +242,9 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_tune_writes_what_was_measured_and_processes_read_it(tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_writes_what_was_measured_and_processes_read_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tune", "--dry-run"]) == 0
-    assert not list(tuned.glob("*.json"))
+    assert not list(folder.glob("*.json"))
     table = capsys.readouterr().out.splitlines()
     assert table[1].split() == ["avx512.rows_most", "128", "362", "1.19"]
     assert table[2] == "nothing was written"
@@ -252,24 +252,24 @@ def test_tune_writes_what_was_measured_and_processes_read_it(tuned: Path, capsys
     found = json.loads(capsys.readouterr().out)
     assert found["rows"] == {"avx512": {"rows_most": 362}}
     assert found["measured"]["avx512.rows_most"]["points"][0] == [64, "[64, 64] @ [64, 64]", 1.0, 2.0]
-    assert [path.name for path in tuned.iterdir()] == [Path(found["file"]).name]
+    assert [path.name for path in folder.iterdir()] == [Path(found["file"]).name]
     code = (
         "from minitorch_backends import explain\nfrom minitorch_backends.kernels.gemm.tuning import tuning\n"
         "import numpy as np\nx = np.ones((3, 3), np.float32)\n"
         "print(tuning('avx512').rows_most, explain.why('matmul', x, x), sep='\\n')"
     )
-    printed = python(code, MINITORCH_CONFIG_DIR=str(tuned)).out.splitlines()
+    printed = python(code, MINITORCH_CONFIG_DIR=str(folder)).out.splitlines()
     assert printed[0] == "362"
     assert f"    thresholds: measured by minitorch-backends tune on {found['date']} ({found['file']})" in printed
     assert cli.main(["tune", "--reset"]) == 0
-    assert not list(tuned.iterdir())
+    assert not list(folder.iterdir())
 
 
-def test_tune_refuses_folders_that_others_can_write_to(tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tuned.chmod(0o777)
+def test_tune_refuses_folders_that_others_can_write_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.chmod(0o777)
     assert cli.main(["tune"]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith(f"minitorch-backends tune: other users can write to {tuned}")
+    assert error.startswith(f"minitorch-backends tune: other users can write to {folder}")
     with pytest.raises(SystemExit, match="2"):
         cli.main(["tune", "--rounds", "0"])
     assert "argument --rounds: must be a positive integer, got '0'" in capsys.readouterr().err

@@ -45,7 +45,7 @@ class Descriptor(NamedTuple):
     flags: str
 
 
-def parsed(text: str) -> list[dict[str, Any]]:
+def parse(text: str) -> list[dict[str, Any]]:
     """The primitives of a log in oneDNN's format, each with the columns that the log's own template names."""
     columns, found = None, []
     for line in text.splitlines():
@@ -98,7 +98,7 @@ def test_columns_of_a_product(capsys: pytest.CaptureFixture[str]) -> None:
     assert region is not None
     text = capsys.readouterr().out
     assert f"onednn_verbose,v1,primitive,info,template:{TEMPLATE}\n" in text
-    first, second = parsed(text)
+    first, second = parse(text)
     assert first == {
         "operation": "exec",
         "engine": "cpu",
@@ -138,7 +138,7 @@ def test_columns_of_a_product(capsys: pytest.CaptureFixture[str]) -> None:
 def test_layouts(a: Any, b: Any, sources: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     with mkldnn.verbose(1):
         kernel(a, b)
-    (entry,) = parsed(capsys.readouterr().out)
+    (entry,) = parse(capsys.readouterr().out)
     assert " ".join(":".join(each) for each in entry["memory_descriptors"][:2]) == sources
     assert entry["problem_desc"] == problem
 
@@ -150,7 +150,7 @@ def test_other_products_are_matmul_too(capsys: pytest.CaptureFixture[str]) -> No
         with backends.cuda.matmul.flags(allow_fp16_accumulation=True):
             x @ w
     assert [entry.kernel for entry in log] == ["addmm", "half_matmul"]
-    added, summed = parsed(capsys.readouterr().out)
+    added, summed = parse(capsys.readouterr().out)
     assert added["primitive"] == summed["primitive"] == "matmul"
     assert added["problem_desc"] == summed["problem_desc"] == "3x200:200x100"
     assert [each.name for each in added["memory_descriptors"]] == ["src", "wei", "bia", "dst"]
@@ -162,7 +162,7 @@ def test_a_packed_operand_is_opaque() -> None:
     call = Call(
         "linear", ((3, 4), (4, 5)), ("float32",) * 2, {}, "amx", (), None, 1e-3, 0.0, (x, packed), np.ones((3, 5)), None
     )
-    (entry,) = parsed("\n".join(onednn_lines(call, True, frozenset({"exec"}))))
+    (entry,) = parse("\n".join(onednn_lines(call, True, frozenset({"exec"}))))
     assert entry["memory_descriptors"][1] == Descriptor("wei", "f32", "", "opaque", "", "", "f0")
     assert (entry["exec_time"], entry["problem_desc"]) == (1.0, "3x4:4x5")
     assert not list(mkl_lines(call, True))
@@ -233,7 +233,7 @@ def test_off_is_silent_and_on_again_afterwards(capsys: pytest.CaptureFixture[str
             mt.ones(8, 8) @ mt.ones(8, 8)
         mt.ones(9, 9) @ mt.ones(9, 9)
     a @ a
-    problems = [entry["problem_desc"] for entry in parsed(capsys.readouterr().out)]
+    problems = [entry["problem_desc"] for entry in parse(capsys.readouterr().out)]
     assert problems == ["2x2:2x2", "8x8:8x8", "9x9:9x9"]
 
 
@@ -278,7 +278,7 @@ def test_a_logger_takes_the_lines(capsys: pytest.CaptureFixture[str], caplog: py
         a @ a
     assert capsys.readouterr().out == ""
     lines = [record.getMessage() for record in caplog.records if record.name == "traces"]
-    assert [entry["problem_desc"] for entry in parsed("\n".join(x for x in lines if x.startswith("onednn")))] == [
+    assert [entry["problem_desc"] for entry in parse("\n".join(x for x in lines if x.startswith("onednn")))] == [
         "3x3:3x3"
     ]
     assert mkl_calls("\n".join(x for x in lines if x.startswith("MKL")))[0][0] == "SGEMM"
@@ -292,7 +292,7 @@ def test_a_region_belongs_to_a_thread_or_task(capsys: pytest.CaptureFixture[str]
         thread.join()
     assert capsys.readouterr().out == ""
 
-    async def traced(size: int) -> None:
+    async def trace(size: int) -> None:
         with mkldnn.verbose(1):
             await asyncio.sleep(0)
             mt.ones(size, size) @ mt.ones(size, size)
@@ -304,10 +304,10 @@ def test_a_region_belongs_to_a_thread_or_task(capsys: pytest.CaptureFixture[str]
             await asyncio.sleep(0)
 
     async def main() -> None:
-        await asyncio.gather(traced(3), quiet(), traced(4))
+        await asyncio.gather(trace(3), quiet(), trace(4))
 
     asyncio.run(main())
-    assert sorted(e["problem_desc"] for e in parsed(capsys.readouterr().out)) == ["3x3:3x3", "4x4:4x4"]
+    assert sorted(e["problem_desc"] for e in parse(capsys.readouterr().out)) == ["3x3:3x3", "4x4:4x4"]
 
 
 @pytest.mark.parametrize("level", ["VERBOSE_ON", "VERBOSE_ON_CREATION"])
@@ -328,7 +328,7 @@ def test_a_first_call_says_how_long_it_compiled(level: str) -> None:
         rf"onednn_verbose,v1,info,minitorch:{implementation} was compiled or loaded in (\S+) s for this call"
     )
     notes = [float(found[1]) for line in lines if (found := said.fullmatch(line))]
-    entries = parsed("\n".join(lines))
+    entries = parse("\n".join(lines))
     created = [entry["exec_time"] / 1e3 for entry in entries if entry["operation"] == "create:cache_miss"]
     executed = [entry["exec_time"] / 1e3 for entry in entries if entry["operation"] == "exec"]
     assert len(executed) == 2
@@ -451,7 +451,7 @@ a @ a
 
 @pytest.mark.parametrize("variable", ["ONEDNN_VERBOSE", "DNNL_VERBOSE"])
 def test_onednn_variable_traces_every_thread(variable: str) -> None:
-    entries = parsed(python(PRODUCT, **{variable: "1"}).out)
+    entries = parse(python(PRODUCT, **{variable: "1"}).out)
     assert [entry["problem_desc"] for entry in entries] == ["3x3:3x3", "4x4:4x4", "3x3:3x3"]
 
 

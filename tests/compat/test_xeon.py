@@ -20,7 +20,7 @@ needs_two_cores = pytest.mark.skipif(len(CORES) < 2, reason="two cores are neede
 
 def plan(*options: str) -> list[tuple[int, ...]]:
     parsed = run_cpu._parser().parse_args([*options, "script.py"])
-    return [instance.cores for instance in run_cpu.planned(parsed, TWO_NODES)]
+    return [instance.cores for instance in run_cpu.plan_instances(parsed, TWO_NODES)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_topology_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_command_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     options = run_cpu._parser().parse_args(["--ninstances", "2", "-m", "package.tool", "--flag", "x"])
-    instance = run_cpu.planned(options, TWO_NODES)[1]
+    instance = run_cpu.plan_instances(options, TWO_NODES)[1]
     monkeypatch.setattr(run_cpu.shutil, "which", lambda name: f"/usr/bin/{name}")
     line = run_cpu.command(options, instance, TWO_NODES)
     assert line == ["numactl", "-C", "4-7", "-m", "1", sys.executable, "-u", "-m", "package.tool", "--flag", "x"]

@@ -15,7 +15,7 @@ from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.dispatch.samples import Sample
 from minitorch_backends.tensor.tensor import Parameter, Tensor
 
-from ..support.calls import arrays_in, is_composite, mapped, samples_of, tensors
+from ..support.calls import arrays_in, is_composite, map_arrays, samples_of, tensors
 
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
@@ -44,10 +44,10 @@ class Recorded(NamedTuple):
     saved: Any = None
 
 
-def described(out: Any) -> Any:
+def describe(out: Any) -> Any:
     """A result, or each of several, without the identities that two runs cannot share."""
     if isinstance(out, tuple):
-        return [type(out).__name__, *map(described, out)]
+        return [type(out).__name__, *map(describe, out)]
     assert type(out) is Tensor
     array = out._array
     about = (
@@ -97,7 +97,7 @@ def entry_of(entry: Any, node: Node) -> Any:
 
 def outcome(function: Callable[[], Any]) -> Any:
     try:
-        return described(function())
+        return describe(function())
     except ERRORS as error:
         return type(error), str(error)
 
@@ -125,7 +125,7 @@ def test_in_place_call_equals_the_definition_over_the_samples(name: str) -> None
     """Also where the target is recorded: the result of an op on a leaf."""
     op = registry[name]
 
-    def written(write: Callable[..., Any], call: Sample) -> Any:
+    def write_sample(write: Callable[..., Any], call: Sample) -> Any:
         target = call.args[0] * 1
         return outcome(lambda: write((target, *call.args[1:]), call.kwargs, target))
 
@@ -134,8 +134,8 @@ def test_in_place_call_equals_the_definition_over_the_samples(name: str) -> None
             made = tensors(call, dtype, dtype is mt.float32)
             for recording in (False, True) if isinstance(made.args[0], Tensor) else ():
                 with mt.set_grad_enabled(recording):
-                    direct = written(lambda args, named, into: getattr(into, f"{name}_")(*args[1:], **named), made)
-                    assert direct == written(op.apply, made)
+                    direct = write_sample(lambda args, named, into: getattr(into, f"{name}_")(*args[1:], **named), made)
+                    assert direct == write_sample(op.apply, made)
 
 
 floats = st.sampled_from([mt.float32, mt.float32, mt.float64, mt.float16, mt.int64])
@@ -177,7 +177,7 @@ def test_call_equals_the_definition_for_any_operands(name: str, data: Any, recor
     """Operands of every kind in the places of the inputs, in one call of a sample, by position or by name."""
     op = registry[name]
     call = data.draw(st.sampled_from(samples_of(name)))
-    args, given = list(mapped(call.args, Tensor)), dict(call.kwargs)
+    args, given = list(map_arrays(call.args, Tensor)), dict(call.kwargs)
     if op.listed and args:
         args[0] = data.draw(operands() | st.lists(operands(), max_size=3))
     for place, parameter in enumerate(op.inputs):
@@ -196,8 +196,8 @@ def test_leaves_nodes_and_outputs_are_what_the_comparison_takes_them_for(name: s
     y = mt.tensor(np.ones(2)).requires_grad_()
     function = registry[name].public
     first = function(x, y) if name == "mul" else function(x)
-    assert described(first) == described(function(x, y) if name == "mul" else function(x))
-    assert described(first) != described(function(y, x) if name == "mul" else function(y))
-    assert described(first) != described(function(x.detach(), y) if name == "mul" else function(x.detach()))
+    assert describe(first) == describe(function(x, y) if name == "mul" else function(x))
+    assert describe(first) != describe(function(y, x) if name == "mul" else function(y))
+    assert describe(first) != describe(function(x.detach(), y) if name == "mul" else function(x.detach()))
     assert not isinstance(first.grad_fn, (Leaf, Output))
     assert not is_composite(name)

@@ -16,7 +16,7 @@ from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from ..support.bad_calls import BAD_CALLS, BadCall
-from ..support.calls import as_dtype, mapped
+from ..support.calls import as_dtype, map_arrays
 from ..support.processes import python
 
 
@@ -220,8 +220,8 @@ def test_arguments_of_wrong_types_give_errors_that_torch_has(name: str) -> None:
     call = next(iter(samples() if samples else ()), None)
     if call is None:
         return
-    args = [mapped(each, lambda array: as_dtype(array, mt.float32)) for each in call.args]
-    named = {key: mapped(each, lambda array: as_dtype(array, mt.float32)) for key, each in call.kwargs.items()}
+    args = [map_arrays(each, lambda array: as_dtype(array, mt.float32)) for each in call.args]
+    named = {key: map_arrays(each, lambda array: as_dtype(array, mt.float32)) for key, each in call.kwargs.items()}
     places = [*range(len(args)), *named]
     for place in places:
         for strange in STRANGE:
@@ -230,8 +230,8 @@ def test_arguments_of_wrong_types_give_errors_that_torch_has(name: str) -> None:
                 given[place] = strange
             else:
                 keywords[place] = strange
-            given = [mapped(each, adopt) for each in given]
-            keywords = {key: mapped(each, adopt) for key, each in keywords.items()}
+            given = [map_arrays(each, adopt) for each in given]
+            keywords = {key: map_arrays(each, adopt) for key, each in keywords.items()}
             asserting = (AssertionError,) * (name == "multi_head_attention_forward")  # as torch's does
             with contextlib.suppress(RuntimeError, TypeError, ValueError, IndexError, *asserting):
                 registry[name].public(*given, **keywords)

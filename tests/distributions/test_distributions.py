@@ -10,7 +10,7 @@ import scipy.stats
 import minitorch_backends as mt
 from minitorch_backends import distributions as d
 
-from ..support.distribution_cases import CASES, SCIPY, made
+from ..support.distribution_cases import CASES, SCIPY, make_distribution
 
 
 def numbers(value: mt.Tensor) -> np.ndarray:
@@ -27,7 +27,7 @@ def first(value: mt.Tensor, distribution: d.Distribution) -> np.ndarray:
 @pytest.mark.parametrize("name", SCIPY)
 def test_densities_and_moments(name: str) -> None:
     kind, arguments = SCIPY[name]
-    expected, (distribution, _, value) = getattr(scipy.stats, kind)(**arguments), made(name, mt)
+    expected, (distribution, _, value) = getattr(scipy.stats, kind)(**arguments), make_distribution(name, mt)
     x = first(value, distribution) if distribution.event_shape and value.ndim > 1 else numbers(value)
     x = x if distribution.event_shape else x[0]
     found = first(distribution.log_prob(value), distribution)
@@ -53,7 +53,7 @@ def test_densities_and_moments(name: str) -> None:
 def test_samples_have_the_distribution(name: str) -> None:
     """Their means, within five standard errors, and their shapes; of heavy tails the share below a quantile."""
     mt.manual_seed(7)
-    distribution, _, _ = made(name, mt)
+    distribution, _, _ = make_distribution(name, mt)
     count = 4000
     drawn = distribution.sample((count,))
     assert drawn.shape == (count, *distribution.batch_shape, *distribution.event_shape)
@@ -71,11 +71,11 @@ def test_samples_have_the_distribution(name: str) -> None:
     np.testing.assert_array_less(abs(numbers(drawn).mean(0) - mean), 6 * np.sqrt(variance / count) + 1e-12)
 
 
-@pytest.mark.parametrize("name", [each for each in sorted(CASES) if made(each, mt)[0].has_rsample])
+@pytest.mark.parametrize("name", [each for each in sorted(CASES) if make_distribution(each, mt)[0].has_rsample])
 def test_gradients_of_samples(name: str) -> None:
     """With one seed a sample is a function of the parameters."""
 
-    def drawn(arguments: dict[str, Any]) -> mt.Tensor:
+    def draw(arguments: dict[str, Any]) -> mt.Tensor:
         mt.manual_seed(3)
         return getattr(d, kind)(**arguments).rsample((2,)).sum()
 
@@ -87,12 +87,12 @@ def test_gradients_of_samples(name: str) -> None:
     if kind == "Wishart":
         del given["df"]
         given = {"df": mt.tensor(4.0, dtype=mt.float64, requires_grad=True), **given}
-    drawn(given).backward()
+    draw(given).backward()
     for key, leaf in given.items():
         if isinstance(leaf, int) or key == "covariance_matrix":
             continue
         step = 1e-6
-        moved = [drawn({**given, key: leaf.detach() + sign * step}) for sign in (1, -1)]
+        moved = [draw({**given, key: leaf.detach() + sign * step}) for sign in (1, -1)]
         expected = (moved[0] - moved[1]).item() / (2 * step)
         np.testing.assert_allclose(leaf.grad.sum().item(), expected, rtol=2e-4, atol=1e-6, err_msg=key)
 

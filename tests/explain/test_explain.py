@@ -261,7 +261,7 @@ def _planned_precisions(declared: Any) -> set[str]:
     for each in declared.samples():
         named = {name: float32(value) for name, value in each.kwargs.items()}
         with contextlib.suppress(RuntimeError, TypeError):  # samples of other dtypes
-            call = registry.planned(functools.partial(declared.public, *map(float32, each.args), **named))
+            call = registry.plan(functools.partial(declared.public, *map(float32, each.args), **named))
             found |= {call.keywords.get("precision", "ieee")} if call is not None else set()
     return found - {"ieee"}
 

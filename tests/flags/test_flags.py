@@ -690,7 +690,7 @@ def test_the_flag_that_decides_is_named() -> None:
     assert explain.precision_of("matmul").decided_by == "mkldnn.matmul.fp32_precision = 'bf16'"
 
 
-def permitted(values: dict[str, str]) -> str:
+def permission(values: dict[str, str]) -> str:
     """The rule of permission, written out: from the values that were set, the fastest that a family allows."""
 
     def opinion(path: str) -> str:
@@ -725,8 +725,8 @@ def test_permission_does_not_depend_on_the_order_of_setting(pairs: list[tuple[st
         found.add(explain.precision_of("matmul").precision)
         with Snapshot(()), backends.flags(**{path: value for path, value in pairs if "." not in path}):
             scoped = {path: value for path, value in pairs if "." not in path}
-            assert explain.precision_of("matmul").precision == permitted(scoped)
-    assert found == {permitted(dict(pairs))}
+            assert explain.precision_of("matmul").precision == permission(scoped)
+    assert found == {permission(dict(pairs))}
 
 
 def test_every_pair_of_families_runs_at_the_faster_precision() -> None:

@@ -133,7 +133,7 @@ def test_a_guard_belongs_to_a_thread_or_task() -> None:
         thread.join()
         assert backends.fp32_precision == "tf32"
 
-    async def guarded(ready: asyncio.Event) -> bool:
+    async def run_guarded(ready: asyncio.Event) -> bool:
         with backends.guard():
             ready.set()
             await asyncio.sleep(0)
@@ -147,13 +147,13 @@ def test_a_guard_belongs_to_a_thread_or_task() -> None:
 
     async def main() -> bool:
         ready = asyncio.Event()
-        return (await asyncio.gather(guarded(ready), free(ready)))[0]
+        return (await asyncio.gather(run_guarded(ready), free(ready)))[0]
 
     assert asyncio.run(main())
     assert backends.emulate == "cuda"
 
 
-def decorated() -> list[Callable[[], Any]]:
+def decorate() -> list[Callable[[], Any]]:
     @backends.guard()
     def function() -> None:
         backends.fp32_precision = "tf32"
@@ -171,7 +171,7 @@ def decorated() -> list[Callable[[], Any]]:
     return [function, lambda: list(generator()), lambda: asyncio.run(coroutine())]
 
 
-@pytest.mark.parametrize("call", decorated(), ids=["function", "generator", "coroutine"])
+@pytest.mark.parametrize("call", decorate(), ids=["function", "generator", "coroutine"])
 def test_a_guard_decorates(call: Callable[[], Any]) -> None:
     with pytest.raises(RuntimeError, match="guard"):
         call()

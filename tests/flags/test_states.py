@@ -29,14 +29,14 @@ class Model:
     def __init__(self) -> None:
         self.process: dict[str, Any] = {}
 
-    def stored(self, stack: list[dict[str, Any]]) -> dict[str, Any]:
+    def stored_values(self, stack: list[dict[str, Any]]) -> dict[str, Any]:
         found = dict(self.process)
         for level in stack:
             found.update({} if level is GUARD else level)
         return {path: value for path, value in found.items() if value is not UNSET}
 
     def read(self, stack: list[dict[str, Any]], path: str) -> Any:
-        stored, row = self.stored(stack), rows[path]
+        stored, row = self.stored_values(stack), rows[path]
         own = stored.get(path)
         if row.inherits is None:
             return row.default if path not in stored else own
@@ -144,7 +144,7 @@ class Flags(RuleBasedStateMachine):
     def enter_snapshot(self, who: int) -> None:
         """What is in force for one thread, in force for the other."""
         saved = self.actors[1 - who].do(backends.snapshot)
-        stored = self.model.stored(self.actors[1 - who].stack)
+        stored = self.model.stored_values(self.actors[1 - who].stack)
         actor = self.actors[who]
         assert saved.as_dict() == stored
         actor.do(saved.__enter__)

@@ -54,14 +54,14 @@ def test_learning_to_learn() -> None:
     def loss(given: dict[str, mt.Tensor]) -> mt.Tensor:
         return ((functional_call(module, given, x) - y) ** 2).mean()
 
-    def adapted(given: dict[str, mt.Tensor]) -> mt.Tensor:
+    def adapt(given: dict[str, mt.Tensor]) -> mt.Tensor:
         steps = grad(loss)(given)
         return loss({name: given[name] - 0.1 * steps[name] for name in given})
 
-    found = grad(adapted)(parameters)
+    found = grad(adapt)(parameters)
     for name, value in parameters.items():
         step = mt.full_like(value, 1e-6)
-        ends = [adapted({**parameters, name: value + sign * step}).item() for sign in (1, -1)]
+        ends = [adapt({**parameters, name: value + sign * step}).item() for sign in (1, -1)]
         assert found[name].item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
     rows = jacrev(lambda given: functional_call(module, given, x).reshape(-1))(parameters)
     assert rows["weight"].reshape(-1).tolist() == [1.0, 2.0]

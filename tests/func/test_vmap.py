@@ -11,7 +11,7 @@ from minitorch_backends import func, nn
 from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.dispatch.samples import Sample
 
-from ..support.calls import arrays_in, mapped, run, samples_of, takes
+from ..support.calls import arrays_in, map_arrays, run, samples_of, takes
 
 MOST_ELEMENTS = 100
 
@@ -62,7 +62,7 @@ def check(name: str, call: Sample, batched: tuple[bool, ...]) -> None:
         def place(array: np.ndarray) -> Any:
             return next(left) if array.dtype == np.float64 and array.size else mt.tensor(array)
 
-        return Sample(mapped(call.args, place), {key: mapped(each, place) for key, each in call.kwargs.items()})
+        return Sample(map_arrays(call.args, place), {key: map_arrays(each, place) for key, each in call.kwargs.items()})
 
     samples = [
         floats,
@@ -153,14 +153,14 @@ def test_gradients_through_vmap() -> None:
 
 
 def test_writing_in_place() -> None:
-    def written(row: mt.Tensor, other: mt.Tensor) -> mt.Tensor:
+    def write(row: mt.Tensor, other: mt.Tensor) -> mt.Tensor:
         row = row.clone().add_(other)
         row[0] = other[1]
         row[1:] *= 2
         row.clamp_(max=0.5)
         return row.index_fill_(0, mt.tensor([2]), 7.0)
 
-    equal(func.vmap(written)(X, X.flip(0)), mt.stack([written(*rows) for rows in zip(X, X.flip(0), strict=True)]))
+    equal(func.vmap(write)(X, X.flip(0)), mt.stack([write(*rows) for rows in zip(X, X.flip(0), strict=True)]))
     with pytest.raises(RuntimeError, match="must be batched as its operands are"):
         func.vmap(lambda row: mt.zeros(3, dtype=mt.float64).add_(row))(X)
 

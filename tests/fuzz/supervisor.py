@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .worker import SECONDS
 
-__all__ = ["Find", "fuzz", "watched"]
+__all__ = ["Find", "fuzz", "watch"]
 
 CASES = 2000
 """How many cases one process runs, before a fresh one takes over."""
@@ -34,13 +34,13 @@ def fuzz(seed: int, start: int = 0, count: int = 0, seconds: float = 0, only: st
     end, ran = time.monotonic() + seconds, 0
     while ran < count or time.monotonic() < end:
         numbers = seed, start + ran, min(count - ran, CASES) if count else CASES
-        for find in watched([sys.executable, "-m", "tests.fuzz.worker", *map(str, numbers), only]):
+        for find in watch([sys.executable, "-m", "tests.fuzz.worker", *map(str, numbers), only]):
             if isinstance(find, int):
                 ran += find
             yield find
 
 
-def watched(command: list[str]) -> Iterator[Find | int]:
+def watch(command: list[str]) -> Iterator[Find | int]:
     """Run a worker; yield the finds, at last the number of cases."""
     ran, code, finished = 0, "", False
     with tempfile.TemporaryFile("w+", errors="replace") as errors:

@@ -69,7 +69,7 @@ def main() -> None:
         case = draw(chosen[number % len(chosen)], seed, number // len(chosen))
         _say(report, number=number, code=case.code)
         faulthandler.dump_traceback_later(SECONDS, exit=True)
-        if fault := examined(case, namespace):
+        if fault := examine(case, namespace):
             _say(report, fault=fault)
         restore()
         faulthandler.cancel_dump_traceback_later()
@@ -81,7 +81,7 @@ def _say(report: Any, **record: Any) -> None:
     report.flush()
 
 
-def examined(case: Case, namespace: dict[str, Any]) -> str:
+def examine(case: Case, namespace: dict[str, Any]) -> str:
     """What is wrong with a call, or ""."""
     try:
         function = eval(case.target, namespace)
@@ -103,7 +103,7 @@ def examined(case: Case, namespace: dict[str, Any]) -> str:
         if before[1] != after[1] and "result" not in locals():
             return f"raised {type(error).__name__}, and changed its inputs: {error}"
         internal = case.target.startswith("registry[")  # whose callers are functions of this package
-        return "" if internal or is_sentence(error) else _described(error)
+        return "" if internal or is_sentence(error) else _describe(error)
     return ""
 
 
@@ -117,7 +117,7 @@ def is_sentence(error: Exception) -> bool:
     return len(text) > 15 and (is_deliberate(error) or bool(BINDING.search(text)))
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """The error and where it came from."""
     last = traceback.extract_tb(error.__traceback__)
     own = [each for each in last if "minitorch_backends" in each.filename or "/kernels/" in each.filename]

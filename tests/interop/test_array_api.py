@@ -133,7 +133,7 @@ OTHERS |= {"linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.qr", "linalg.s
 """Functions of dtypes, of undefined elements, and whose results NumPy has in another order or up to factors."""
 
 
-def called(name: str, args: tuple[Any, ...], namespace: Any, convert: Any) -> Any:
+def call_function(name: str, args: tuple[Any, ...], namespace: Any, convert: Any) -> Any:
     named = args[-1] if isinstance(args[-1], dict) else {}
     args = args[: len(args) - bool(named)]
     for part in name.split("."):
@@ -147,13 +147,13 @@ def tensor(value: Any) -> Any:
     return mt.tensor(value) if isinstance(value, np.ndarray) else value
 
 
-def compared(found: Any, expected: Any) -> None:
+def compare(found: Any, expected: Any) -> None:
     if isinstance(expected, (tuple, list)) and not isinstance(found, tuple | list):
         raise AssertionError(f"expected several arrays, got {found}")
     if isinstance(expected, (tuple, list)):
         assert len(found) == len(expected)
         for each, wanted in zip(found, expected, strict=True):
-            compared(each, wanted)
+            compare(each, wanted)
     elif isinstance(found, mt.Tensor):
         wanted = np.asarray(expected)
         assert (tuple(found.shape), found.numpy().dtype) == (wanted.shape, wanted.dtype)
@@ -173,7 +173,7 @@ def _numbers_of_numpy() -> Any:
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call[0])
 def test_functions_agree_with_numpy(call: tuple[Any, ...]) -> None:
     name, *args = call
-    compared(called(name, tuple(args), xp, tensor), called(name, tuple(args), np, lambda value: value))
+    compare(call_function(name, tuple(args), xp, tensor), call_function(name, tuple(args), np, lambda value: value))
 
 
 def test_every_function_is_compared() -> None:

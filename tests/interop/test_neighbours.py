@@ -14,7 +14,7 @@ LEVELS = {"ieee": (0.0, 1e-6), "tf32": (1e-6, 1e-2), "bf16": (1e-5, 1e-1)}
 """The least and the greatest relative error of small networks at each precision."""
 
 
-def needed(library: str) -> Any:
+def need(library: str) -> Any:
     """The library, or the test is skipped."""
     return pytest.importorskip(library, reason=f"{library} is not installed")
 
@@ -31,7 +31,7 @@ def assert_flags_act(compute: Any, exact: complex) -> None:
 
 
 def test_einops_finds_tensors() -> None:
-    einops = needed("einops")
+    einops = need("einops")
     array = RNG.standard_normal((2, 6, 4))
     x = mt.tensor(array, requires_grad=True)
     for pattern, sizes in (("a (b c) d -> c (a d) b", {"b": 3}), ("a b c -> (c b a)", {}), ("a b c -> a c 1 b", {})):
@@ -78,7 +78,7 @@ def test_opt_einsum_contracts_tensors() -> None:
 
 
 def test_autoray_calls_functions_of_tensors() -> None:
-    do = needed("autoray").do
+    do = need("autoray").do
     array = RNG.standard_normal((4, 4)) + 4 * np.eye(4)
     x = mt.tensor(array)
     for name, *args in (
@@ -98,7 +98,7 @@ def test_autoray_calls_functions_of_tensors() -> None:
 
 
 def test_autoray_draws_random_tensors() -> None:
-    do = needed("autoray").do
+    do = need("autoray").do
     first, second = (do("random.default_rng", 7, like="minitorch_backends") for _ in range(2))
     for name, *args in (("random",), ("uniform", 2.0, 3.0), ("normal", 5.0, 0.1), ("integers", 3, 9)):
         found = getattr(first, name)(*args, size=(200, 5))
@@ -114,8 +114,8 @@ def test_autoray_draws_random_tensors() -> None:
 
 
 def test_cotengra_contracts_a_matrix_product_state() -> None:
-    cotengra = needed("cotengra")
-    needed("autoray")
+    cotengra = need("cotengra")
+    need("autoray")
     arrays = [RNG.standard_normal(shape) / 4 for shape in ((2, 8), *[(8, 2, 8)] * 4, (8, 2))]
     inner = [("p0", "b0"), *((f"b{k}", f"p{k + 1}", f"b{k + 1}") for k in range(4)), ("b4", "p5")]
     outer = [tuple(label.replace("b", "c") for label in term) for term in inner]
@@ -131,7 +131,7 @@ def test_cotengra_contracts_a_matrix_product_state() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_quimb_computes_with_tensors() -> None:
     """The norm of a projected entangled pair state, and an amplitude of a circuit that entangles 6 qubits."""
-    quimb = needed("quimb.tensor")
+    quimb = need("quimb.tensor")
 
     def on_tensors(network: Any, dtype: mt.dtype) -> Any:
         network = network.copy()

@@ -6,7 +6,7 @@ import pytest
 from minitorch_backends.kernels import accumulate, threading
 
 
-def added(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
+def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The rows after all additions: float32 in float64 where a row gets many, or rows are few, and rounded once."""
     one_by_one, wide = rows.copy(), rows.astype(np.result_type(rows, np.float64))
     np.add.at(one_by_one, index, values)
@@ -24,7 +24,7 @@ def test_rows_are_added_in_their_order(shape: tuple[int, ...], dtype: type) -> N
     rows, index = (rng.normal(size=shape) * 99).astype(dtype), rng.integers(0, shape[0], 4000)
     values = (rng.normal(size=(4000, *shape[1:])) * 99).astype(dtype)
     assert accumulate.takes(rows, values)
-    wanted, alone = added(rows, index, values), rows.copy()
+    wanted, alone = add_rows(rows, index, values), rows.copy()
     accumulate.add_rows(rows, index, values)
     assert rows.tobytes() == wanted.tobytes()
     before = threading.get_num_threads()
@@ -42,7 +42,7 @@ def test_rows_in_any_order_and_complex_ones(dtype: type) -> None:
     numbers = rng.normal(size=(4000, 33)) if dtype is np.float32 else rng.normal(size=(4000, 33, 2)) @ [1, 1j]
     values, index = numbers.astype(dtype), rng.integers(0, 50, 4000)
     for rows in (np.zeros((33, 50), dtype).T, np.zeros((99, 66), dtype)[:50, ::2], np.zeros((50, 33), dtype)[::-1]):
-        wanted = added(np.zeros((50, 33), dtype), index, values)
+        wanted = add_rows(np.zeros((50, 33), dtype), index, values)
         assert accumulate.takes(rows, values)
         accumulate.add_rows(rows, index, values)
         assert np.array_equal(rows, wanted)

@@ -41,7 +41,7 @@ def run(name, arrays, **keywords):
         pytest.skip(str(refused))
 
 
-def allowed(arrays, precision):
+def error_bound(arrays, precision):
     """The bound in the docstring of the kernels."""
     q, k, v = (each.astype(np.float64) for each in arrays)
     k, v = (np.repeat(each, q.shape[1] // each.shape[1], 1) for each in (k, v))
@@ -61,7 +61,7 @@ def test_every_kernel_keeps_the_bound(name, precision):
         keywords = {"causal": True} if causal else {}
         exact = attention.reference(*arrays, scale=1 / math.sqrt(shape[-1]), **keywords)
         found = run(name, arrays, precision=precision, **keywords)
-        assert np.all(np.abs(found.out - exact.out) <= allowed(arrays, precision)), (shape, causal)
+        assert np.all(np.abs(found.out - exact.out) <= error_bound(arrays, precision)), (shape, causal)
         assert np.allclose(found.lse, exact.lse, atol=20 * attention.bound[precision] + 1e-5)
         assert (found.out.dtype, found.statistics.dtype) == (np.float32, np.float32)
 
@@ -306,7 +306,7 @@ def test_masks_at_every_precision(precision):
     arrays, mask = operands(1, 2, 1, 50, 70, 16), _mask((50, 70))
     exact = attention.reference(*arrays, mask, scale=0.25)
     found = run("efficient", (*arrays, mask), precision=precision)
-    assert np.all(np.abs(found.out - exact.out) <= allowed(arrays, precision) * (1 + np.abs(mask[mask > -9]).max()))
+    assert np.all(np.abs(found.out - exact.out) <= error_bound(arrays, precision) * (1 + np.abs(mask[mask > -9]).max()))
 
 
 NAN_WITH_BITS = np.uint32(0x7FC00001).view(np.float32)

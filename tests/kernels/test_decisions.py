@@ -79,7 +79,7 @@ def call(kernel, shapes, dtype, keywords):
 
 
 @functools.cache
-def decided(name, threads=2):
+def decide(name, threads=2):
     """What the CPU `name` decides of all calls of this file."""
     calls = [call(*row[:4]) for row in CHOICES] + [call(*row) for row in SPLIT_K_CALLS]
     return decisions(name, calls, threads)
@@ -87,26 +87,26 @@ def decided(name, threads=2):
 
 def test_what_is_chosen():
     for place, name in enumerate(NAMES):
-        for row, (candidates, _) in zip(CHOICES, decided(name)[: len(CHOICES)], strict=True):
+        for row, (candidates, _) in zip(CHOICES, decide(name)[: len(CHOICES)], strict=True):
             expected = row[4].split()
             assert candidates[0] == expected[place if len(expected) > 1 else 0], (name, *row[:4])
 
 
 def test_zen5_chooses_as_zen4():
-    assert decided("zen5") == decided("zen4")
+    assert decide("zen5") == decide("zen4")
 
 
 @pytest.mark.parametrize("name", ["zen4", "sapphire_rapids"])
 def test_the_number_of_threads_changes_no_choice(name):
     """Another implementation might give other bits."""
     for threads in (1, 64):
-        assert decided(name, threads) == decided(name), threads
+        assert decide(name, threads) == decide(name), threads
 
 
 @pytest.mark.parametrize("name", [name for name in CPUS if name != "portable"])
 def test_refusals_of_parts_of_k(name):
     taken, *others = [isa for isa in ("avx512", "avx2") if isa == "avx2" or name != "zen3"]
-    rows = zip(2 * SPLIT_K, decided(name)[len(CHOICES) :], strict=True)
+    rows = zip(2 * SPLIT_K, decide(name)[len(CHOICES) :], strict=True)
     for (shapes, dtype, precision, reason), (_, refusals) in rows:
         by_tiles = name == "sapphire_rapids" and precision in ("tf32", "bf16x3")
         by_pairs = name in ("zen4", "zen5") and precision == "bf16x3"
@@ -121,7 +121,7 @@ def test_refusals_of_parts_of_k(name):
 def test_pairs_are_left_to_vectors_where_they_are_slow():
     """Intel's CPUs with AMX begin VDPBF16PS a quarter as often as a fused multiply-add."""
     place = [row[:4] for row in CHOICES].index(("matmul", "512x512 512x512", "float32", "bf16"))
-    sentences = {name: decided(name)[place][1].get("avx512_bf16") for name in NAMES}
+    sentences = {name: decide(name)[place][1].get("avx512_bf16") for name in NAMES}
     assert "needs avx512_bf16, and the CPU capability in force is avx512" in sentences["skylake_x"]
     assert sentences["zen4"] is None
     assert "leaves products to" in sentences["sapphire_rapids"]
@@ -130,5 +130,5 @@ def test_pairs_are_left_to_vectors_where_they_are_slow():
 def test_a_small_row_is_left_to_blas():
     place = [row[:4] for row in CHOICES].index(("matmul", "1x128 128x128", "float32", {}))
     sentence = "leaves [1, 128] @ [128, 128] to BLAS, which need not pack"
-    assert decided("zen3")[place][1]["avx2_small"] == sentence
-    assert decided("zen4")[place][1]["avx512_small"] == sentence
+    assert decide("zen3")[place][1]["avx2_small"] == sentence
+    assert decide("zen4")[place][1]["avx512_small"] == sentence

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.kernels import cpu, elementwise, threading
-from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, in_order, threaded
+from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, in_order, threaded_function
 from minitorch_backends.kernels.elementwise.arrays import leaf_of
 from minitorch_backends.kernels.elementwise.threaded import _IN_VECTORS
 from minitorch_backends.kernels.elementwise.ufuncs import lines_of, loop_of
@@ -38,7 +38,7 @@ def in_vectors(name: str, *arrays: np.ndarray) -> np.ndarray:
     return elementwise._run(leaf, *arrays)
 
 
-def defined(name: str, *arrays: np.ndarray) -> np.ndarray:
+def reference(name: str, *arrays: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return MAPPED[name].by_passes(*[each.astype(np.float64) for each in arrays])
 
@@ -64,7 +64,7 @@ def test_every_length_agrees_with_the_definition(name: str, dtype: np.dtype) -> 
     rng = np.random.default_rng(0)
     for length in LENGTHS:
         arrays = [spread(rng, dtype, (length,)) for _ in range(OPERANDS[name])]
-        got, wanted = in_vectors(name, *arrays), defined(name, *arrays)
+        got, wanted = in_vectors(name, *arrays), reference(name, *arrays)
         assert (got.dtype, got.shape) == (dtype, (length,))
         assert_right(
             got, wanted, np.maximum(np.abs(wanted), 0.3 * np.abs(arrays[0].astype(np.float64))), UNITS[dtype.name]
@@ -78,7 +78,7 @@ def test_small_values_have_small_relative_errors(name: str, dtype: np.dtype) -> 
     farthest = {"gelu": {4: 13.0, 8: 37.0}, "silu": {4: 87.0, 8: 700.0}}[name][dtype.itemsize]
     x = np.linspace(-farthest, -0.5, 8192).astype(dtype)
     wide = x.astype(np.longdouble)
-    wanted = defined(name, x) if name == "gelu" else wide / (1 + np.exp(-wide))
+    wanted = reference(name, x) if name == "gelu" else wide / (1 + np.exp(-wide))
     units = 12 if dtype.itemsize == 4 or name == "silu" else 2000  # of float64 the definition's own exponential
     assert np.all(np.abs(in_vectors(name, x) - wanted) <= units * ERROR[dtype.name] * np.abs(wanted))
 
@@ -91,7 +91,7 @@ def test_hostile_values_give_what_the_definition_gives(name: str, dtype: np.dtyp
     some = np.array(list(itertools.product(values, repeat=OPERANDS[name]))).T
     arrays = [np.resize(each, elementwise._LEAST).astype(dtype) for each in some]
     with np.errstate(all="ignore"):
-        wanted = defined(name, *arrays)
+        wanted = reference(name, *arrays)
         magnitude = np.maximum(np.abs(wanted), np.abs(arrays[0].astype(np.float64)))
         # At -1e38 the definition multiplies infinities with zeros; the loops may give the limit instead.
         known = np.isfinite(wanted) | np.any([np.isnan(each.astype(np.float64)) for each in arrays], 0)
@@ -132,7 +132,7 @@ def test_small_arrays_and_empty_ones_go_in_passes(name: str, dtype: np.dtype) ->
         arrays = [np.full(shape, 0.5, dtype) for _ in range(OPERANDS[name])]
         got = MAPPED[name](*arrays)
         assert (got.shape, got.dtype) == (shape, dtype)
-        assert_right(got, defined(name, *arrays), np.abs(defined(name, *arrays)), 4)
+        assert_right(got, reference(name, *arrays), np.abs(reference(name, *arrays)), 4)
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.float16, np.float32, np.int64, np.complex128], ids=lambda d: d.__name__)
@@ -144,16 +144,16 @@ def test_masks_choose_what_numpy_chooses(dtype: type) -> None:
         choices = [x, x[::-1], x.T.copy().T, x[..., :1], x[:1], np.ones((), dtype), np.zeros((1,), dtype)]
         for condition in (mask, mask[..., :1], mask[:1], mask.T.copy().T, np.array(True)):
             for one, other in itertools.product(choices, repeat=2):
-                found, wanted = elementwise.chosen(condition, one, other), np.where(condition, one, other)
+                found, wanted = elementwise.select(condition, one, other), np.where(condition, one, other)
                 assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
                 assert np.array_equal(found, wanted)
     other = np.ones(x.shape, np.float32 if dtype is not np.float32 else np.float64)
-    assert np.array_equal(elementwise.chosen(mask, x, other), np.where(mask, x, other))
+    assert np.array_equal(elementwise.select(mask, x, other), np.where(mask, x, other))
 
 
 def test_operands_that_broadcast_go_in_passes() -> None:
     g, x = np.ones((64, 1), np.float32), np.linspace(-3, 3, 6400, dtype=np.float32).reshape(64, 100)
-    wanted = defined("silu_gradient", g, x)
+    wanted = reference("silu_gradient", g, x)
     assert_right(elementwise.silu_gradient(g, x), wanted, np.maximum(np.abs(wanted), 0.3), 8)
 
 
@@ -190,7 +190,7 @@ PAIRS = [(each, dtype) for each in UFUNCS for dtype in DTYPES[:2] if (each, dtyp
 def test_large_arrays_have_the_bits_of_numpy(ufunc: np.ufunc, dtype: np.dtype) -> None:
     """For every ufunc of an op and every combination of operands, or NumPy computes it."""
     rng = np.random.default_rng(0)
-    large = threaded(ufunc)
+    large = threaded_function(ufunc)
     assert large is not None
     with np.errstate(all="ignore"):
         for shape, other in BROADCAST[: None if ufunc.nin == 2 else 1]:
@@ -246,7 +246,7 @@ def by_float32(ufunc: np.ufunc, dtype: np.dtype, *operands: np.ndarray) -> np.nd
 def test_large_halves_are_computed_in_float32_and_rounded_once(ufunc: np.ufunc, dtype: np.dtype) -> None:
     if dtype == np.float16 and not cpu.converts_half():
         pytest.skip("this CPU does not convert float16: NumPy takes it")
-    rng, large = np.random.default_rng(0), threaded(ufunc)
+    rng, large = np.random.default_rng(0), threaded_function(ufunc)
     with np.errstate(all="ignore"):
         for shape, other in (BROADCAST + WIDE_LINES)[: None if ufunc.nin == 2 else 1]:
             x, *rest = (spread(rng, dtype, each) for each in (shape, other)[: ufunc.nin])
@@ -315,16 +315,16 @@ def test_large_waves_are_right_to_two_units(ufunc: np.ufunc) -> None:
     x = np.concatenate(parts)
     x[::777] = np.resize([2.0**30, -(2.0**31), 1e22, 1e300, 5e-324, 0.0, -0.0, 1.0], x[::777].shape)
     wanted = ufunc(x.astype(np.longdouble))
-    found = threaded(ufunc)(x)
+    found = threaded_function(ufunc)(x)
     assert np.all(np.abs(found - wanted) <= 2 * np.spacing(np.abs(wanted.astype(np.float64))))
     assert np.array_equal(np.signbit(found), np.signbit(wanted))
-    assert np.array_equal(found, threaded(ufunc)(x.reshape(256, -1).T).T.reshape(-1))
+    assert np.array_equal(found, threaded_function(ufunc)(x.reshape(256, -1).T).T.reshape(-1))
     out = x.copy()
-    assert threaded(ufunc)(out, out=out) is out
+    assert threaded_function(ufunc)(out, out=out) is out
     assert np.array_equal(out, found)
     with np.errstate(invalid="ignore"):
         x[5:8] = np.nan, np.inf, -np.inf
-        assert np.isnan(threaded(ufunc)(x)).nonzero()[0].tolist() == [5, 6, 7]
+        assert np.isnan(threaded_function(ufunc)(x)).nonzero()[0].tolist() == [5, 6, 7]
 
 
 @pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
@@ -337,12 +337,12 @@ def test_large_exponentials_are_right_to_two_units(dtype: type, least: float, gr
     with np.errstate(over="ignore", under="ignore"):
         wanted = np.exp(x.astype(np.longdouble))
         nearest = wanted.astype(dtype)
-    found = threaded(np.exp)(x)
+    found = threaded_function(np.exp)(x)
     usual = np.isfinite(nearest)
     assert np.array_equal(found[~usual], nearest[~usual], equal_nan=True)
     assert np.all(np.abs(found[usual] - wanted[usual]) <= 2 * np.spacing(nearest[usual]))
     out = x.copy()
-    assert threaded(np.exp)(out, out=out) is out
+    assert threaded_function(np.exp)(out, out=out) is out
     assert np.array_equal(out, found, equal_nan=True)
 
 
@@ -381,7 +381,7 @@ def test_ufuncs_in_vectors_are_right_to_three_units(ufunc: np.ufunc, dtype: np.d
         nearest, by_numpy = wanted.astype(dtype), ufunc(*operands)
     if ufunc in (np.remainder, np.floor_divide):
         wanted = nearest = by_numpy  # which rounds more than once
-    found = threaded(ufunc)(*operands)
+    found = threaded_function(ufunc)(*operands)
     usual = np.isfinite(nearest)
     assert np.array_equal(found[~usual], nearest[~usual], equal_nan=True)
     assert np.array_equal(np.signbit(found[nearest == 0]), np.signbit(by_numpy[nearest == 0]))
@@ -392,7 +392,7 @@ def test_ufuncs_in_vectors_are_right_to_three_units(ufunc: np.ufunc, dtype: np.d
     units = {np.fmod: 0, np.remainder: 0, np.floor_divide: 0}.get(ufunc, 3 if ufunc is not np.power else 1)
     assert np.all(np.abs(found[usual] - wanted[usual]) <= units * np.spacing(magnitude))
     out = operands[0].copy()
-    assert threaded(ufunc)(out, *operands[1:], out=out) is out
+    assert threaded_function(ufunc)(out, *operands[1:], out=out) is out
     assert np.array_equal(out, found, equal_nan=True)
 
 
@@ -405,10 +405,10 @@ def test_vectors_begin_where_they_gain(ufunc: np.ufunc) -> None:
     x = np.random.default_rng(0).uniform(0.1, 9, least).astype(np.float32)
     operands = (x, x[::-1].copy())[: ufunc.nin]
     by_op = {np.remainder: mt.remainder, np.exp: mt.exp, np.power: mt.pow}[ufunc]
-    expected = threaded(ufunc)(*operands)
+    expected = threaded_function(ufunc)(*operands)
     assert by_op(*map(mt.tensor, operands)).numpy().tobytes() == expected.tobytes()
     assert elementwise.each(ufunc, *operands).tobytes() == expected.tobytes()
-    assert threaded(np.add)(x, x) is None
+    assert threaded_function(np.add)(x, x) is None
     few = [operand[:-1].copy() for operand in operands]
     assert by_op(*map(mt.tensor, few)).numpy().tobytes() == ufunc(*few).tobytes()
 
@@ -467,8 +467,8 @@ def test_large_powers_are_those_of_numpy(exponent: float, dtype: np.dtype) -> No
         for y in (exponent, np.full_like(x, exponent)):
             wanted = x**y
             exact = units == 0 or (not isinstance(y, np.ndarray) and y in (-1, 0.5, 1, 2))
-            assert_right(threaded(operator.pow)(x, y), wanted, np.abs(wanted), 0 if exact else units)
-    assert threaded(operator.pow)(x, np.array(exponent, dtype)) is None
+            assert_right(threaded_function(operator.pow)(x, y), wanted, np.abs(wanted), 0 if exact else units)
+    assert threaded_function(operator.pow)(x, np.array(exponent, dtype)) is None
 
 
 def test_operands_that_overlap_the_result_are_left_to_numpy() -> None:
@@ -476,17 +476,17 @@ def test_operands_that_overlap_the_result_are_left_to_numpy() -> None:
     for y in (memory[300:], memory[:300]):
         x = memory[:LARGE] if y.size == LARGE else memory[:LARGE].reshape(-1, 256)
         y = y if y.size == LARGE else y[:256]
-        assert threaded(np.add)(x, y, out=x) is None
+        assert threaded_function(np.add)(x, y, out=x) is None
         given, wanted = mt.from_numpy(memory.copy()), x + y
         a = given[:LARGE].view(x.shape)
         a += given[300:] if y.size == LARGE else given[:256]
         assert a.numpy().tobytes() == wanted.tobytes()
     doubled = 2 * memory[:LARGE]
-    assert threaded(np.add)(memory[:LARGE], memory[:LARGE], out=memory[:LARGE]).tobytes() == doubled.tobytes()
+    assert threaded_function(np.add)(memory[:LARGE], memory[:LARGE], out=memory[:LARGE]).tobytes() == doubled.tobytes()
 
 
 def test_what_does_not_lie_in_lines_is_left_to_numpy() -> None:
-    add = threaded(np.add)
+    add = threaded_function(np.add)
     x = np.ones((300, 517), np.float32)
     for shape, other in NOT_IN_LINES:
         assert lines_of(shape, other) is None
@@ -494,8 +494,8 @@ def test_what_does_not_lie_in_lines_is_left_to_numpy() -> None:
     assert (add(x, np.asfortranarray(x)) == 2).all()
     assert add(x, x.astype(np.float64)) is None
     assert add(x.astype(np.int32), x.astype(np.int32)) is None
-    assert threaded(np.divmod) is None
-    assert threaded(abs) is None
+    assert threaded_function(np.divmod) is None
+    assert threaded_function(abs) is None
     for shape, other in NOT_IN_LINES:
         x, y = mt.ones(shape), mt.ones(other)
         assert (x + y).eq(2).all()
@@ -529,7 +529,7 @@ def test_large_relus_are_those_of_small_ones(dtype: np.dtype) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_copies_in_row_major_order(dtype, threads):
     """By tiles, in part of squares, and by NumPy: the same elements, in memory of their own."""
-    from minitorch_backends.kernels.elementwise.turned import _turned
+    from minitorch_backends.kernels.elementwise.turned import _transpose_tiles
 
     before = threading.get_num_threads()
     threading.set_num_threads(threads)
@@ -550,7 +550,7 @@ def test_copies_in_row_major_order(dtype, threads):
                     assert result.flags.c_contiguous
                     assert not np.shares_memory(result, y)
                     np.testing.assert_array_equal(result, y)
-                    by_tiles += y.size >= LARGE and _turned(y) is not None
+                    by_tiles += y.size >= LARGE and _transpose_tiles(y) is not None
         assert by_tiles > 30 if np.dtype(dtype).itemsize <= 8 else by_tiles == 0
     finally:
         threading.set_num_threads(before)

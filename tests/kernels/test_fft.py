@@ -346,16 +346,16 @@ def test_an_axis_that_is_not_the_last(kind: str, dtype: str) -> None:
 
 
 def test_which_matrices_are_transformed_one_by_one() -> None:
-    def found(*shape: int, axes: tuple[int, ...]) -> bool:
+    def find(*shape: int, axes: tuple[int, ...]) -> bool:
         spec = registry.ArraySpec(shape, np.dtype(np.complex64))
         return matrices.by_matrices(spec, np.asarray, kind="forward", axes=axes) is not None
 
-    assert found(64, 64, 64, axes=(1, 2))
-    assert not found(64, 64, 64, axes=(0, 1))
-    assert not found(64, 64, 64, axes=(2, 1))
-    assert not found(4, 4096, 4096, axes=(1, 2))
-    assert not found(64, 61, 64, axes=(1, 2))
-    assert not found(64, 2, 70, axes=(1, 2))  # lanes of a vector; two rows fill few
+    assert find(64, 64, 64, axes=(1, 2))
+    assert not find(64, 64, 64, axes=(0, 1))
+    assert not find(64, 64, 64, axes=(2, 1))
+    assert not find(4, 4096, 4096, axes=(1, 2))
+    assert not find(64, 61, 64, axes=(1, 2))
+    assert not find(64, 2, 70, axes=(1, 2))  # lanes of a vector; two rows fill few
 
 
 def test_layouts_are_read_as_they_are() -> None:

@@ -20,7 +20,7 @@ class Interrupted(Exception):
 
 
 @pytest.fixture
-def heard():
+def signals_seen():
     """Signals that handlers have seen; each of them raises."""
     numbers, before = [], {}
 
@@ -35,7 +35,7 @@ def heard():
         signal.signal(number, handler)
 
 
-def test_handlers_run_after_the_block(heard):
+def test_handlers_run_after_the_block(signals_seen):
     seen_inside = []
 
     def work():
@@ -44,17 +44,17 @@ def test_handlers_run_after_the_block(heard):
             with first_use.first_use():
                 signal.raise_signal(signal.SIGUSR1)
                 signal.raise_signal(signal.SIGUSR2)
-            seen_inside.append(list(heard))
+            seen_inside.append(list(signals_seen))
 
     with pytest.raises(Interrupted):
         work()
     assert seen_inside == [[]]
-    assert sorted(heard) == [signal.SIGUSR1, signal.SIGUSR2], "each of them once, though the first one raised"
+    assert sorted(signals_seen) == [signal.SIGUSR1, signal.SIGUSR2], "each of them once, though the first one raised"
     with pytest.raises(Interrupted):
         signal.raise_signal(signal.SIGUSR1)
 
 
-def test_handlers_are_put_back_when_the_block_fails(heard):
+def test_handlers_are_put_back_when_the_block_fails(signals_seen):
     def fail():
         with first_use.first_use():
             signal.raise_signal(signal.SIGUSR1)
@@ -67,7 +67,7 @@ def test_handlers_are_put_back_when_the_block_fails(heard):
         signal.raise_signal(signal.SIGUSR2)
 
 
-def test_other_threads_leave_handlers_alone(heard):
+def test_other_threads_leave_handlers_alone(signals_seen):
     inside, done = threading.Event(), threading.Event()
 
     def work():

@@ -25,18 +25,18 @@ def problem(shape: tuple[int, int, int, int], dtype: Any) -> tuple[np.ndarray, n
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 def test_gathered_and_scattered(shape: tuple[int, int, int, int], dtype: Any) -> None:
     x, index = problem(shape, dtype)
-    found = gathering.gathered(x, index)
+    found = gathering.gather(x, index)
     assert found is not None
     assert np.array_equal(found, np.take_along_axis(x, index, 1))
     turned = np.ascontiguousarray(x.T).T
-    assert np.array_equal(gathering.gathered(turned, index[::-1].copy()[::-1]), found)
+    assert np.array_equal(gathering.gather(turned, index[::-1].copy()[::-1]), found)
     wanted = np.zeros_like(x)
     for w in range(index.shape[1]):
         np.put_along_axis(wanted, index[:, w : w + 1], found[:, w : w + 1], 1)
-    assert np.array_equal(gathering.scattered(found, index, shape[1]), wanted)
+    assert np.array_equal(gathering.scatter(found, index, shape[1]), wanted)
     if x.dtype.kind != "c":
-        assert gathering.gathered(x, index, negative=True).tobytes() == (-found).tobytes()
-        assert np.array_equal(gathering.scattered(found, index, shape[1], negative=True), -wanted)
+        assert gathering.gather(x, index, negative=True).tobytes() == (-found).tobytes()
+        assert np.array_equal(gathering.scatter(found, index, shape[1], negative=True), -wanted)
 
 
 @pytest.mark.parametrize("wrong", [-1, 4, 1 << 40, -(1 << 40)])
@@ -44,12 +44,12 @@ def test_what_names_nothing_is_found_or_skipped(wrong: int) -> None:
     x, index = problem((3, 4, 5, 2), np.float32)
     values = np.take_along_axis(x, index, 1)
     index[1, 0, 2] = wrong
-    assert gathering.gathered(x, index) is None
-    assert gathering.scattered(values, index, 4) is None
-    found = gathering.gathered(x, index, skip=wrong, negative=True)
+    assert gathering.gather(x, index) is None
+    assert gathering.scatter(values, index, 4) is None
+    found = gathering.gather(x, index, skip=wrong, negative=True)
     values[1, 0, 2] = 0
     assert found.tobytes() == np.where(index == wrong, 0, -values).tobytes()
-    there = gathering.scattered(values + 20, index, 4, skip=wrong)
+    there = gathering.scatter(values + 20, index, 4, skip=wrong)
     assert np.count_nonzero(there[1, :, 2]) == 1
     assert np.count_nonzero(there[0]) == len(
         {(w, i) for w, i in zip(index[0].ravel(), np.tile(np.arange(5), 2), strict=True)}
@@ -58,6 +58,6 @@ def test_what_names_nothing_is_found_or_skipped(wrong: int) -> None:
 
 def test_a_named_element_may_be_skipped() -> None:
     x, index = problem((3, 4, 5, 1), np.float32)
-    found = gathering.gathered(x, index, skip=2)
+    found = gathering.gather(x, index, skip=2)
     assert np.array_equal(found, np.where(index == 2, 0, np.take_along_axis(x, index, 1)))
-    assert not gathering.scattered(found + 1, index, 4, skip=2)[:, 2].any()
+    assert not gathering.scatter(found + 1, index, 4, skip=2)[:, 2].any()

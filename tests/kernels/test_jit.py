@@ -59,8 +59,8 @@ print(*(register for register in ('xmm', 'ymm', 'zmm') if register in code))
 """Prints which registers the loops of a rounding use."""
 
 
-@pytest.mark.skipif(cpu.detected() == "portable", reason="this CPU has one level only")
-@pytest.mark.parametrize("level", cpu.LEVELS[: cpu.LEVELS.index(cpu.detected())])
+@pytest.mark.skipif(cpu.detect() == "portable", reason="this CPU has one level only")
+@pytest.mark.parametrize("level", cpu.LEVELS[: cpu.LEVELS.index(cpu.detect())])
 def test_the_compiler_is_capped(level, tmp_path):
     """Also where Numba was loaded before, and without a trace in the environment of child processes."""
     code = (

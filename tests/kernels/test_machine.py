@@ -85,7 +85,7 @@ def test_this_machine_agrees_with_the_c_library():
 )
 def test_microarchitectures_by_family_and_model(monkeypatch, vendor, family, model, name):
     described = {"vendor_id": vendor, "cpu family": family, "model": model}
-    monkeypatch.setattr(cpu, "described", lambda field: frozenset(described[field].split()))
+    monkeypatch.setattr(cpu, "cpuinfo_field", lambda field: frozenset(described[field].split()))
     machine.microarchitecture.cache_clear()
     machine.identity.cache_clear()
     try:

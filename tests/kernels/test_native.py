@@ -23,7 +23,7 @@ class Other(NamedTuple):
 
 
 @jit.njit
-def described(x, numbers, pair, scale):
+def describe(x, numbers, pair, scale):
     total = x.shape[0] * 100.0
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -37,11 +37,11 @@ PAIR = Pair(1, (2.5, 0.25))
 
 def test_values_of_every_kind():
     scale = np.float32(2)
-    assert described(X, -5, PAIR, scale) == (-5, 230.0, True, 2.75)
-    assert described(X[:, ::2], 2**62, Pair(-1, (0.0, 1.0)), scale) == (2**62, 220.0, False, 1.0)
-    assert described(X.T, 0, PAIR, scale) == (0, 330.0, True, 2.75)
-    assert len(described.signatures) == 2, "arrays that are not contiguous are of one kind"
-    assert described(np.require(X, requirements="W").view(np.ndarray), 0, PAIR, scale)[1] == 230.0
+    assert describe(X, -5, PAIR, scale) == (-5, 230.0, True, 2.75)
+    assert describe(X[:, ::2], 2**62, Pair(-1, (0.0, 1.0)), scale) == (2**62, 220.0, False, 1.0)
+    assert describe(X.T, 0, PAIR, scale) == (0, 330.0, True, 2.75)
+    assert len(describe.signatures) == 2, "arrays that are not contiguous are of one kind"
+    assert describe(np.require(X, requirements="W").view(np.ndarray), 0, PAIR, scale)[1] == 230.0
 
 
 def test_what_python_and_numpy_take_for_equal_is_taken_too():
@@ -51,16 +51,16 @@ def test_what_python_and_numpy_take_for_equal_is_taken_too():
         pass
 
     other = X.astype(np.dtype(np.float32, metadata={"unit": "m"}))
-    before = len(described.signatures)
+    before = len(describe.signatures)
     for x in (X, X.view(Mine), other):
-        found = described(x, np.int64(3), Pair(np.int64(1), (np.float64(2.5), 0.25)), np.float32(2))
+        found = describe(x, np.int64(3), Pair(np.int64(1), (np.float64(2.5), 0.25)), np.float32(2))
         assert found == (3, 230.0, True, 2.75)
-    assert len(described.signatures) <= max(before, 1)
+    assert len(describe.signatures) <= max(before, 1)
 
 
 def test_code_checks_what_it_is_given():
-    described(X, 1, PAIR, np.float32(1))
-    code = described.code((native.Array("float32", 2, True), "int64", native.kind_of(PAIR), "numpy.float32"))
+    describe(X, 1, PAIR, np.float32(1))
+    code = describe.code((native.Array("float32", 2, True), "int64", native.kind_of(PAIR), "numpy.float32"))
     right = (X, 1, PAIR, np.float32(1))
     wrong = [
         (X.astype(np.float64), X[:1, ::2], X[0], [1.0], None),
@@ -68,7 +68,7 @@ def test_code_checks_what_it_is_given():
         (Other(*PAIR), tuple(PAIR), Pair(1, (2, 0.25)), Pair(1, [2.5, 0.25]), Pair(1, (2.5, 0.25, 1.0))),
         (1.0, np.float64(1)),
     ]
-    assert code(*right) == described(*right)
+    assert code(*right) == describe(*right)
     for place, others in enumerate(wrong):
         for other in others:
             assert code(*right[:place], other, *right[place + 1 :]) is NotImplemented, (place, other)
@@ -79,14 +79,14 @@ def test_code_checks_what_it_is_given():
 
 def test_arguments_without_a_kind_are_refused():
     with pytest.raises(TypeError, match=r"compiled code takes no list: \[1\]"):
-        described(X, [1], PAIR, np.float32(1))
+        describe(X, [1], PAIR, np.float32(1))
 
 
 def test_a_call_keeps_no_argument():
     x = X.copy()
     seen = weakref.ref(x)
     for _ in range(3):
-        described(x, 1, PAIR, np.float32(1))
+        describe(x, 1, PAIR, np.float32(1))
     del x
     gc.collect()
     assert seen() is None

@@ -35,9 +35,9 @@ def operands(shape: tuple[int, ...], weights: tuple[int, ...], dtype: Any, seed:
     return [x, g, *[(rng.standard_normal(weights) + 1).astype(dtype) for _ in range(2)]]
 
 
-def seen(arrays: list[np.ndarray], dim: tuple[int, ...]) -> Any:
+def vector_view(arrays: list[np.ndarray], dim: tuple[int, ...]) -> Any:
     x, weight = arrays[0], arrays[2]
-    return normalization._seen("Standardize", "moments", x.shape, x.strides, x.dtype, dim, weight.shape)
+    return normalization._vector_view("Standardize", "moments", x.shape, x.strides, x.dtype, dim, weight.shape)
 
 
 def both(calls: tuple, arrays: list[np.ndarray], **options: Any) -> tuple[np.ndarray, ...]:
@@ -70,7 +70,7 @@ def assert_near(got: tuple, wanted: tuple, eps: float, units: float = 32) -> Non
 def test_all_ways_in_which_weights_lie_agree_with_the_definition(case: str, dtype: Any, statistics: str) -> None:
     shape, weights, dim, lie = CASES[case]
     arrays = operands(shape, weights, dtype)
-    assert seen(arrays, dim).weights.lie == lie
+    assert vector_view(arrays, dim).weights.lie == lie
     got = in_vectors(arrays, dim=dim, statistics=statistics)
     assert all(each.dtype == dtype for each in got)
     assert_near(got, by_passes(arrays, dim=dim, statistics=statistics), float(np.finfo(dtype).eps))
@@ -104,7 +104,7 @@ def test_results_lie_as_inputs_do(case: str, order: tuple[int, ...]) -> None:
 
 def test_channels_last_are_strips() -> None:
     x = np.zeros((2, 9, 9, 40), np.float32).transpose(0, 3, 1, 2)
-    assert seen([x, x, np.ones((40, 1, 1))], (0, 2, 3)).shape == (162, 40, 1)
+    assert vector_view([x, x, np.ones((40, 1, 1))], (0, 2, 3)).shape == (162, 40, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -131,7 +131,7 @@ def test_small_and_empty_arrays_go_in_passes_and_agree(case: str) -> None:
         small = (first, *shape[1:])
         if math.prod(small) < LEAST:
             arrays = operands(small, weights, np.float32)
-            assert seen(arrays, dim) is None
+            assert vector_view(arrays, dim) is None
             with np.errstate(invalid="ignore"):
                 assert_near(in_vectors(arrays, dim=dim), by_passes(arrays, dim=dim), 2.0**-23)
 

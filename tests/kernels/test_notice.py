@@ -41,11 +41,11 @@ def test_a_terminal_is_told(monkeypatch):
             return True
 
     monkeypatch.delenv(notice.VARIABLE, raising=False)
-    assert not notice._wanted()
+    assert not notice._wants_notice()
     monkeypatch.setattr("sys.stderr", Terminal())
-    assert notice._wanted()
+    assert notice._wants_notice()
     monkeypatch.setenv(notice.VARIABLE, "0")
-    assert not notice._wanted()
+    assert not notice._wants_notice()
     monkeypatch.delenv(notice.VARIABLE)
     monkeypatch.setattr("sys.stderr", None)
-    assert not notice._wanted()
+    assert not notice._wants_notice()

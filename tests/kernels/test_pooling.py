@@ -14,7 +14,7 @@ F = mt.nn.functional
 SPOILED = {"none": None, "NaN": np.nan, "-inf": -np.inf, "-0": -0.0}
 
 
-def pooled(dims: int, x: np.ndarray, seed: int, *options: Any) -> list[np.ndarray]:
+def pool(dims: int, x: np.ndarray, seed: int, *options: Any) -> list[np.ndarray]:
     """Values, indices and the gradient."""
     input = mt.tensor(x, requires_grad=True)
     values, indices = getattr(F, f"max_pool{dims}d")(input, *options, True)
@@ -40,16 +40,16 @@ def test_loops_give_what_windows_give(data: Any, dtype: Any, spoiled: str, ceil_
         x[rng.random(x.shape) < rng.choice([0.1, 0.8])] = SPOILED[spoiled]
     options = kernel, stride, padding, dilation, ceil_mode
     assert pooling.takes(x)
-    loops = pooled(dims, x, 1, *options)
+    loops = pool(dims, x, 1, *options)
     before = threading.get_num_threads()
     threading.set_num_threads(1)
     try:
-        alone = pooled(dims, x, 1, *options)
+        alone = pool(dims, x, 1, *options)
     finally:
         threading.set_num_threads(before)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooling, "takes", lambda images: False)
-        windows = pooled(dims, x, 1, *options)
+        windows = pool(dims, x, 1, *options)
     for one, other, third in zip(loops[:2], windows[:2], alone[:2], strict=True):
         assert np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
         assert one.tobytes() == third.tobytes()

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, named, predicted_error
+from minitorch_backends.kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, find_precision, predicted_error
 
 from ..support import reference
 
@@ -23,11 +23,11 @@ def test_fastest_first():
 
 
 def test_names_and_aliases():
-    assert named("tf32") is PRECISIONS["tf32"]
-    assert named("bfx9") is PRECISIONS["bf16x9"]
+    assert find_precision("tf32") is PRECISIONS["tf32"]
+    assert find_precision("bfx9") is PRECISIONS["bf16x9"]
     assert not set(ALIASES) & set(PRECISIONS)
     with pytest.raises(ValueError, match=r"'tf31' is not a precision; expected one of mxfp4, .*ieee, bfx9"):
-        named("tf31")
+        find_precision("tf31")
 
 
 @pytest.mark.parametrize("name", PRECISIONS)

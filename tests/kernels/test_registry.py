@@ -189,7 +189,7 @@ def test_nothing_ran():
 
 def test_other_exceptions_pass(scale):
     @scale.impl("broken")
-    def broken(x, *, factor=1):
+    def break_down(x, *, factor=1):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -217,7 +217,7 @@ def test_observers_are_told(scale):
 
 def test_the_seconds_of_compiling_are_told_apart(scale):
     @scale.impl("compiled")
-    def compiled(x, *, factor=1):
+    def compile_slowly(x, *, factor=1):
         with first_use():
             time.sleep(0.05)
 
@@ -302,7 +302,7 @@ def test_the_capability_is_capped(level):
     finished = run(CAPPED, **{cpu.VARIABLE: level.upper()})
     assert finished.returncode == 0, finished.stderr
     capability, right, refusal = finished.stdout.strip().split("|")
-    assert capability == min(level, cpu.detected(), key=cpu.LEVELS.index)
+    assert capability == min(level, cpu.detect(), key=cpu.LEVELS.index)
     assert right == "True"
     if capability != "amx":
         expected = f"needs amx, and the CPU capability in force is {capability} (CPU and {cpu.VARIABLE})"
@@ -334,12 +334,12 @@ def test_openblas_threads_are_told_to_sleep():
     )
     path = os.path.join(os.path.dirname(cpu.__file__), "blas_environment.py")
 
-    def told(script, **environment):
+    def run_script(script, **environment):
         clean = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
         command = [sys.executable, "-c", load + script + "print(e.stop_spinning(), os.environ.get(e.VARIABLE))", path]
         finished = subprocess.run(command, capture_output=True, text=True, check=True, env={**clean, **environment})
         return finished.stdout.split()
 
-    assert told("") == ["True", "4"]
-    assert told("import numpy;") == ["False", "None"]
-    assert told("", OPENBLAS_THREAD_TIMEOUT="20") == ["False", "20"]
+    assert run_script("") == ["True", "4"]
+    assert run_script("import numpy;") == ["False", "None"]
+    assert run_script("", OPENBLAS_THREAD_TIMEOUT="20") == ["False", "20"]

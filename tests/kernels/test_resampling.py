@@ -26,7 +26,7 @@ def test_resampling_is_a_product_with_the_weights(shape: tuple[int, ...], parts:
     x = np.random.default_rng(1).normal(size=shape).astype(dtype)
     places, shares, matrix = neighbours(shape[1], 17, parts)
     assert resampling.takes(x)
-    found = resampling.resampled(x, places, shares)
+    found = resampling.resample(x, places, shares)
     assert (found.dtype, found.shape) == (dtype, (shape[0], 17, shape[2]))
     np.testing.assert_allclose(found, matrix @ x.astype(np.float64), rtol=0, atol=40 * np.finfo(dtype).eps)
 

@@ -41,7 +41,7 @@ def of(call: Any, name: str, arrays: list[np.ndarray], **named: Any) -> tuple[np
     return results(call(*[each.copy() for each in arrays], **named))
 
 
-def wanted(name: str, arrays: list[np.ndarray], **named: Any) -> tuple[np.ndarray, ...]:
+def reference(name: str, arrays: list[np.ndarray], **named: Any) -> tuple[np.ndarray, ...]:
     return of(BY_ROWS[name].by_passes, name, [each.astype(np.float64) for each in arrays], **named)
 
 
@@ -60,7 +60,7 @@ def test_every_length_of_rows_agrees_with_the_definition(name: str, dtype: Any) 
     for columns in COLUMNS:
         arrays = operands(name, dtype, (NUMBERS // columns + 3, columns), columns)
         assert shape_of(-1, arrays[0]).columns == columns
-        assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), dtype)
+        assert_near(of(BY_ROWS[name], name, arrays), reference(name, arrays), dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -88,7 +88,7 @@ def test_rows_of_hostile_values_give_what_the_definition_gives(name: str, dtype:
         x[20 + row, :] = value
         x[40 + row, 3:] = -math.inf
     with np.errstate(all="ignore"):
-        got, right = of(BY_ROWS[name], name, [x]), wanted(name, [x])
+        got, right = of(BY_ROWS[name], name, [x]), reference(name, [x])
         if name == "exponentials":  # a NaN is in its weight and the sum, or in all weights
             got, right = ((found[0] / found[1], *found[1:]) for found in (got, right))
         assert_near(got, right, dtype)
@@ -109,7 +109,7 @@ def test_several_last_dimensions_are_rows_and_others_go_in_passes(name: str) -> 
     for dim in (0, (0, 2)):
         arrays = folded if isinstance(dim, tuple) else flat
         assert shape_of(dim, arrays[0]) is None
-        assert_near(of(BY_ROWS[name], name, arrays, dim=dim), wanted(name, arrays, dim=dim), np.float32, 64)
+        assert_near(of(BY_ROWS[name], name, arrays, dim=dim), reference(name, arrays, dim=dim), np.float32, 64)
 
 
 @every_function
@@ -124,7 +124,7 @@ def test_rows_of_several_segments_agree_with_the_definition(name: str) -> None:
     ):
         arrays = operands(name, np.float32, shape)
         assert shape_of(dim, arrays[0]) is not None
-        assert_near(of(BY_ROWS[name], name, arrays, dim=dim), wanted(name, arrays, dim=dim), np.float32, 64)
+        assert_near(of(BY_ROWS[name], name, arrays, dim=dim), reference(name, arrays, dim=dim), np.float32, 64)
 
 
 @every_dtype
@@ -135,7 +135,7 @@ def test_rows_that_lie_side_by_side_have_a_lane_each(name: str, dtype: Any) -> N
     for shape in ((200, 32), (130, 33), (64, 100), (2, 2100), (129, 95), (700, 32)):
         arrays = operands(name, dtype, shape)
         assert shape_of(0, arrays[0]).strips
-        assert_near(of(BY_ROWS[name], name, arrays, dim=0), wanted(name, arrays, dim=0), dtype, 64)
+        assert_near(of(BY_ROWS[name], name, arrays, dim=0), reference(name, arrays, dim=0), dtype, 64)
     folded = [each.reshape(7, 100, 32) for each in arrays]
     got = of(BY_ROWS[name], name, folded, dim=(0, 1))
     assert got[0].tobytes() == of(BY_ROWS[name], name, arrays, dim=0)[0].tobytes()
@@ -185,14 +185,14 @@ def test_small_and_empty_rows_go_in_passes(name: str) -> None:
     for shape in ((3, 5), (0, 5)):
         arrays = operands(name, np.float32, shape)
         assert shape_of(-1, arrays[0]) is None
-        assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), np.float32, 64)
+        assert_near(of(BY_ROWS[name], name, arrays), reference(name, arrays), np.float32, 64)
 
 
 def test_other_extrema_are_left_to_numpy() -> None:
     x = np.ones((300, 400), np.float32)
-    assert rows.joined("Largest", x, (1,)) is not None
-    assert rows.joined("Largest", x.T, None) is None
-    assert rows.joined("Largest", x[:9], (1,)) is None
+    assert rows.join_rows("Largest", x, (1,)) is not None
+    assert rows.join_rows("Largest", x.T, None) is None
+    assert rows.join_rows("Largest", x[:9], (1,)) is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
@@ -215,7 +215,7 @@ def test_extremes_are_numpys(shape: tuple, dim: tuple | None, dtype: Any) -> Non
     hostile.reshape(-1)[rng.integers(0, x.size, 20)] = -np.inf
     for array in (x, hostile, np.full_like(x, -np.inf), np.full_like(x, np.nan)):
         for name, function in (("Largest", np.max), ("Smallest", np.min)):
-            found = rows.joined(name, array, dim)
+            found = rows.join_rows(name, array, dim)
             if not readable(np.dtype(dtype)):
                 assert found is None
                 continue

@@ -39,9 +39,9 @@ def test_operands_are_those_of_the_definition(precision: str, seed: int, spread:
             x.ravel()[data.draw(st.integers(0, x.size - 1))] = value
     axis = data.draw(st.integers(0, 2))
     x = np.moveaxis(x, 1, axis)
-    found = scaling.scaled(x, precision, axis, groups)
+    found = scaling.scale_operand(x, precision, axis, groups)
     parts = np.split(x, groups, axis)
-    expected = np.concatenate([reference.scaled(each, precision, axis) for each in parts], axis)
+    expected = np.concatenate([reference.scale_operand(each, precision, axis) for each in parts], axis)
     np.testing.assert_array_equal(found.values.astype(np.float64) * found.factor, expected)
     assert not found.fits_bf16 or np.array_equal(
         found.values, mt.from_numpy(found.values).bfloat16().float().numpy(), equal_nan=True
@@ -68,7 +68,7 @@ def test_stochastic_rounding_is_right_on_average(precision: str) -> None:
 
 
 def _value(x: np.ndarray, precision: str, rounding: str | None = None) -> np.ndarray:
-    found = scaling.scaled(x, precision, -1, 1, rounding)
+    found = scaling.scale_operand(x, precision, -1, 1, rounding)
     return found.values * np.float32(found.factor)
 
 
@@ -105,16 +105,16 @@ def test_convolutions_multiply_scaled_operands(case: str, precision: str) -> Non
     def along(axis: int, of: int = 1) -> Callable[[np.ndarray], np.ndarray]:
         def values(array: np.ndarray) -> np.ndarray:
             if PRECISIONS[precision].scale.of_tensor:
-                return scaling.scaled(array, precision, axis, of).values * float(
-                    scaling.scaled(array, precision, axis, of).factor
+                return scaling.scale_operand(array, precision, axis, of).values * float(
+                    scaling.scale_operand(array, precision, axis, of).factor
                 )
-            parts = [reference.scaled(each, precision, axis) for each in np.split(array, of, axis)]
+            parts = [reference.scale_operand(each, precision, axis) for each in np.split(array, of, axis)]
             return np.concatenate(parts, axis)
 
         return values
 
     def places(array: np.ndarray) -> np.ndarray:
-        return reference.scaled(array.reshape(*array.shape[:2], -1), precision, 2).reshape(array.shape)
+        return reference.scale_operand(array.reshape(*array.shape[:2], -1), precision, 2).reshape(array.shape)
 
     for kernel, arrays, round_a, round_b, sizes in (
         (conv, (x, w), along(1, groups), along(1), {}),
@@ -183,7 +183,7 @@ def test_the_unit_of_a_device_sums_what_is_scaled(precision: str) -> None:
                 a @ b
             return
         found = (a @ b).numpy()
-    left, right = scaling.scaled(a.numpy(), precision, -1), scaling.scaled(b.numpy(), precision, -2)
+    left, right = scaling.scale_operand(a.numpy(), precision, -1), scaling.scale_operand(b.numpy(), precision, -2)
     rows, columns = np.repeat(left.values, 5, 0), np.tile(right.values.T, (6, 1))
     sums = mt.profiles.mma(rows, columns, np.zeros(30), profile="h100", format=precision).numpy().reshape(6, 5)
     np.testing.assert_array_equal(found, (sums * np.float64(left.factor * right.factor)).astype(np.float32))
@@ -201,7 +201,8 @@ def test_units_apply_scales_of_blocks_themselves() -> None:
     assert "profile = 'b200'" in (log[0].decided_by or "")
     powers = scaling.block_powers(a, "mxfp8", -1), scaling.block_powers(b, "mxfp8", -2)
     elements = [
-        scaling.scaled(x, "mxfp8", axis).values / power for x, axis, power in zip((a, b), (-1, -2), powers, strict=True)
+        scaling.scale_operand(x, "mxfp8", axis).values / power
+        for x, axis, power in zip((a, b), (-1, -2), powers, strict=True)
     ]
     total = np.zeros(12)
     for start in range(0, 70, 32):  # scaling an accumulator by a power of two changes no bit of the unit's sum

@@ -64,11 +64,11 @@ for level in cpu.LEVELS:
     for asked in "01":
         os.environ.update({cpu.VARIABLE: level, cpu.EMULATION: asked})
         for kept in (
-            cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate, cpu.looks_up_bytes, targets.target,
+            cpu.capability, cpu.detect, cpu.is_emulated, cpu._asked_to_emulate, cpu.looks_up_bytes, targets.target,
             store._compiled_by, store.module_digest,
         ):
             kept.cache_clear()
-        print(cpu.capability(), cpu.emulated("amx"), store.module_digest(Path(rounding.__file__)))
+        print(cpu.capability(), cpu.is_emulated("amx"), store.module_digest(Path(rounding.__file__)))
 """
 
 
@@ -92,7 +92,7 @@ def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monk
     monkeypatch.setattr(store, "_KERNELS", tmp_path)
 
     def digest():
-        for memo in (store._source, store._imported, store.module_digest):
+        for memo in (store._source, store._imported_modules, store.module_digest):
             memo.cache_clear()
         return store.module_digest(tmp_path / "main.py")
 
@@ -106,7 +106,7 @@ def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monk
             before = after
     finally:
         monkeypatch.undo()
-        for memo in (store._source, store._imported, store.module_digest):
+        for memo in (store._source, store._imported_modules, store.module_digest):
             memo.cache_clear()
 
 
@@ -248,7 +248,7 @@ def test_code_that_cannot_be_kept_is_used_all_the_same(monkeypatch):
     assert same(4) == 4
 
 
-def refused(folder, reason):
+def expect_refusal(folder, reason):
     """A process compiles in a temporary folder, says why once, and takes the folder away."""
     counted, used, warned = round_in(folder)
     assert counted == (1, 0)
@@ -262,12 +262,12 @@ def refused(folder, reason):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_replaced_by_a_temporary_one(tmp_path):
     tmp_path.chmod(0o500)
-    refused(tmp_path, "Permission denied")
+    expect_refusal(tmp_path, "Permission denied")
 
 
 def test_an_impossible_folder_is_replaced_by_a_temporary_one(tmp_path):
     (tmp_path / "file").touch()
-    refused(tmp_path / "file", "File exists")
+    expect_refusal(tmp_path / "file", "File exists")
 
 
 @pytest.mark.slow
@@ -276,12 +276,12 @@ def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o1777)  # sticky: others cannot remove files, but make new ones
-    refused(folder, "other users can write to .*shared")
+    expect_refusal(folder, "other users can write to .*shared")
     inner = folder / "inner"
     inner.mkdir(mode=0o700)
     assert round_in(inner)[0::2] == ((1, 0), ""), "no other user can replace `inner` in a sticky folder"
     folder.chmod(0o777)
-    refused(inner, "other users can write to .*shared")
+    expect_refusal(inner, "other users can write to .*shared")
 
 
 @pytest.mark.parametrize(
@@ -308,10 +308,10 @@ def test_a_folder_of_another_user_is_not_read(tmp_path):
     folder = tmp_path / "theirs" / "cache"
     folder.mkdir(parents=True)
     os.chown(folder.parent, 12345, 12345)
-    refused(folder, "belongs to another user")
+    expect_refusal(folder, "belongs to another user")
     link = tmp_path / "link"
     link.symlink_to(folder)
-    refused(link, "belongs to another user")
+    expect_refusal(link, "belongs to another user")
 
 
 @pytest.mark.parametrize(("mode", "owner"), [(0o666, 0), pytest.param(

@@ -28,7 +28,7 @@ VARYING = ("seconds", "first_seconds", "peak_bytes", "threads")
 """What of a row depends on when and where it was run."""
 
 
-def fixed(rows):
+def without_times(rows):
     return [{name: value for name, value in row.items() if name not in VARYING} for row in rows]
 
 
@@ -36,8 +36,8 @@ sweep_sums = functools.partial(lab.sweep, sums, over=OVER, flags=FLAGS, seeds=2,
 
 
 @functools.cache
-def expected():
-    return fixed(sweep_sums().rows)
+def expected_rows():
+    return without_times(sweep_sums().rows)
 
 
 def test_rows_of_a_sweep():
@@ -68,7 +68,7 @@ def test_rows_do_not_depend_on_the_executor(executor, tmp_path):
     else:
         backwards = {name: values[::-1] for name, values in OVER.items()}
         found = lab.sweep(sums, over=backwards, flags=FLAGS[::-1], seeds=[1, 0], repeats=1).rows[::-1]
-    assert fixed(found) == expected()
+    assert without_times(found) == expected_rows()
 
 
 def test_dask(tmp_path):
@@ -79,7 +79,7 @@ def test_dask(tmp_path):
         Client(cluster) as client,
     ):
         found = sweep_sums(executor=client.get_executor(pure=False)).rows
-    assert fixed(found) == expected()
+    assert without_times(found) == expected_rows()
 
 
 MPI = """
@@ -107,7 +107,7 @@ def test_mpi(tmp_path):
     mpiexec = shutil.which("mpiexec", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", program, out]
     subprocess.run(command, check=True, timeout=300, env={**os.environ, "PYTHONPATH": os.getcwd()})
-    assert fixed(json.loads(out.read_text())) == json.loads(json.dumps(expected()))
+    assert without_times(json.loads(out.read_text())) == json.loads(json.dumps(expected_rows()))
 
 
 def start(folder, processes):
@@ -155,7 +155,7 @@ def test_a_sweep_that_is_killed_again_and_again_loses_nothing(tmp_path):
     assert 25 <= kept < 120
     found = lab.sweep(slow, store=tmp_path, **whole).rows
     assert rows_in(tmp_path) - kept in (120 - kept, 121 - kept), "what was there is not run again"
-    assert fixed(found) == fixed(lab.sweep(slow, **whole).rows)
+    assert without_times(found) == without_times(lab.sweep(slow, **whole).rows)
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_lines_that_were_cut_are_run_again(tmp_path):
     text = path.read_text()
     path.write_text(text[: len(text) // 2] + "\n" + "[]\n")
     again = lab.sweep(sums, over=OVER, flags=FLAGS, seeds=2, repeats=1, store=tmp_path).rows
-    assert fixed(again) == fixed(complete)
+    assert without_times(again) == without_times(complete)
     assert len(list(tmp_path.glob("rows-*.jsonl"))) == 2
 
 

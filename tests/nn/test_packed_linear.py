@@ -27,7 +27,7 @@ def inputs():
     return mt.randn(2, ROWS, DEPTH)
 
 
-def kept(layer):
+def kept_weight(layer):
     return layer._packed._kept
 
 
@@ -46,11 +46,11 @@ def test_inference_agrees_with_training(layer, inputs, precision):
 def test_the_weight_is_packed_once(layer, inputs):
     with backends.flags(fp32_precision="bf16"), mt.no_grad(), explain.record() as log:
         layer(inputs)
-        packed = kept(layer)
+        packed = kept_weight(layer)
         layer(inputs[:, :5])
 
     assert packed is not None
-    assert kept(layer) is packed
+    assert kept_weight(layer) is packed
     assert [call.kernel for call in log] == ["linear", "linear"]
     assert {call.precision for call in log} == {"bf16"}
     assert "fp32_precision" in log[0].decided_by
@@ -62,10 +62,10 @@ def test_weights_of_other_types_are_packed_once(layer, inputs, dtype):
     layer, inputs = layer.to(dtype), inputs.to(dtype)
     with mt.no_grad(), explain.record() as log:
         first = layer(inputs)
-        packed = kept(layer)
+        packed = kept_weight(layer)
         again = layer(inputs)
     assert packed is not None
-    assert kept(layer) is packed
+    assert kept_weight(layer) is packed
     assert [(call.kernel, call.implementation) for call in log] == [("linear", "packed")] * 2
     assert first.dtype is dtype
     assert mt.equal(first, again)
@@ -80,7 +80,7 @@ def test_sums_that_are_rounded_on_the_way_are_not_packed(layer, inputs, flag):
     value = True if flag.endswith("accumulation") else "reduced"
     with mt.no_grad(), Snapshot([(flag, value)]):
         inferred = layer(inputs)
-    assert kept(layer) is None
+    assert kept_weight(layer) is None
     with Snapshot([(flag, value)]):
         assert mt.equal(inferred, layer(inputs).detach())
 
@@ -138,7 +138,7 @@ def test_copies_and_pickles_leave_the_packed_weight_behind(layer, inputs):
     with backends.flags(fp32_precision="bf16"), mt.no_grad():
         expected = layer(inputs)
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-            assert kept(other) is None
+            assert kept_weight(other) is None
             assert np.array_equal(other(inputs).numpy(), expected.numpy())
 
 

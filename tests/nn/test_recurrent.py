@@ -41,7 +41,7 @@ def step(module: Any, suffix: str, x: np.ndarray, states: list[np.ndarray]) -> l
     return [np.tanh(given + before) if module.nonlinearity == "tanh" else np.maximum(given + before, 0)]
 
 
-def defined(module: Any, x: np.ndarray, states: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+def reference(module: Any, x: np.ndarray, states: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
     """What a layer gives for (length, batch, input_size)."""
     sequence, after = x.astype(np.float64), [np.array(each, np.float64) for each in states]
     directions = 1 + module.bidirectional
@@ -64,7 +64,7 @@ def tuple_of(states: Any) -> tuple[Any, ...]:
     return states if isinstance(states, tuple) else (states,)
 
 
-def given(states: list[np.ndarray]) -> Any:
+def as_tensors(states: list[np.ndarray]) -> Any:
     tensors = tuple(map(mt.tensor, states))
     return tensors if len(tensors) > 1 else tensors[0]
 
@@ -82,22 +82,24 @@ def test_layers_are_their_definition(kind: str, options: dict[str, Any], length:
     x = rng.standard_normal((length, 3, 5)).astype(np.float32)
     rows = module.num_layers * (1 + module.bidirectional)
     states = [rng.standard_normal((rows, 3, 7)).astype(np.float32) for _ in range(KINDS[kind][1])]
-    output, after = defined(module, x, states)
+    output, after = reference(module, x, states)
     turned = module.batch_first
-    got, last = module(mt.tensor(x.transpose(1, 0, 2) if turned else x), given(states))
+    got, last = module(mt.tensor(x.transpose(1, 0, 2) if turned else x), as_tensors(states))
     assert np.allclose(got.detach().numpy().transpose(1, 0, 2) if turned else got.detach().numpy(), output, atol=2e-6)
     for one, other in zip(tuple_of(last), after, strict=True):
         assert np.allclose(one.detach().numpy(), other, atol=2e-6)
     with mt.no_grad():
-        assert np.array_equal(module(mt.tensor(x.transpose(1, 0, 2) if turned else x), given(states))[0], got.detach())
+        assert np.array_equal(
+            module(mt.tensor(x.transpose(1, 0, 2) if turned else x), as_tensors(states))[0], got.detach()
+        )
 
 
 def test_states_of_an_lstm_are_projected() -> None:
     mt.manual_seed(0)
     module, rng = nn.LSTM(3, 5, 2, bidirectional=True, proj_size=2), np.random.default_rng(0)
     x, states = rng.standard_normal((4, 3, 3)).astype("f"), [rng.standard_normal((4, 3, n)).astype("f") for n in (2, 5)]
-    output, after = defined(module, x, states)
-    got, last = module(mt.tensor(x), given(states))
+    output, after = reference(module, x, states)
+    got, last = module(mt.tensor(x), as_tensors(states))
     assert np.allclose(got.detach(), output, atol=2e-6)
     for one, other in zip(last, after, strict=True):
         assert np.allclose(one.detach(), other, atol=2e-6)
@@ -110,7 +112,7 @@ def test_states_of_an_lstm_are_projected() -> None:
 
 def test_relu_is_a_nonlinearity() -> None:
     module, x = nn.RNN(5, 7, 1, "relu"), np.random.default_rng(0).standard_normal((4, 2, 5)).astype(np.float32)
-    assert np.allclose(module(mt.tensor(x))[0].detach(), defined(module, x, [np.zeros((1, 2, 7))])[0], atol=2e-6)
+    assert np.allclose(module(mt.tensor(x))[0].detach(), reference(module, x, [np.zeros((1, 2, 7))])[0], atol=2e-6)
 
 
 @every_kind

@@ -19,7 +19,7 @@ from ..support.calls import (
     UNDERIVABLE,
     arrays_in,
     leaves_of,
-    replaced,
+    replace_tensors,
     results,
     run,
     samples_of,
@@ -66,7 +66,7 @@ def compare_with_float64(name: str, call: Sample, dtype: DType, where: str) -> N
     leaves = leaves_of(made)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     pairs = []
-    for one in (made, replaced(made, dict(zip(map(id, leaves), exact, strict=True)))):
+    for one in (made, replace_tensors(made, dict(zip(map(id, leaves), exact, strict=True)))):
         mt.manual_seed(0)
         pairs.append(results(run(name, one)))
     compared = [(out, wanted) for out, wanted in zip(*pairs, strict=True) if out.dtype is dtype]

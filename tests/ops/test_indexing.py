@@ -120,10 +120,10 @@ def test_writing(index: Any, number: bool, view: bool) -> None:
     (target * mt.tensor(weights.reshape(SHAPE))).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy().reshape(-1), np.where(written >= 0, 0.0, weights))
     assert value.grad.shape == value.shape
-    np.testing.assert_allclose(value.grad.numpy(), summed(weights[places], value.shape), atol=1e-12)
+    np.testing.assert_allclose(value.grad.numpy(), sum_at(weights[places], value.shape), atol=1e-12)
 
 
-def summed(weights: np.ndarray, shape: tuple[int, ...]) -> Any:
+def sum_at(weights: np.ndarray, shape: tuple[int, ...]) -> Any:
     return weights if shape == weights.shape else weights.sum()
 
 

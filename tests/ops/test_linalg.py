@@ -401,7 +401,7 @@ def test_invariants_of_complex_vectors_have_gradients() -> None:
 # Flags
 
 
-def recorded(compute: Callable[[], Any], **options: Any) -> explain.Log:
+def record(compute: Callable[[], Any], **options: Any) -> explain.Log:
     with explain.record(**options) as log:
         compute()
     return log
@@ -411,7 +411,7 @@ def recorded(compute: Callable[[], Any], **options: Any) -> explain.Log:
 def test_a_trace_shows_family_routine_and_who_decided(library: str) -> None:
     A = mt.tensor(random(5, 8, 8))
     with backends.cuda.flags(linalg_library=library):
-        (entry,) = recorded(lambda: linalg.eigh(A + A.mT))
+        (entry,) = record(lambda: linalg.eigh(A + A.mT))
     options = dict(entry.options)
     assert options["prefer"] == {"magma": "magma"}.get(library, "jacobi")
     assert options["routine"]
@@ -421,23 +421,27 @@ def test_a_trace_shows_family_routine_and_who_decided(library: str) -> None:
 def test_the_default_goes_by_size_and_batch() -> None:
     """The kernel for small matrices from its least batch on, LAPACK for fewer, blocked algorithms for large ones."""
 
-    def asked(kernel: str, *shape: int) -> str:
+    def first_asked(kernel: str, *shape: int) -> str:
         a = mt.tensor(random(*shape))
         calls = {"cholesky": lambda: linalg.cholesky_ex(a), "eigh": lambda: linalg.eigh(a)}
-        (entry,) = recorded(calls[kernel])
+        (entry,) = record(calls[kernel])
         return dict(entry.options)["prefer"]
 
     for kernel, small in (("cholesky", "batched"), ("eigh", "jacobi")):
         for size in (4, SMALL):
             least = int(smallest_batch(kernel, size))
-            assert [asked(kernel, batch, size, size) for batch in (least - 1, least)] == ["lapack", small]
-        assert [asked(kernel, size, size) for size in (SMALL + 1, LARGE - 1, LARGE)] == ["lapack", "lapack", "magma"]
+            assert [first_asked(kernel, batch, size, size) for batch in (least - 1, least)] == ["lapack", small]
+        assert [first_asked(kernel, size, size) for size in (SMALL + 1, LARGE - 1, LARGE)] == [
+            "lapack",
+            "lapack",
+            "magma",
+        ]
 
 
 def test_the_driver_of_a_call_goes_before_the_flag() -> None:
     A = mt.tensor(random(40, 30))
     for driver, asked in (("gesvdj", "jacobi"), ("gesvd", "magma")):
-        (entry,) = recorded(lambda driver=driver: linalg.svd(A, driver=driver))
+        (entry,) = record(lambda driver=driver: linalg.svd(A, driver=driver))
         assert (dict(entry.options)["prefer"], entry.implementation) == (asked, asked)
         assert dict(entry.options)["routine"].startswith(driver)
         assert entry.decided_by == f"driver={driver!r} of the call"
@@ -445,10 +449,10 @@ def test_the_driver_of_a_call_goes_before_the_flag() -> None:
 
 def test_backward_errors_are_shown_if_asked() -> None:
     A = mt.tensor(random(6, 6))
-    (entry,) = recorded(lambda: linalg.qr(A), residuals=True)
+    (entry,) = record(lambda: linalg.qr(A), residuals=True)
     assert {"backward_error", "orthogonality_error"} <= set(dict(entry.options))
     assert 0 < dict(entry.options)["backward_error"] < 50
-    (plain,) = recorded(lambda: linalg.qr(A))
+    (plain,) = record(lambda: linalg.qr(A))
     assert "backward_error" not in dict(plain.options)
 
 
@@ -545,9 +549,9 @@ def test_cross_check_compares_with_another_function_or_says_that_there_is_none()
     A = mt.tensor(random(4, 4) + 1j * random(4, 4, seed=1))
     with backends.flags(cross_check=True):
         for call in (lambda: linalg.eigh(A + A.mH), lambda: linalg.svd(A), lambda: linalg.eig(A)):
-            (entry,) = recorded(call)
+            (entry,) = record(call)
             assert entry.decided_by.endswith("; cross_check finds no second family that takes this")
-        first, second = recorded(lambda: linalg.svd(A.real))
+        first, second = record(lambda: linalg.svd(A.real))
         assert (first.implementation, second.decided_by) == ("jacobi", "cross_check = True")
 
 
@@ -556,7 +560,7 @@ def test_matrices_of_one_block_have_no_products_of_low_precision() -> None:
         A = mt.tensor(random(n, n, dtype="float32") + n * np.eye(n, dtype="float32"))
         for call in (linalg.inv, lambda A: linalg.solve(A, A)):
             with backends.flags(fp32_precision="bf16"):
-                (entry,) = recorded(lambda call=call, A=A: call(A))
+                (entry,) = record(lambda call=call, A=A: call(A))
             options = dict(entry.options)
             assert (options.get("computed_at"), "factored_at" in options) == (computed, computed is None)
 
@@ -567,7 +571,7 @@ def test_refined_solutions_are_as_good_as_ieee(precision: str) -> None:
     a, b = random(n, n, dtype="float32") + 10 * np.eye(n, dtype=np.float32), random(n, 2, dtype="float32", seed=1)
     A, B = mt.tensor(a), mt.tensor(b)
     with backends.flags(fp32_precision=precision):
-        (entry,) = recorded(lambda: linalg.solve(A, B))
+        (entry,) = record(lambda: linalg.solve(A, B))
         x, inverse = linalg.solve(A, B).numpy(), linalg.inv(A).numpy()
     assert entry.precision == (precision if precision != "bf16" else entry.precision)
     assert entry.decided_by.startswith("fp32_precision")
@@ -577,9 +581,9 @@ def test_refined_solutions_are_as_good_as_ieee(precision: str) -> None:
 
 def test_the_precision_of_a_call_goes_before_the_flags_and_float64_has_none() -> None:
     A, B = mt.tensor(random(20, 20, dtype="float32")), mt.tensor(random(20, 1, dtype="float32"))
-    (entry,) = recorded(lambda: linalg.solve(A, B, precision="bf16x3"))
+    (entry,) = record(lambda: linalg.solve(A, B, precision="bf16x3"))
     assert (entry.precision, entry.decided_by) == ("bf16x3", "precision='bf16x3' of the call")
-    (entry,) = recorded(lambda: linalg.solve(A.double(), B.double(), precision="bf16x3"))
+    (entry,) = record(lambda: linalg.solve(A.double(), B.double(), precision="bf16x3"))
     assert entry.precision == "ieee"
 
 
@@ -589,7 +593,7 @@ def test_backward_precision_reaches_solutions() -> None:
         with backends.flags(backward_precision=value):
             with backends.flags(fp32_precision="tf32"):
                 loss = linalg.solve(A, B).sum()
-            log = recorded(loss.backward)
+            log = record(loss.backward)
         assert [entry.precision for entry in log if entry.kernel in ("solve", "lu_solve")] == [expected]
 
 
@@ -704,7 +708,7 @@ def test_powers_of_integers() -> None:
 # Gradients where values are equal
 
 
-def turned(rows: int, columns: int, seed: int) -> mt.Tensor:
+def orthonormal(rows: int, columns: int, seed: int) -> mt.Tensor:
     """Orthonormal columns."""
     return mt.tensor(np.linalg.qr(random(rows, columns, seed=seed))[0])
 
@@ -713,7 +717,7 @@ def turned(rows: int, columns: int, seed: int) -> mt.Tensor:
 @pytest.mark.parametrize("shape", [(4, 4), (6, 4), (4, 6)], ids=str)
 def test_gradients_through_equal_singular_values(values: list[float], shape: tuple[int, int]) -> None:
     """Of losses that do not depend on how the vectors of equal values are turned: A, A A^T A, and the norm."""
-    A = ((turned(shape[0], 4, 0) * mt.tensor(values)) @ turned(shape[1], 4, 1).T).requires_grad_()
+    A = ((orthonormal(shape[0], 4, 0) * mt.tensor(values)) @ orthonormal(shape[1], 4, 1).T).requires_grad_()
     C, a = mt.tensor(random(*shape, seed=2)), A.detach()
     U, S, Vh = linalg.svd(A, full_matrices=False)
     wanted = {
@@ -730,7 +734,7 @@ def test_gradients_through_equal_singular_values(values: list[float], shape: tup
 @pytest.mark.parametrize("values", [[1.0, 1, 2, 3], [2.0, 2, 2, 2], [0.0, 0, 1, 2], [-1.0, -1, 0, 0]], ids=str)
 def test_gradients_through_equal_eigenvalues(values: list[float]) -> None:
     """Of the functions A and exp(A), whose derivative is a divided difference (Daleckii and Krein, 1965)."""
-    V, w = turned(4, 4, 0).numpy(), np.array(values)
+    V, w = orthonormal(4, 4, 0).numpy(), np.array(values)
     A = mt.tensor((V * w) @ V.T).requires_grad_()
     C = random(4, 4, seed=2)
     C += C.T

@@ -25,11 +25,11 @@ from ..support.calls import (
     UNDERIVABLE,
     arrays_in,
     dtypes_of,
-    expected,
     is_composite,
     leaves_of,
-    mapped,
-    replaced,
+    map_arrays,
+    reference_result,
+    replace_tensors,
     results,
     run,
     samples_of,
@@ -92,7 +92,7 @@ def test_samples_have_tensors_without_dimensions_or_elements(name: str, kind: st
     if any(found) or not calls:
         return
 
-    def changed(array: np.ndarray) -> np.ndarray:
+    def change(array: np.ndarray) -> np.ndarray:
         return (
             array
             if array.dtype != np.float64
@@ -102,7 +102,7 @@ def test_samples_have_tensors_without_dimensions_or_elements(name: str, kind: st
         )
 
     dtype = mt.float64 if takes(name, mt.float64) else dtypes_of(name)[0]
-    made = tensors(Sample(mapped(calls[0].args, changed), calls[0].kwargs), dtype)
+    made = tensors(Sample(map_arrays(calls[0].args, change), calls[0].kwargs), dtype)
     accepted = False
     with contextlib.suppress(*REFUSALS):
         run(name, made)
@@ -127,17 +127,17 @@ def test_forward_agrees_with_the_reference(name: str) -> None:
     for number, call in enumerate(samples_of(name)):
         for dtype in dtypes_of(name) if arrays_in(call) else [mt.float32]:
             where = f"{name}, sample {number}, {dtype!r}"
-            out = None if (name, dtype.name) in UNLIKE_REALS else accepted(name, tensors(call, dtype), dtype)
+            out = None if (name, dtype.name) in UNLIKE_REALS else accept(name, tensors(call, dtype), dtype)
             if out is None:
                 continue
             # An op made of ops rounds in each, and a number beside half types is rounded to them.
             # A neighbour in the dtype is one of its steps away from the float64 reference.
             one = not is_composite(name) and name != "nextafter" and not any(type(each) is float for each in call.args)
             roundings = 1 if one else 8
-            assert_equal_nested(out, expected(name, call, dtype), where, roundings)
+            assert_equal_nested(out, reference_result(name, call, dtype), where, roundings)
 
 
-def accepted(name: str, call: Sample, dtype: DType) -> Any:
+def accept(name: str, call: Sample, dtype: DType) -> Any:
     """What the op returns, or None where it may refuse these integers."""
     try:
         return run(name, call)
@@ -184,8 +184,8 @@ def assert_values(out: Tensor, wanted: np.ndarray, where: str, roundings: int) -
     assert not wrong.any(), f"{where}: {got[wrong]}, expected {wanted[wrong]}"
 
 
-def flattened(out: Any) -> list[Any]:
-    return [part for each in out for part in flattened(each)] if isinstance(out, (tuple, list)) else [out]
+def flatten(out: Any) -> list[Any]:
+    return [part for each in out for part in flatten(each)] if isinstance(out, (tuple, list)) else [out]
 
 
 @every_op
@@ -199,7 +199,7 @@ def test_dtype_of_floating_results(name: str) -> None:
         ):
             continue
         for dtype in (each for each in dtypes_of(name) if each.category >= FLOATING):
-            out, wanted = results(run(name, tensors(call, dtype))), flattened(expected(name, call, dtype))
+            out, wanted = results(run(name, tensors(call, dtype))), flatten(reference_result(name, call, dtype))
             for index, (one, other) in enumerate(zip(out, wanted, strict=False)):
                 kind = np.asarray(other).dtype.kind
                 integer = mt.int32 if np.asarray(other).dtype == np.int32 else mt.int64
@@ -240,7 +240,7 @@ def differentiable_calls(name: str) -> Iterator[tuple[str, Any, list[Tensor]]]:
                 continue
 
             def function(*inputs: Tensor, made: Sample = made, leaves: list[Tensor] = leaves) -> tuple[Tensor, ...]:
-                return tuple(results(run(name, replaced(made, dict(zip(map(id, leaves), inputs, strict=True))))))
+                return tuple(results(run(name, replace_tensors(made, dict(zip(map(id, leaves), inputs, strict=True))))))
 
             yield f"{name}, sample {number}, {dtype!r}", function, leaves
 
@@ -319,7 +319,7 @@ def writable_calls(name: str, dtype: DType) -> Iterator[tuple[Sample, Tensor]]:
     for call in samples_of(name):
         if call.args and isinstance(call.args[0], np.ndarray) and call.args[0].dtype == np.float64:
             made = tensors(call, dtype)
-            out = accepted(name, made, dtype)
+            out = accept(name, made, dtype)
             if out is not None and out.shape == made.args[0].shape and out.dtype is made.args[0].dtype:
                 yield made, out
 

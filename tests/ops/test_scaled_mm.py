@@ -59,7 +59,7 @@ def in_tiles(scale: mt.Tensor) -> mt.Tensor:
     return mt.from_numpy(tiled).view(scale.dtype)
 
 
-def unpacked(pairs: mt.Tensor) -> np.ndarray:
+def unpack(pairs: mt.Tensor) -> np.ndarray:
     """Pairs of e2m1 along the last dimension, the low bits first."""
     values = np.array(E2M1 + [-each for each in E2M1])
     codes = pairs.view(mt.uint8).numpy()
@@ -124,7 +124,7 @@ def test_pairs_of_4_bits() -> None:
     """With blocks of 16 (and a scale of the tensor), and of 32."""
     codes = np.random.default_rng(0).integers(0, 256, (M + N, K // 2)).astype(np.uint8)
     a, b = (mt.from_numpy(part).view(mt.float4_e2m1fn_x2) for part in (codes[:M], codes[M:]))
-    left, right = unpacked(a), unpacked(b)
+    left, right = unpack(a), unpack(b)
     for recipe, size, dtype in ((BY_16, 16, mt.float8_e4m3fn), (BY_32, 32, mt.float8_e8m0fnu)):
         first, second = scales(M, K // size, dtype=dtype), scales(N, K // size, seed=1, dtype=dtype)
         spread = [each.double().numpy().repeat(size, 1) for each in (first, second)]

@@ -26,7 +26,7 @@ def gradient(function: Callable[..., Tensor], g: Tensor, *shapes: tuple[int, ...
     return mt.autograd.grad(function(*inputs), inputs[0], g)[0]
 
 
-def kept(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
+def keepdim_shape(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
 
 
@@ -63,9 +63,9 @@ LINEAR: dict[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
         places(x.numel()), x.reshape(-1).float() if x.itemsize == 2 else x.reshape(-1)
     ),
     "fold": lambda x, axes: F.fold(x[:1, 0], (1, x.shape[2] + x.shape[3] - 1), (1, x.shape[2])),
-    "gradient of an addition": lambda x, axes: gradient(lambda a, b: a + b, x, kept(x, axes), x.shape),
-    "gradient of a product": lambda x, axes: gradient(lambda a: a * mt.ones_like(x), x, kept(x, axes)),
-    "gradient of expand": lambda x, axes: gradient(lambda a: a.expand(x.shape), x, kept(x, axes)),
+    "gradient of an addition": lambda x, axes: gradient(lambda a, b: a + b, x, keepdim_shape(x, axes), x.shape),
+    "gradient of a product": lambda x, axes: gradient(lambda a: a * mt.ones_like(x), x, keepdim_shape(x, axes)),
+    "gradient of expand": lambda x, axes: gradient(lambda a: a.expand(x.shape), x, keepdim_shape(x, axes)),
     "gradient of a vector": lambda x, axes: gradient(lambda a, b: a + b, x, (x.shape[3],), x.shape),
     "gradient of a linear bias": lambda x, axes: gradient(
         lambda bias, input, weight: F.linear(input, weight, bias), x, (x.shape[3],), (*x.shape[:3], 2), (x.shape[3], 2)
@@ -122,7 +122,7 @@ def log_softmax(x: np.ndarray, axis: int) -> Any:
     return found, 1 + np.abs(found) + np.abs(x).max()
 
 
-def standardized(x: np.ndarray, axes: tuple[int, ...]) -> Any:
+def standardize(x: np.ndarray, axes: tuple[int, ...]) -> Any:
     mean, deviation = x.mean(axes, keepdims=True), np.sqrt(x.var(axes, keepdims=True) + 1e-2)
     return (x - mean) / deviation, 2 * (np.abs(x) + np.abs(mean)) / deviation
 
@@ -141,8 +141,8 @@ OTHERS: dict[str, tuple[Callable[..., Tensor], Callable[..., Any]]] = {
         lambda x, axes: x.logcumsumexp(axes[0]),
         lambda x, axes: (np.logaddexp.accumulate(x, axes[0]), 1 + 2 * np.abs(x).max() + np.log(x.size)),
     ),
-    "layer_norm": (lambda x, axes: F.layer_norm(x, x.shape[2:], eps=1e-2), lambda x, axes: standardized(x, (2, 3))),
-    "group_norm": (lambda x, axes: F.group_norm(x, 1, eps=1e-2), lambda x, axes: standardized(x, (1, 2, 3))),
+    "layer_norm": (lambda x, axes: F.layer_norm(x, x.shape[2:], eps=1e-2), lambda x, axes: standardize(x, (2, 3))),
+    "group_norm": (lambda x, axes: F.group_norm(x, 1, eps=1e-2), lambda x, axes: standardize(x, (1, 2, 3))),
     "mse_loss": (lambda x, axes: F.mse_loss(x, mt.zeros_like(x)), lambda x, axes: (np.square(x).mean(),) * 2),
 }
 """Others, with their value and what the error is measured by, from float64 numbers."""

@@ -70,13 +70,13 @@ def test_a_quadratic_of_several_parameters_needs_few_iterations(search: str | No
 
 @every_search
 def test_a_state_goes_on_where_it_was(search: str | None) -> None:
-    def begun(values: Any) -> Any:
+    def begin(values: Any) -> Any:
         x = mt.tensor(values, dtype=mt.float64, requires_grad=True)
         return x, LBFGS([x], max_iter=4, history_size=3, line_search_fn=search)
 
-    x, optimizer = begun([-1.2, 1.0, 0.3])
+    x, optimizer = begin([-1.2, 1.0, 0.3])
     optimizer.step(closure_of(optimizer, lambda: rosenbrock(x)))
-    y, resumed = begun(x.detach().numpy())
+    y, resumed = begin(x.detach().numpy())
     resumed.load_state_dict(optimizer.state_dict())
     assert len(optimizer.state[x]["old_dirs"]) == 3
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_a_state_goes_on_where_it_was(search: str | None) -> None:
         resumed.step(closure_of(resumed, lambda: rosenbrock(y)))
         assert np.array_equal(x.detach().numpy(), y.detach().numpy())
     assert resumed.state[y]["func_evals"] == optimizer.state[x]["func_evals"]
-    _, other = begun([1.0, 2.0])
+    _, other = begin([1.0, 2.0])
     with pytest.raises(ValueError, match="vectors of 3 numbers, and the parameters 2"):
         other.load_state_dict(optimizer.state_dict())
     assert not other.state

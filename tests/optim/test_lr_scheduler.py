@@ -43,12 +43,12 @@ def optimizer(kind: Any = SGD, module: Any = mt, **options: Any) -> Any:
     return made
 
 
-def made(case: str, of: Any, module: Any = lr_scheduler, **more: Any) -> Any:
+def make_scheduler(case: str, of: Any, module: Any = lr_scheduler, **more: Any) -> Any:
     name, options = CASES[case]
     return getattr(module, name)(of, **options, **more)
 
 
-def followed(of: Any, *schedulers: Any, steps: int = STEPS) -> list[list[float]]:
+def follow(of: Any, *schedulers: Any, steps: int = STEPS) -> list[list[float]]:
     """The rates and momenta of each epoch."""
     rows = []
     for epoch in range(steps + 1):
@@ -66,7 +66,7 @@ def cosine(start: float, end: float, share: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
 
 
-def closed(case: str, base: float, epoch: int) -> float | None:
+def closed_form(case: str, base: float, epoch: int) -> float | None:
     """The rate by the definition of each schedule; None where it is not a function of the first rate."""
     forms: dict[str, Any] = {
         "lambda": lambda: base / (1 + epoch),
@@ -91,23 +91,23 @@ def closed(case: str, base: float, epoch: int) -> float | None:
 @every_case
 def test_rates_are_those_of_the_definition(case: str) -> None:
     of = optimizer()
-    rows = followed(of, made(case, of))
+    rows = follow(of, make_scheduler(case, of))
     for epoch, row in enumerate(rows):
         for rate, base in zip(row[:2], RATES, strict=True):
-            wanted = closed(case, base, epoch)
+            wanted = closed_form(case, base, epoch)
             assert wanted is None or rate == pytest.approx(wanted, rel=1e-12, abs=1e-15)
 
 
 def test_one_cycle_goes_up_and_down() -> None:
     """Over its corners, and momentum the other way."""
     of = optimizer(Adam)
-    rows = followed(of, made("one-cycle", of))
+    rows = follow(of, make_scheduler("one-cycle", of))
     assert rows[0] == pytest.approx([0.016, 0.004, 0.95, 0.95])
     assert rows[5] == pytest.approx([0.4, 0.1, 0.85, 0.85])
     assert rows[19] == pytest.approx([0.016e-4, 0.004e-4, 0.95, 0.95])
     assert rows[2][0] == pytest.approx(cosine(0.016, 0.4, 2 / 5))
     of = optimizer()
-    rows = followed(of, made("one-cycle-lines", of))
+    rows = follow(of, make_scheduler("one-cycle-lines", of))
     assert [row[0] for row in rows[:11]] == pytest.approx(
         [0.016 + (0.4 - 0.016) * (1 - abs(k - 5) / 5) for k in range(11)]
     )
@@ -116,13 +116,13 @@ def test_one_cycle_goes_up_and_down() -> None:
 
 def test_cycles_rise_and_fall_along_lines() -> None:
     of = optimizer()
-    rows = followed(of, made("triangular", of))
+    rows = follow(of, make_scheduler("triangular", of))
     height = [min(k % 8 / 3, (8 - k % 8) / 5) for k in range(20)]
     assert [row[1] for row in rows] == pytest.approx([0.1 + 0.4 * each for each in height])
     assert [row[2] for row in rows] == pytest.approx([0.9 - 0.1 * each for each in height])
     for case, shrunk in (("triangular2", lambda k: 0.5 ** (k // 6)), ("exp-range", lambda k: 0.9**k)):
         of = optimizer()
-        rows = followed(of, made(case, of))
+        rows = follow(of, make_scheduler(case, of))
         wanted = [0.1 + 0.4 * (1 - abs(k % 6 - 3) / 3) * shrunk(k) for k in range(20)]
         assert [row[0] for row in rows] == pytest.approx(wanted)
 
@@ -130,29 +130,29 @@ def test_cycles_rise_and_fall_along_lines() -> None:
 @every_case
 def test_a_state_goes_on_where_it_was(case: str) -> None:
     of = optimizer()
-    scheduler = made(case, of)
-    followed(of, scheduler, steps=7)
+    scheduler = make_scheduler(case, of)
+    follow(of, scheduler, steps=7)
     other = optimizer()
-    resumed = made(case, other)
+    resumed = make_scheduler(case, other)
     other.load_state_dict(of.state_dict())
     resumed.load_state_dict(scheduler.state_dict())
     assert resumed.get_last_lr() == scheduler.get_last_lr()
-    assert followed(other, resumed, steps=9) == followed(of, scheduler, steps=9)
+    assert follow(other, resumed, steps=9) == follow(of, scheduler, steps=9)
 
 
 @pytest.mark.parametrize("case", ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine"])
 def test_a_named_epoch_is_as_if_no_other_had_been(case: str) -> None:
     of = optimizer()
-    scheduler = made(case, of)
+    scheduler = make_scheduler(case, of)
     for epoch in (9, 2, 14):
         scheduler.step(epoch)
         assert scheduler.last_epoch == epoch
-        assert scheduler.get_last_lr() == pytest.approx([closed(case, base, epoch) for base in RATES])
+        assert scheduler.get_last_lr() == pytest.approx([closed_form(case, base, epoch) for base in RATES])
 
 
 def test_restarts_take_parts_of_epochs() -> None:
     of = optimizer()
-    scheduler = made("restarts", of)
+    scheduler = make_scheduler("restarts", of)
     scheduler.step(4.5)
     assert (scheduler.last_epoch, scheduler.T_cur, scheduler.T_i) == (4, 1.5, 6)
     assert scheduler.get_last_lr() == pytest.approx([cosine(base, 1e-3, 1.5 / 6) for base in RATES])
@@ -161,29 +161,29 @@ def test_restarts_take_parts_of_epochs() -> None:
 def test_schedules_beside_each_other_multiply() -> None:
     for together in (False, True):
         of = optimizer()
-        parts = [made(case, of) for case in ("linear", "step", "exponential")]
-        rows = followed(of, *([lr_scheduler.ChainedScheduler(parts)] if together else parts))
+        parts = [make_scheduler(case, of) for case in ("linear", "step", "exponential")]
+        rows = follow(of, *([lr_scheduler.ChainedScheduler(parts)] if together else parts))
         for epoch, row in enumerate(rows):
-            factors = math.prod(closed(case, 1.0, epoch) for case in ("linear", "step", "exponential"))
+            factors = math.prod(closed_form(case, 1.0, epoch) for case in ("linear", "step", "exponential"))
             assert row[:2] == pytest.approx([base * factors for base in RATES])
 
 
 def test_schedules_one_after_the_other() -> None:
     """A warm-up, then a decay from the first rate, whose epochs are its own."""
     of = optimizer()
-    parts = [made("linear", of), made("exponential", of), made("cosine", of)]
+    parts = [make_scheduler("linear", of), make_scheduler("exponential", of), make_scheduler("cosine", of)]
     scheduler = lr_scheduler.SequentialLR(of, parts, milestones=[4, 9])
-    for epoch, row in enumerate(followed(of, scheduler)):
+    for epoch, row in enumerate(follow(of, scheduler)):
         case, begin = next(each for each in (("cosine", 9), ("exponential", 4), ("linear", 0)) if epoch >= each[1])
-        assert row[:2] == pytest.approx([closed(case, base, epoch - begin) for base in RATES])
+        assert row[:2] == pytest.approx([closed_form(case, base, epoch - begin) for base in RATES])
     state = scheduler.state_dict()
     other = optimizer()
     resumed = lr_scheduler.SequentialLR(
-        other, [made(case, other) for case in ("linear", "exponential", "cosine")], [4, 9]
+        other, [make_scheduler(case, other) for case in ("linear", "exponential", "cosine")], [4, 9]
     )
     other.load_state_dict(of.state_dict())
     resumed.load_state_dict(state)
-    assert followed(other, resumed, steps=5) == followed(of, scheduler, steps=5)
+    assert follow(other, resumed, steps=5) == follow(of, scheduler, steps=5)
 
 
 def test_a_milestone_of_zero_skips_the_first_schedule() -> None:
@@ -238,7 +238,7 @@ def test_a_schedule_of_ones_own() -> None:
             return [base * 0.5**self.last_epoch for base in self.base_lrs]
 
     of = optimizer()
-    assert [row[0] for row in followed(of, Halving(of), steps=3)] == [0.5, 0.25, 0.125, 0.0625]
+    assert [row[0] for row in follow(of, Halving(of), steps=3)] == [0.5, 0.25, 0.125, 0.0625]
 
 
 def test_going_on_needs_the_first_rates() -> None:
@@ -264,12 +264,18 @@ def test_going_on_needs_the_first_rates() -> None:
         (lambda of: lr_scheduler.OneCycleLR(of, 0.1, 9, anneal_strategy="x"), "anneal_strategy: 'x'; expected 'cos'"),
         (lambda of: lr_scheduler.CyclicLR(of, 0.1, 0.2, mode="x"), "mode: 'x'; expected one of triangular"),
         (lambda of: lr_scheduler.LambdaLR(of, [abs]), "expected 2 values for lr_lambda"),
-        (lambda of: lr_scheduler.SequentialLR(of, [made("step", of)], [3]), "expected one milestone between each"),
+        (
+            lambda of: lr_scheduler.SequentialLR(of, [make_scheduler("step", of)], [3]),
+            "expected one milestone between each",
+        ),
         (lambda of: lr_scheduler.ChainedScheduler([]), "expected at least one scheduler"),
-        (lambda of: lr_scheduler.ChainedScheduler([made("step", of)], optimizer()), "acts on another optimizer"),
+        (
+            lambda of: lr_scheduler.ChainedScheduler([make_scheduler("step", of)], optimizer()),
+            "acts on another optimizer",
+        ),
         (lambda of: lr_scheduler.ReduceLROnPlateau(of, factor=1.0), "factor: 1.0; expected less than 1"),
-        (lambda of: made("step", of).step("x"), "an epoch"),
-        (lambda of: made("one-cycle", of).step(21), "step 21 is beyond the 20 steps"),
+        (lambda of: make_scheduler("step", of).step("x"), "an epoch"),
+        (lambda of: make_scheduler("one-cycle", of).step(21), "step 21 is beyond the 20 steps"),
     ],
 )
 def test_wrong_options_are_named(make: Any, sentence: str) -> None:
@@ -289,11 +295,11 @@ def test_what_is_no_optimizer_is_refused(name: str) -> None:
 @pytest.mark.parametrize("case", [name for name in CASES if not name.startswith(("triangular", "exp-range", "one"))])
 def test_going_on_begins_with_the_rates_that_the_optimizer_has(case: str) -> None:
     whole, first = optimizer(), optimizer()
-    rows = followed(whole, made(case, whole), steps=9)
-    followed(first, made(case, first), steps=4)
+    rows = follow(whole, make_scheduler(case, whole), steps=9)
+    follow(first, make_scheduler(case, first), steps=4)
     second = optimizer()
     second.load_state_dict(first.state_dict())
-    gone_on = followed(second, made(case, second, last_epoch=3), steps=5)
+    gone_on = follow(second, make_scheduler(case, second, last_epoch=3), steps=5)
     for row, expected in zip(gone_on, rows[4:], strict=True):
         assert row[:2] == pytest.approx(expected[:2])
 
@@ -302,7 +308,7 @@ def test_cycles_that_are_gone_on_with_have_the_rates_that_they_are_given() -> No
     of = optimizer()
     for group in of.param_groups:
         group["initial_lr"] = 0.4
-    made("triangular", of, last_epoch=7)
+    make_scheduler("triangular", of, last_epoch=7)
     assert [group["lr"] for group in of.param_groups] == pytest.approx([0.1, 0.1])
 
 
@@ -315,7 +321,7 @@ def test_going_on_from_the_first_epoch_does_not_warn() -> None:
 def test_a_schedule_that_has_come_to_zero_leaves_the_rate_to_others() -> None:
     of = optimizer()
     scheduler = lr_scheduler.PolynomialLR(of, 3)
-    followed(of, scheduler, steps=3)
+    follow(of, scheduler, steps=3)
     assert [group["lr"] for group in of.param_groups] == [0.0, 0.0]
     of.param_groups[0]["lr"] = 0.25
     scheduler.step()

@@ -222,14 +222,14 @@ def gradients_for(values: np.ndarray) -> list[np.ndarray]:
     return [np.cos(1.0 + 3 * step + number).astype(values.dtype) / (1 + step) for step in range(STEPS)]
 
 
-def trained(optimizer: optim.Optimizer, target: Tensor, gradients: list[np.ndarray]) -> np.ndarray:
+def train(optimizer: optim.Optimizer, target: Tensor, gradients: list[np.ndarray]) -> np.ndarray:
     for g in gradients:
         target.grad = mt.tensor(g)
         optimizer.step()
     return target.detach()._array
 
 
-def wanted(
+def reference(
     formula: Callable[..., Any], values: np.ndarray, gradients: list[np.ndarray], options: dict[str, Any]
 ) -> np.ndarray:
     columns = zip(*(g.reshape(-1).tolist() for g in gradients), strict=True)
@@ -262,10 +262,10 @@ def test_what_is_no_option_is_refused_by_name(call: Any, error: type, says: str)
 def test_steps_follow_the_formula(make: Any, formula: Any, options: dict[str, Any], dtype: Any) -> None:
     values = np.linspace(-1, 1, 6, dtype=dtype).reshape(2, 3)
     gradients = gradients_for(values)
-    expected = wanted(formula, values, gradients, options)
+    expected = reference(formula, values, gradients, options)
     target = parameter(values.copy(), dtype)
     array, version = target._array, target._version
-    result = trained(make([target], **options), target, gradients)
+    result = train(make([target], **options), target, gradients)
     assert np.allclose(result, expected, rtol=0, atol=1e-12 if dtype is np.float64 else 2e-6)
     assert result is array or np.shares_memory(result, array)
     assert target._version == version + STEPS
@@ -276,16 +276,16 @@ def test_layout_does_not_matter(make: Any, formula: Any, options: dict[str, Any]
     """Transposed, 0-dim and empty ones: the same numbers."""
     values = np.linspace(-1, 1, 12).reshape(3, 4)
     gradients = gradients_for(values)
-    expected = trained(make([plain := parameter(values.copy())], **options), plain, gradients)
+    expected = train(make([plain := parameter(values.copy())], **options), plain, gradients)
     apart = parameter(0)
     apart.data = mt.tensor(np.empty(0)).data
     apart._array = np.repeat(values.T.copy(), 2, axis=1).T[::2]
     assert not apart._array.flags.c_contiguous
-    assert np.array_equal(trained(make([apart], **options), apart, [np.asfortranarray(g) for g in gradients]), expected)
+    assert np.array_equal(train(make([apart], **options), apart, [np.asfortranarray(g) for g in gradients]), expected)
     single = parameter(values[0, 0])
-    assert trained(make([single], **options), single, [g[0, 0] for g in gradients]) == expected[0, 0]
+    assert train(make([single], **options), single, [g[0, 0] for g in gradients]) == expected[0, 0]
     empty = parameter(np.empty((0, 2)))
-    assert trained(make([empty], **options), empty, [np.empty((0, 2))] * STEPS).shape == (0, 2)
+    assert train(make([empty], **options), empty, [np.empty((0, 2))] * STEPS).shape == (0, 2)
 
 
 @every_case
@@ -296,9 +296,9 @@ def test_large_ones_are_updated_by_loops_with_the_same_bits(make: Any, formula: 
     gradients = gradients_for(values)
     count = updates.LARGE + 7
     with np.errstate(invalid="ignore"):
-        expected = trained(make([plain := parameter(values.copy(), dtype)], **options), plain, gradients)
+        expected = train(make([plain := parameter(values.copy(), dtype)], **options), plain, gradients)
     large = parameter(np.resize(values, count), dtype)
-    result = trained(make([large], **options), large, [np.resize(g, count) for g in gradients])
+    result = train(make([large], **options), large, [np.resize(g, count) for g in gradients])
     assert np.array_equal(result, np.resize(expected, count), equal_nan=True)
 
 
@@ -437,8 +437,8 @@ def test_half_types_round_once_a_step(make: Any, formula: Any, options: dict[str
     half = parameter(np.linspace(-1, 1, 6), dtype.dtype)
     wide = parameter(half.detach()._array.astype(np.float32), np.float32)
     g = np.cos(np.arange(6)).astype(dtype.dtype)
-    trained(make([half], **options), half, [g])
-    expected = trained(make([wide], **options), wide, [g.astype(np.float32)])
+    train(make([half], **options), half, [g])
+    expected = train(make([wide], **options), wide, [g.astype(np.float32)])
     assert half.dtype is dtype
     assert np.array_equal(half.detach()._array, expected.astype(dtype.dtype))
 
@@ -447,19 +447,19 @@ def test_complex_numbers_count_as_two_real_ones() -> None:
     values, gradients = np.array([1 + 2j, -3j]), [np.array([1j, 2 - 1j]), np.array([3.0 + 0j, -1j])]
     for make, _, options in CASES:
         target, parts = parameter(values.copy(), np.complex128), parameter(values.view(np.float64).copy())
-        trained(make([target], **options), target, gradients)
-        trained(make([parts], **options), parts, [g.view(np.float64) for g in gradients])
+        train(make([target], **options), target, gradients)
+        train(make([parts], **options), parts, [g.view(np.float64) for g in gradients])
         assert np.array_equal(target.detach()._array.view(np.float64), parts.detach()._array)
         spread = parameter(0, np.complex128)
         spread._array = np.repeat(values, 2)[::2]
-        trained(make([spread], **options), spread, gradients)
+        train(make([spread], **options), spread, gradients)
         assert np.array_equal(spread.detach()._array, target.detach()._array)
 
 
 def test_nan_and_inf_pass_without_warnings() -> None:
     for make, _, options in CASES:
         target = parameter([1.0, 1.0, 1.0], np.float32)
-        trained(make([target], **options), target, [np.float32([math.inf, math.nan, 3e38])] * 3)
+        train(make([target], **options), target, [np.float32([math.inf, math.nan, 3e38])] * 3)
         places = slice(1, 2) if make is optim.Rprop else slice(2)  # which takes the sign of Inf
         assert not np.isfinite(target.detach()._array[places]).any()
 
@@ -597,10 +597,10 @@ def test_training_goes_on_from_a_saved_state(make: Any, formula: Any, options: d
     gradients = gradients_for(values)
     target = parameter(values)
     optimizer = make([target], **options)
-    trained(optimizer, target, gradients[:3])
+    train(optimizer, target, gradients[:3])
     other_target, other = resumed(make, options, target, optimizer)
     assert not np.shares_memory(other_target._array, target._array)
-    one, two = trained(optimizer, target, gradients[3:]), trained(other, other_target, gradients[3:])
+    one, two = train(optimizer, target, gradients[3:]), train(other, other_target, gradients[3:])
     assert np.array_equal(one, two)
     for state, mine in zip(other.state.values(), optimizer.state.values(), strict=True):
         tensors = [name for name, value in state.items() if isinstance(value, Tensor)]

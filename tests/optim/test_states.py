@@ -11,19 +11,19 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.optim import SGD
 
-from .test_lr_scheduler import made, optimizer
+from .test_lr_scheduler import make_scheduler, optimizer
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "torch_states.json").read_text(encoding="utf-8"))
 
 
-def restored(value: Any) -> Any:
+def restore(value: Any) -> Any:
     """Vectors as arrays, and numbers as keys, which JSON writes as text."""
     if isinstance(value, dict):
         numbered = {int(key) if key.isdecimal() else key: each for key, each in value.items()}
-        return {key: each if key == "ro" else restored(each) for key, each in numbered.items()}
+        return {key: each if key == "ro" else restore(each) for key, each in numbered.items()}
     if isinstance(value, list) and value and all(isinstance(each, float) for each in value):
         return np.array(value)
-    return [restored(each) for each in value] if isinstance(value, list) else value
+    return [restore(each) for each in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("name", RECORDED["optimizers"])
@@ -32,7 +32,7 @@ def test_optimizers_go_on(name: str) -> None:
     weight = mt.tensor(recorded["weight"], dtype=mt.float64, requires_grad=True)
     of = getattr(mt.optim, name)([weight])
     state = recorded["state"]
-    of.load_state_dict({"state": restored(state["state"]), "param_groups": state["param_groups"]})
+    of.load_state_dict({"state": restore(state["state"]), "param_groups": state["param_groups"]})
 
     def loss() -> Any:
         of.zero_grad()
@@ -51,7 +51,7 @@ def test_optimizers_go_on(name: str) -> None:
 def test_schedules_go_on(case: str) -> None:
     recorded = RECORDED["schedules"][case]
     of = optimizer(SGD)
-    schedule = made(case, of)
+    schedule = make_scheduler(case, of)
     state = recorded["state"]
     if "milestones" in state:
         state = state | {"milestones": Counter({int(key): times for key, times in state["milestones"].items()})}

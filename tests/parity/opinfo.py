@@ -19,7 +19,7 @@ import minitorch_backends as mt
 from minitorch_backends.tensor.dtypes import dtypes
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
-from .peer import array_of, name_of, torch_tensors, widened
+from .peer import array_of, name_of, torch_tensors, widen
 
 OPS = tuple(op_db)
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.int64, torch.bool, torch.bfloat16)
@@ -106,21 +106,21 @@ def in_own_memory(array: np.ndarray) -> np.ndarray:
     return once if once.shape == array.shape else np.lib.stride_tricks.as_strided(once, array.shape, strides)
 
 
-def copied(value: Any) -> Any:
+def copy_argument(value: Any) -> Any:
     """An argument of torch's that may be written to."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
-        return type(value)(map(copied, value))
-    return {key: copied(each) for key, each in value.items()} if isinstance(value, dict) else value
+        return type(value)(map(copy_argument, value))
+    return {key: copy_argument(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{name_of(value.dtype)}{list(value.shape)}"
     if isinstance(value, (list, tuple)):
-        return f"({', '.join(map(shown, value))})"
-    return ", ".join(f"{key}={shown(each)}" for key, each in value.items()) if isinstance(value, dict) else repr(value)
+        return f"({', '.join(map(show, value))})"
+    return ", ".join(f"{key}={show(each)}" for key, each in value.items()) if isinstance(value, dict) else repr(value)
 
 
 def difference(
@@ -139,8 +139,8 @@ def difference(
     if not isinstance(ours, Tensor):
         return f"{type(ours).__name__} for a tensor"
     if ours.dtype.name != name_of(theirs.dtype) or ours.shape != tuple(theirs.shape):
-        return f"{ours.dtype.name}{list(ours.shape)} for {shown(theirs)}"
-    got, wanted = widened(ours), array_of(theirs)
+        return f"{ours.dtype.name}{list(ours.shape)} for {show(theirs)}"
+    got, wanted = widen(ours), array_of(theirs)
     if random or (name in TIES and wanted.dtype == np.int64):
         return None
     scale = max(np.abs(wanted[np.isfinite(wanted)]).max(initial=0), floor) if wanted.dtype.kind in "fc" else 0
@@ -161,15 +161,15 @@ def tolerance_of(*values: Any) -> float:
     return max((TOLERANCE[kind] for kind in kinds if kind in TOLERANCE), default=1e-9)
 
 
-def compared(
+def compare(
     name: str, function: Any, theirs: Any, sample: Any, dtype: Any, counts: Counter[str]
 ) -> Iterator[Difference]:
     """One call, and where its input requires them its gradients."""
-    kind, where = name_of(dtype), shown([sample.input, *sample.args, sample.kwargs])
+    kind, where = name_of(dtype), show([sample.input, *sample.args, sample.kwargs])
     random = name in SHAPES_ONLY or sample.kwargs.get("dropout_p")
     leaves: list[Tensor] = []
     given = [sample.input, *sample.args, sample.kwargs]
-    first = copied(given)
+    first = copy_argument(given)
     try:
         *args, kwargs = here(given, leaves)
         wanted = theirs(*first[:-1], **first[-1])
@@ -209,7 +209,7 @@ def compared(
         yield Difference("gradient", what, where)
 
 
-def refused(op: OpInfo, function: Any, counts: Counter[str]) -> Iterator[Difference]:
+def count_refusals(op: OpInfo, function: Any, counts: Counter[str]) -> Iterator[Difference]:
     """Calls that torch refuses, and the types of exceptions."""
     for bad in op.error_inputs("cpu"):
         sample = bad.sample_input
@@ -231,7 +231,7 @@ def refused(op: OpInfo, function: Any, counts: Counter[str]) -> Iterator[Differe
             if isinstance(error, type(theirs)) or isinstance(theirs, type(error)) or is_missing(error):
                 continue
             what = f"{type(error).__name__}: {error}"
-        yield Difference("error", f"{what}; torch: {type(theirs).__name__}: {theirs}", shown(given))
+        yield Difference("error", f"{what}; torch: {type(theirs).__name__}: {theirs}", show(given))
 
 
 def differences(op: OpInfo, counts: Counter[str]) -> Iterator[Difference]:
@@ -246,6 +246,6 @@ def differences(op: OpInfo, counts: Counter[str]) -> Iterator[Difference]:
             samples = list(op.sample_inputs("cpu", dtype, dtype is torch.float64 and op.supports_autograd))
             for sample in samples[:: len(samples) // MOST_SAMPLES + 1]:
                 for function, theirs in zip(functions, (op.op, op.method_variant), strict=False):
-                    yield from compared(op.name, function, theirs or op.op, sample, dtype, counts)
+                    yield from compare(op.name, function, theirs or op.op, sample, dtype, counts)
         if functions and op.error_inputs_func is not None:
-            yield from refused(op, functions[0], counts)
+            yield from count_refusals(op, functions[0], counts)

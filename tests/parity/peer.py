@@ -15,7 +15,7 @@ from minitorch_backends.nn import functional
 from minitorch_backends.tensor.dtypes import DType
 from minitorch_backends.tensor.tensor import Tensor
 
-from ..support.calls import as_dtype, mapped, tested
+from ..support.calls import as_dtype, compared_function, map_arrays
 
 OWN_KEYWORDS = {"precision"}
 """Keywords that products take here and not in torch."""
@@ -57,7 +57,7 @@ def torch_outcome(name: str, call: Sample) -> Any:
         warnings.simplefilter("ignore")
         for function in torch_functions(name):
             try:
-                return tested(name, function)(*call.args, **call.kwargs)
+                return compared_function(name, function)(*call.args, **call.kwargs)
             except KINDS as error:
                 outcome = outcome or error
                 if not isinstance(error, TypeError):
@@ -88,15 +88,15 @@ def torch_call(call: Sample, dtype: DType, requires_grad: bool = False) -> Sampl
         made = torch_tensor(as_dtype(array, dtype))
         return made.requires_grad_() if requires_grad and array.dtype == np.float64 else made
 
-    def translated(value: Any) -> Any:
+    def translate(value: Any) -> Any:
         if isinstance(value, DType):
             return torch_dtype(value)
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-            return type(value)(map(translated, value))
-        return mapped(value, tensor)
+            return type(value)(map(translate, value))
+        return map_arrays(value, tensor)
 
-    kwargs = {name: translated(value) for name, value in call.kwargs.items() if name not in OWN_KEYWORDS}
-    return Sample(tuple(map(translated, call.args)), kwargs)
+    kwargs = {name: translate(value) for name, value in call.kwargs.items() if name not in OWN_KEYWORDS}
+    return Sample(tuple(map(translate, call.args)), kwargs)
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
@@ -106,7 +106,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     return tensor.to(wider.get(tensor.dtype, tensor.dtype)).numpy(force=True)
 
 
-def widened(tensor: Tensor) -> np.ndarray:
+def widen(tensor: Tensor) -> np.ndarray:
     array = tensor._array
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 

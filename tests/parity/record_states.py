@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..optim.test_lr_scheduler import CASES as SCHEDULES
-from ..optim.test_lr_scheduler import made, optimizer
+from ..optim.test_lr_scheduler import make_scheduler, optimizer
 
 TARGET = Path(__file__).parents[1] / "data" / "torch_states.json"
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
-def stepped(of: Any, weight: Any, times: int) -> list[float]:
+def step(of: Any, weight: Any, times: int) -> list[float]:
     """The weight after some steps on sum(weight ** 4)."""
 
     def loss() -> Any:
@@ -55,12 +55,12 @@ def main() -> None:
     for name, options in OPTIMIZERS.items():
         weight = torch.tensor([1.0, -0.5], dtype=torch.float64, requires_grad=True)
         of = getattr(torch.optim, name)([weight], **options)
-        before = stepped(of, weight, 2)
+        before = step(of, weight, 2)
         state = plain(of.state_dict())
-        recorded["optimizers"][name] = {"weight": before, "state": state, "after": stepped(of, weight, 2)}
+        recorded["optimizers"][name] = {"weight": before, "state": state, "after": step(of, weight, 2)}
     for case in SCHEDULES:
         of = optimizer(torch.optim.SGD, torch)
-        schedule = made(case, of, torch.optim.lr_scheduler)
+        schedule = make_scheduler(case, of, torch.optim.lr_scheduler)
         rates = []
         for epoch in range(6):
             of.step()

@@ -7,7 +7,7 @@ import pytest
 
 import minitorch_backends as mt
 
-from ..support.distribution_cases import CASES, made
+from ..support.distribution_cases import CASES, make_distribution
 from .peer import torch
 
 QUANTITIES = ("mean", "mode", "variance", "stddev", "batch_shape", "event_shape", "support", "has_rsample")
@@ -16,7 +16,7 @@ CALLS = ("log_prob", "cdf", "icdf", "entropy", "enumerate_support", "perplexity"
 
 def quantities(name: str, module: Any) -> dict[str, Any]:
     """What a distribution says of itself; None where it says nothing."""
-    distribution, leaves, value = made(name, module, requires_grad=True)
+    distribution, leaves, value = make_distribution(name, module, requires_grad=True)
     found: dict[str, Any] = {}
     for each in (*QUANTITIES, *CALLS):
         arguments = [value] if each in ("log_prob", "cdf") else []
@@ -69,11 +69,11 @@ def test_divergences() -> None:
     for one in CASES:
         for other in CASES:
             try:
-                (p, _, _), (q, _, _) = made(one, torch), made(other, torch)
+                (p, _, _), (q, _, _) = make_distribution(one, torch), make_distribution(other, torch)
                 expected = torch.distributions.kl_divergence(p, q)
             except (NotImplementedError, ValueError, RuntimeError):
                 continue
-            (p, _, _), (q, _, _) = made(one, mt), made(other, mt)
+            (p, _, _), (q, _, _) = make_distribution(one, mt), make_distribution(other, mt)
             try:
                 found = mt.distributions.kl_divergence(p, q)
             except NotImplementedError:

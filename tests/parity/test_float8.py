@@ -68,7 +68,7 @@ def _descend(m: Any, x: Any) -> Any:
     return leaf
 
 
-def _assigned(x: Any, index: Any, value: Any) -> Any:
+def _assign(x: Any, index: Any, value: Any) -> Any:
     x[index] = value
     return x.float()
 
@@ -143,7 +143,7 @@ CALLS = {
     "full beyond": lambda m, x: m.full((2,), 300.0, dtype=x.dtype).float(),
     "pad with 0": lambda m, x: m.nn.functional.pad(x, (1, 1)).tolist(),
     "zero_": lambda m, x: x.zero_().view(m.uint8),
-    "a number beyond at a place": lambda m, x: _assigned(x, 0, 1e39),
+    "a number beyond at a place": lambda m, x: _assign(x, 0, 1e39),
     "where with a number beyond": lambda m, x: m.where(x == 2, 1e39, x).tolist(),
     "text of one": lambda m, x: f"{x[2]:.3f}",
 }

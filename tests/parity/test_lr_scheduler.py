@@ -7,7 +7,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.optim import SGD, Adam, lr_scheduler
 
-from ..optim.test_lr_scheduler import CASES, followed, made, optimizer
+from ..optim.test_lr_scheduler import CASES, follow, make_scheduler, optimizer
 from .peer import torch
 
 
@@ -29,14 +29,16 @@ def assert_same_rates(rows: list[Any]) -> None:
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_schedule(case: str, kind: str) -> None:
-    assert_same_rates([followed(of, made(case, of, package)) for of, package in zip(both(kind), PACKAGES, strict=True)])
+    assert_same_rates(
+        [follow(of, make_scheduler(case, of, package)) for of, package in zip(both(kind), PACKAGES, strict=True)]
+    )
 
 
 @pytest.mark.parametrize("names", [("linear", "exponential"), ("constant", "cosine"), ("multistep", "polynomial")])
 def test_two_beside_each_other(names: tuple[str, ...]) -> None:
     rows = []
     for of, package in zip(both(), PACKAGES, strict=True):
-        rows.append(followed(of, package.ChainedScheduler([made(name, of, package) for name in names])))
+        rows.append(follow(of, package.ChainedScheduler([make_scheduler(name, of, package) for name in names])))
     assert_same_rates(rows)
 
 
@@ -45,8 +47,8 @@ def test_two_beside_each_other(names: tuple[str, ...]) -> None:
 def test_one_after_the_other(names: tuple[str, ...]) -> None:
     rows = []
     for of, package in zip(both(), PACKAGES, strict=True):
-        parts = [made(name, of, package) for name in names]
-        rows.append(followed(of, package.SequentialLR(of, parts, milestones=[6])))
+        parts = [make_scheduler(name, of, package) for name in names]
+        rows.append(follow(of, package.SequentialLR(of, parts, milestones=[6])))
     assert_same_rates(rows)
 
 

@@ -47,7 +47,7 @@ def departs(ours: Exception | None, theirs: Exception | None) -> bool:
     return ours is not None and theirs is None and bool(OURS_ONLY.search(str(ours)))
 
 
-def attempted(machine: Machine, grad: Any) -> tuple[str, Any]:
+def attempt(machine: Machine, grad: Any) -> tuple[str, Any]:
     """The derivatives of a machine's loss, or what the attempt raised."""
     try:
         loss, usable = machine.loss()
@@ -76,7 +76,7 @@ def test_programs(program: list[Instruction]) -> None:
             )
             bases = [None if each._base is None else each._base.tolist() for each in (one, other)]
             assert (bases[0] is None) == (bases[1] is None)
-        compare(attempted(ours, mt.autograd.grad), attempted(theirs, torch.autograd.grad))
+        compare(attempt(ours, mt.autograd.grad), attempt(theirs, torch.autograd.grad))
 
 
 def compare(ours: tuple[str, Any], theirs: tuple[str, Any]) -> None:

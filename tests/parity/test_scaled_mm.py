@@ -58,12 +58,14 @@ REFUSED = {
     "sizes": lambda m, a, b, one: m._scaled_mm(a, b.t(), one, one),
     "batches": lambda m, a, b, one: m._scaled_mm(a[None], b[None], one, one),
     "bias": lambda m, a, b, one: m._scaled_mm(a, b, one, one, bias=m.ones(N + 1)),
-    "recipes": lambda m, a, b, one: _scaled(m, a, b, one, m.ones(1, N), "TensorWise", "RowWise"),
-    "rows turned": lambda m, a, b, one: _scaled(m, a, b, m.ones(M, 1), m.ones(N, 1), "RowWise", "RowWise"),
+    "recipes": lambda m, a, b, one: _scaled_product(m, a, b, one, m.ones(1, N), "TensorWise", "RowWise"),
+    "rows turned": lambda m, a, b, one: _scaled_product(m, a, b, m.ones(M, 1), m.ones(N, 1), "RowWise", "RowWise"),
 }
 
 
-def _scaled(m: Any, a: Any, b: Any, first: Any, second: Any, recipe_a: str, recipe_b: str, **options: Any) -> Any:
+def _scaled_product(
+    m: Any, a: Any, b: Any, first: Any, second: Any, recipe_a: str, recipe_b: str, **options: Any
+) -> Any:
     kinds = m.nn.functional.ScalingType
     return m.nn.functional.scaled_mm(a, b, first, getattr(kinds, recipe_a), second, getattr(kinds, recipe_b), **options)
 
@@ -89,8 +91,8 @@ def test_torch_calls_run_on_our_kernels() -> None:
     with emulate(profile="b200") as emulation:
         found = [
             torch._scaled_mm(a, b, one, other, out_dtype=torch.float32),
-            _scaled(torch, a, b, rows, columns, "RowWise", "RowWise", bias=torch.ones(N, dtype=torch.bfloat16)),
-            _scaled(torch, a, b, *powers, "BlockWise1x32", "BlockWise1x32", output_dtype=torch.float32),
+            _scaled_product(torch, a, b, rows, columns, "RowWise", "RowWise", bias=torch.ones(N, dtype=torch.bfloat16)),
+            _scaled_product(torch, a, b, *powers, "BlockWise1x32", "BlockWise1x32", output_dtype=torch.float32),
             torch.mm(a.half(), b.half(), out_dtype=torch.float32),
             torch.bmm(a.half()[None], b.half()[None], out_dtype=torch.float32),
             torch.addmm(torch.ones(N), a.half(), b.half(), out_dtype=torch.float32, beta=2),
@@ -105,8 +107,8 @@ def test_torch_calls_run_on_our_kernels() -> None:
         scales, of_rows = [[to_ours(each) for each in pair] for pair in ((one, other), (rows, columns))]
         wanted = [
             mt._scaled_mm(x, y, *scales, out_dtype=mt.float32),
-            _scaled(mt, x, y, *of_rows, "RowWise", "RowWise", bias=bias),
-            _scaled(mt, x, y, *map(to_ours, powers), "BlockWise1x32", "BlockWise1x32", output_dtype=mt.float32),
+            _scaled_product(mt, x, y, *of_rows, "RowWise", "RowWise", bias=bias),
+            _scaled_product(mt, x, y, *map(to_ours, powers), "BlockWise1x32", "BlockWise1x32", output_dtype=mt.float32),
             mt.mm(x.half(), y.half(), mt.float32),
             mt.bmm(x.half()[None], y.half()[None], mt.float32),
             mt.addmm(mt.ones(N), x.half(), y.half(), out_dtype=mt.float32, beta=2),

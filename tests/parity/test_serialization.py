@@ -13,7 +13,7 @@ from minitorch_backends.tensor.dtypes import dtypes
 from .peer import torch
 
 
-def crossed(obj: Any, source: ModuleType, target: ModuleType, **options: Any) -> Any:
+def cross(obj: Any, source: ModuleType, target: ModuleType, **options: Any) -> Any:
     file = io.BytesIO()
     source.save(obj, file)
     file.seek(0)
@@ -39,7 +39,7 @@ def checkpoint(library: ModuleType) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("source", "target"), [(mt, torch), (torch, mt)], ids=["ours", "torch's"])
 def test_checkpoints_are_read_by_the_other(source: ModuleType, target: ModuleType) -> None:
-    found, expected = crossed(checkpoint(source), source, target), checkpoint(target)
+    found, expected = cross(checkpoint(source), source, target), checkpoint(target)
     assert found.keys() == expected.keys()
     assert found["nested"] == expected["nested"]
     for name in expected.keys() - {"nested"}:
@@ -57,7 +57,7 @@ def test_checkpoints_are_read_by_the_other(source: ModuleType, target: ModuleTyp
 def test_lazy_conjugates_have_their_values() -> None:
     z = torch.tensor([1 + 2j, 3 - 1j])
     for lazy in (z.conj(), z.conj().imag):
-        assert crossed(lazy, torch, mt).tolist() == lazy.tolist()
+        assert cross(lazy, torch, mt).tolist() == lazy.tolist()
 
 
 @pytest.mark.parametrize(("source", "target"), [(mt, torch), (torch, mt)], ids=["ours", "torch's"])
@@ -83,7 +83,7 @@ def test_states_of_models_and_optimizers_go_on(name: str, source: ModuleType, ta
     target.manual_seed(0)
     ours, theirs = start(source), start(target)
     step(source, *ours)
-    states = crossed([each.state_dict() for each in ours], source, target)
+    states = cross([each.state_dict() for each in ours], source, target)
     assert states[0]._metadata["1"] == {"version": 2}
     for each, state in zip(theirs, states, strict=True):
         each.load_state_dict(state)
@@ -96,7 +96,7 @@ def test_what_has_no_counterpart_is_refused_in_words(tmp_path: Any) -> None:
         (torch.eye(2).to_sparse(), "sparse"),
     ]:
         with pytest.raises(RuntimeError, match=words):
-            crossed(tensor, torch, mt)
+            cross(tensor, torch, mt)
     torch.save(torch.ones(2), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(RuntimeError, match=r"before version 1.6"):
         mt.load(tmp_path / "old.pt")

@@ -9,7 +9,7 @@ import minitorch_backends as mt
 from minitorch_backends.optim import SGD, lr_scheduler
 
 from ..optim.test_lr_scheduler import CASES as SCHEDULES
-from ..optim.test_lr_scheduler import made, optimizer
+from ..optim.test_lr_scheduler import make_scheduler, optimizer
 from ..optim.test_optim import CASES, gradients_for
 from .peer import torch
 
@@ -18,16 +18,16 @@ DIRECTIONS = [pytest.param(torch, mt, id="from torch"), pytest.param(mt, torch, 
 LOSSES = {"line search": "strong_wolfe", "fixed steps": None}
 
 
-def carried(value: Any, module: Any) -> Any:
+def carry(value: Any, module: Any) -> Any:
     """A state for another library: ours takes torch's tensors as they are, torch takes its own."""
     if isinstance(value, dict):
-        return {name: carried(each, module) for name, each in value.items()}
+        return {name: carry(each, module) for name, each in value.items()}
     if isinstance(value, list):
-        return [carried(each, module) for each in value]
+        return [carry(each, module) for each in value]
     return torch.from_numpy(value.numpy().copy()) if module is torch and isinstance(value, mt.Tensor) else value
 
 
-def stepped(of: Any, weight: Any, module: Any, gradients: list[np.ndarray]) -> list[float]:
+def step(of: Any, weight: Any, module: Any, gradients: list[np.ndarray]) -> list[float]:
     for gradient in gradients:
         weight.grad = module.tensor(gradient)
         of.step()
@@ -40,11 +40,11 @@ def test_optimizers(make: Any, options: dict[str, Any], first: Any, second: Any)
     gradients = gradients_for(VALUES)
     weight = first.tensor(VALUES.copy(), requires_grad=True)
     before = getattr(first.optim, make.__name__)([weight], **options)
-    stepped(before, weight, first, gradients[:2])
+    step(before, weight, first, gradients[:2])
     copied = second.tensor(weight.detach().numpy().copy(), requires_grad=True)
     after = getattr(second.optim, make.__name__)([copied])
-    after.load_state_dict(carried(before.state_dict(), second))
-    found, wanted = stepped(after, copied, second, gradients[2:]), stepped(before, weight, first, gradients[2:])
+    after.load_state_dict(carry(before.state_dict(), second))
+    found, wanted = step(after, copied, second, gradients[2:]), step(before, weight, first, gradients[2:])
     bound = 1e-7 if make.__name__ in ("ASGD", "NAdam") else 1e-10  # torch keeps numbers of these in float32
     np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound / 100)
 
@@ -52,7 +52,7 @@ def test_optimizers(make: Any, options: dict[str, Any], first: Any, second: Any)
 @pytest.mark.parametrize(("first", "second"), DIRECTIONS)
 @pytest.mark.parametrize("search", LOSSES.values(), ids=LOSSES)
 def test_lbfgs(search: str | None, first: Any, second: Any) -> None:
-    def begun(module: Any, values: np.ndarray) -> tuple[Any, Any, Any]:
+    def begin(module: Any, values: np.ndarray) -> tuple[Any, Any, Any]:
         weight = module.tensor(values.copy(), requires_grad=True)
         of = module.optim.LBFGS([weight], lr=0.3, max_iter=3, history_size=4, line_search_fn=search)
 
@@ -64,11 +64,11 @@ def test_lbfgs(search: str | None, first: Any, second: Any) -> None:
 
         return weight, of, loss
 
-    weight, before, loss = begun(first, VALUES)
+    weight, before, loss = begin(first, VALUES)
     before.step(loss)
     before.step(loss)
-    copied, after, same = begun(second, weight.detach().numpy())
-    after.load_state_dict(carried(before.state_dict(), second))
+    copied, after, same = begin(second, weight.detach().numpy())
+    after.load_state_dict(carry(before.state_dict(), second))
     for _ in range(2):
         before.step(loss)
         after.step(same)
@@ -79,8 +79,8 @@ def schedule(case: str, of: Any, module: Any) -> Any:
     """A schedule by the name of its case, or one that is made of others or looks at a loss."""
     package = {mt: lr_scheduler, torch: torch.optim.lr_scheduler}[module]
     if case in SCHEDULES:
-        return made(case, of, package)
-    parts = [made(each, of, package) for each in ("linear", "exponential")]
+        return make_scheduler(case, of, package)
+    parts = [make_scheduler(each, of, package) for each in ("linear", "exponential")]
     return {
         "plateau": lambda: package.ReduceLROnPlateau(of, patience=1, cooldown=1),
         "chained": lambda: package.ChainedScheduler(parts),

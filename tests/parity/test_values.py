@@ -37,7 +37,7 @@ from .peer import (
     torch_functions,
     torch_outcome,
     torch_tensors,
-    widened,
+    widen,
 )
 
 EPSILON = {
@@ -221,7 +221,7 @@ def assert_like(out: Any, wanted: Any, where: str, composite: bool) -> None:
 
 
 def assert_close(out: Tensor, wanted: np.ndarray, where: str, composite: bool, half: bool = False) -> None:
-    got = widened(out)
+    got = widen(out)
     if out.dtype.category < FLOATING:
         assert np.array_equal(got, wanted), f"{where}: {got.tolist()}, and torch {wanted.tolist()}"
         return

@@ -43,7 +43,7 @@ def test_comparison_of_outputs_finds_differences(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", readme.PARTS)
 def test_generated_parts_are_current(page: str) -> None:
-    text, current = readme.generated(page)
+    text, current = readme.generate(page)
     assert text == current, f"docs/reference/{page}.md is out of date: run `make readme`"
 
 

@@ -11,7 +11,7 @@ import pytest
 import minitorch_backends as mt
 
 from ..fuzz.cases import draw, targets
-from ..fuzz.supervisor import Find, fuzz, watched
+from ..fuzz.supervisor import Find, fuzz, watch
 from ..fuzz.worker import is_sentence
 
 CASES = 2500
@@ -46,7 +46,7 @@ def test_sentences_are_told_from_errors_that_leak(error: Callable[[], Any], is_m
 def test_a_worker_that_dies_or_hangs_is_a_find(end: str, fault: str) -> None:
     says = json.dumps({"number": 0, "code": "f(x)"})
     code = f"import faulthandler, os, time; print({says!r}, flush=True); {end}; time.sleep(60)"
-    find, count = watched([sys.executable, "-c", code])
+    find, count = watch([sys.executable, "-c", code])
     assert find.code == "f(x)"
     assert find.fault.startswith(fault)
     assert count == 1

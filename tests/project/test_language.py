@@ -1,4 +1,4 @@
-"""The prose of the project: turns that a reader has to read twice, and sentences that are too long."""
+"""The language of the project: turns that a reader has to read twice, sentences that are too long, names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXCEPTIONS = {
 """Files that are not read, with the reason."""
 
 
-def tracked(*patterns: str) -> list[Path]:
+def tracked_files(*patterns: str) -> list[Path]:
     names = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
     paths = [ROOT / name for name in names.stdout.split("\0") if name and name not in EXCEPTIONS]
     return [path for path in paths if path.is_file() and not path.is_symlink()]
@@ -48,7 +48,7 @@ def prose(source: str) -> Iterator[str]:
 
 def test_no_turn_has_to_be_read_twice() -> None:
     found = []
-    for path in tracked("*.py", "*.md"):
+    for path in tracked_files("*.py", "*.md"):
         text = path.read_text(encoding="utf-8")
         if TURNS.search(text):
             parts = prose(text) if path.suffix == ".py" else [text]
@@ -68,9 +68,37 @@ def sentences(docstring: str) -> Iterator[str]:
 
 def test_sentences_are_short() -> None:
     long = []
-    for path in tracked("minitorch_backends/*.py"):
+    for path in tracked_files("minitorch_backends/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 found = sentences(ast.get_docstring(node) or "")
                 long += [f"{path.relative_to(ROOT)}: {each}" for each in found if len(each.split()) > LONGEST_SENTENCE]
     assert not long, "\n".join(long)
+
+
+PARTICIPLE = re.compile(
+    r"_*([a-z]+ed|given|kept|known|written|made|taken|held|found|sent|built|bound|left|lost|met|seen|shown|told|drawn"
+    r"|gone|grown|hidden|broken|begun|chosen|done|caught|heard|led)_*"
+)
+"""A name that is one participle, which says neither what a function does nor what it returns."""
+
+NOT_PARTICIPLES = {"embed", "feed", "need", "seed", "speed"}
+
+NAMED_BY_OTHERS = {"reversed", "cached", "disabled", "searchsorted", "unused"}
+"""Names of torch, Python and the array API."""
+
+NAMED_FOR_USERS = {"left"}
+"""Public names that scripts rely on: `Emulation.left`."""
+
+
+def test_no_function_is_called_by_a_bare_participle() -> None:
+    allowed = NOT_PARTICIPLES | NAMED_BY_OTHERS | NAMED_FOR_USERS
+    found = []
+    for path in tracked_files("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.strip("_") in allowed:
+                continue
+            fixture = any("fixture" in ast.unparse(each) for each in node.decorator_list)
+            if not fixture and PARTICIPLE.fullmatch(node.name):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}")
+    assert not found, "\n".join(found)

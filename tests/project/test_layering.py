@@ -44,7 +44,7 @@ BUDGET = {
     "tensor": 1_850,
     "random": 250,
     "serialization": 1_000,
-    "ops": 29_150,
+    "ops": 29_200,
     "fft": 50,
     "linalg": 100,
     "special": 100,
@@ -65,7 +65,7 @@ BUDGET = {
     "cli": 950,
     "compile_ahead": 150,
     "pytest_plugin": 200,
-    "tests": 47_200,
+    "tests": 47_250,
     "bench": 5_750,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
@@ -75,7 +75,7 @@ CORE_BUDGET = 8_600
 LONGEST_FILE = 420
 
 
-def dotted(path: Path) -> tuple[str, ...]:
+def dotted_name(path: Path) -> tuple[str, ...]:
     """The name under which a file is installed: kernels/cpu.py is minitorch_backends.kernels.cpu."""
     names = path.relative_to(ROOT).with_suffix("").parts
     return (PACKAGE, *names) if names[0] == "kernels" else names
@@ -87,7 +87,7 @@ def part_of(name: tuple[str, ...]) -> str:
     return folder if folder in RANKS else name[1]
 
 
-FILES = {dotted(path): path for folder in (PACKAGE, "kernels") for path in sorted((ROOT / folder).rglob("*.py"))}
+FILES = {dotted_name(path): path for folder in (PACKAGE, "kernels") for path in sorted((ROOT / folder).rglob("*.py"))}
 PARTS = {part_of(name) for name in FILES}
 
 

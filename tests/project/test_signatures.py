@@ -131,7 +131,7 @@ def parts_of(overload: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def found(namespace: str, name: str) -> Any:
+def find(namespace: str, name: str) -> Any:
     home: Any = mt
     for part in namespace.split(".") if namespace != "torch" else ():
         home = getattr(home, part, None)
@@ -150,7 +150,7 @@ def read() -> Iterator[Function]:
             overloads = [[part for part in each[1:] if part != "out=None"] for each in functions[name]]
         if namespace == "torch":
             functions[name] = overloads
-        yield Function(f"{namespace}.{name}", overloads, found(namespace, name))
+        yield Function(f"{namespace}.{name}", overloads, find(namespace, name))
 
 
 FUNCTIONS = list(read())

@@ -148,7 +148,7 @@ def find(path: str) -> Any:
     return getattr(importlib.import_module("minitorch_backends" + module.removeprefix("torch")), name)
 
 
-def called(function: Any, arguments: str) -> Any:
+def call(function: Any, arguments: str) -> Any:
     """The result of a call whose arguments are Python source; a context is entered and left."""
     result = eval(f"function({arguments})", {"function": function, "torch": TORCH})
     if hasattr(result, "__enter__"):
@@ -157,7 +157,7 @@ def called(function: Any, arguments: str) -> Any:
     return result
 
 
-def raised(function: Any, *arguments: Any) -> str:
+def raised_name(function: Any, *arguments: Any) -> str:
     """The name of what a call raises, or "nothing"."""
     try:
         function(*arguments)
@@ -185,19 +185,19 @@ def same(recorded: Any, value: Any) -> bool:
 def flag_differences(entry: dict[str, Any], path: str) -> Iterator[str]:
     holder, name = holder_of(path.removeprefix("torch.backends."))
     if "default_raises" in entry:
-        if raised(getattr, holder, name) != entry["default_raises"]:
+        if raised_name(getattr, holder, name) != entry["default_raises"]:
             yield f"default_raises {entry['default_raises']}"
     elif not same(entry["default"], getattr(holder, name)):
         yield "default"
     for recorded in entry["accepts"]:
         value = eval(recorded) if isinstance(recorded, str) and recorded.startswith("(") else recorded
-        if raised(setattr, holder, name, value) != "nothing":
+        if raised_name(setattr, holder, name, value) != "nothing":
             yield f"accepts {value}"
         elif getattr(holder, name) != (value[0] if isinstance(value, tuple) else value):
             yield f"reads {value}"
     before = getattr(holder, name)
     for value, exception in bad_cases(entry):
-        if raised(setattr, holder, name, eval(value)) != exception:
+        if raised_name(setattr, holder, name, eval(value)) != exception:
             yield f"bad {value}"
         elif getattr(holder, name) != before:
             yield f"changed by {value}"
@@ -208,21 +208,21 @@ def flag_differences(entry: dict[str, Any], path: str) -> Iterator[str]:
 def function_differences(entry: dict[str, Any], path: str) -> Iterator[str]:
     function = find(path)
     if "default_raises" in entry:
-        if raised(function) != entry["default_raises"]:
+        if raised_name(function) != entry["default_raises"]:
             yield f"default_raises {entry['default_raises']}"
     elif entry["default"] is not None and not same(entry["default"], function()):
         yield "default"
     for arguments in entry["accepts"]:
-        if raised(called, function, repr(arguments) if entry["module"] == "" else arguments) != "nothing":
+        if raised_name(call, function, repr(arguments) if entry["module"] == "" else arguments) != "nothing":
             yield f"accepts {arguments}"
     for arguments, exception in bad_cases(entry):
-        if raised(called, function, arguments) != exception:
+        if raised_name(call, function, arguments) != exception:
             yield f"bad {arguments}"
     optional = entry.get("params", {})
     if "required" in optional.values():
         return
     for name, value in optional.items():
-        if value is not None and raised(called, function, f"{name}={value!r}") != "nothing":
+        if value is not None and raised_name(call, function, f"{name}={value!r}") != "nothing":
             yield f"parameter {name}"
     if "yields" in entry:
         with function() as entered:

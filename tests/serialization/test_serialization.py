@@ -17,7 +17,7 @@ from minitorch_backends import nn, serialization
 from minitorch_backends.tensor.dtypes import dtypes
 
 
-def reloaded(obj: Any, **options: Any) -> Any:
+def reload(obj: Any, **options: Any) -> Any:
     file = io.BytesIO()
     mt.save(obj, file)
     return mt.load(file, **options)
@@ -45,22 +45,22 @@ def tensor_pickle(
 def test_values_dtypes_and_containers_come_back():
     plain = {"n": 3, "x": 1.5, "big": 2**70, "t": (1, None, True), "b": b"\x00\xff", "z": 1 - 2j, 7: [{1, 2}, "é"]}
     ordered = OrderedDict(plain, count=Counter("aab"), size=mt.Size([2, 3]), dtype=mt.bfloat16)
-    assert reloaded(ordered) == ordered
-    assert type(reloaded(ordered)["size"]) is mt.Size
+    assert reload(ordered) == ordered
+    assert type(reload(ordered)["size"]) is mt.Size
     for dtype in dtypes.values():
         tensor = mt.tensor([[0, 1, 1], [1, 0, 1]])
         tensor = tensor.byte().view(dtype) if dtype.letter == "p" else tensor.to(dtype)
         for each in (tensor, tensor.t(), tensor[1], tensor[:0], tensor[0, 1], tensor[:1].expand(4, 3)):
-            found = reloaded(each)
+            found = reload(each)
             assert (found.dtype, found.shape) == (dtype, each.shape)
             assert found.numpy().tolist() == each.numpy().tolist()
-    assert reloaded(mt.tensor([1, 2, 3]).expand(2, 3)).stride() == (0, 1)
+    assert reload(mt.tensor([1, 2, 3]).expand(2, 3)).stride() == (0, 1)
 
 
 def test_shared_memory_strides_and_leaves_come_back():
     base = mt.arange(12.0).reshape(3, 4)
     weight = mt.nn.Parameter(base)
-    found = reloaded({"base": base, "column": base[:, 1], "turned": base.t(), "w": weight, "again": weight})
+    found = reload({"base": base, "column": base[:, 1], "turned": base.t(), "w": weight, "again": weight})
     assert found["turned"].stride() == (1, 4)
     assert found["again"] is found["w"]
     assert type(found["w"]) is mt.nn.Parameter
@@ -70,9 +70,9 @@ def test_shared_memory_strides_and_leaves_come_back():
     assert found["column"][0] == found["turned"][1, 0] == found["w"][0, 1] == 50.0
     assert found["column"]._version == found["base"]._version == 1
     reversed_ = mt.from_numpy(np.arange(4.0)[::-1])  # strides that the format does not have
-    assert reloaded(reversed_).tolist() == [3.0, 2.0, 1.0, 0.0]
+    assert reload(reversed_).tolist() == [3.0, 2.0, 1.0, 0.0]
     with pytest.raises(RuntimeError, match=r"save\(\): tensors that share memory must have one dtype.*clone"):
-        reloaded([base, base.view(mt.int32)])
+        reload([base, base.view(mt.int32)])
 
 
 def test_a_training_run_goes_on(tmp_path: Path):
@@ -123,8 +123,8 @@ def test_objects_need_trust():
         with pytest.raises(
             pickle.UnpicklingError, match=r"'minitorch_backends\.nn\.\w+\.Linear'.*nothing of it was run"
         ):
-            reloaded(linear, **options)
-    assert reloaded(linear, weights_only=False).weight.tolist() == linear.weight.tolist()
+            reload(linear, **options)
+    assert reload(linear, weights_only=False).weight.tolist() == linear.weight.tolist()
     with pytest.raises(pickle.UnpicklingError, match=r"a torch object, torch\.nn\.Linear"):
         mt.load(archive(b"\x80\x02ctorch.nn\nLinear\n."), weights_only=False)
 

@@ -46,7 +46,7 @@ def in_thread(function: Callable[[], Any]) -> Any:
     return result
 
 
-def warned(function: Callable[[], Any]) -> list[warnings.WarningMessage]:
+def warnings_of(function: Callable[[], Any]) -> list[warnings.WarningMessage]:
     """The warnings that a call gives."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

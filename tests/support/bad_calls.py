@@ -42,7 +42,7 @@ def integers(m: Any, *values: int) -> Any:
     return m.tensor(list(values))
 
 
-def released(m: Any) -> Any:
+def release(m: Any) -> Any:
     """A result whose graph has been through one backward pass."""
     x = leaf(m, 2)
     y = (x * x).sum()
@@ -58,7 +58,7 @@ def stale(m: Any) -> Any:
     return y
 
 
-def expanded(m: Any) -> Any:
+def expand(m: Any) -> Any:
     return ones(m, 1).expand(3)
 
 
@@ -301,7 +301,7 @@ AUTOGRAD = [
         TypeError,
         ("float", "tensor("),
     ),
-    BadCall("second backward", lambda m: released(m).backward(), RuntimeError, ("MulBackward0", "retain_graph=True")),
+    BadCall("second backward", lambda m: release(m).backward(), RuntimeError, ("MulBackward0", "retain_graph=True")),
     BadCall(
         "backward after a write", lambda m: stale(m).backward(), RuntimeError, ("version 1", "version 0", "clone()")
     ),
@@ -312,7 +312,7 @@ AUTOGRAD = [
         RuntimeError,
         ("leaf", "no_grad()", "clone()"),
     ),
-    BadCall("inplace on expanded memory", lambda m: expanded(m).add_(1), RuntimeError, ("[3]", "clone()")),
+    BadCall("inplace on expanded memory", lambda m: expand(m).add_(1), RuntimeError, ("[3]", "clone()")),
     BadCall("array of a leaf", lambda m: leaf(m, 2).numpy(), RuntimeError, ("detach()",)),
     BadCall(
         "requires_grad of a result",

@@ -55,7 +55,10 @@ def samples_of(name: str) -> list[Sample]:
     gapless = name not in NO_GAPS and all(array.flags.c_contiguous for call in calls for array in arrays_in(call))
     if calls and gapless and any(array.ndim for array in arrays_in(calls[0])):
         calls.append(
-            Sample(mapped(calls[0].args, spread), {key: mapped(each, spread) for key, each in calls[0].kwargs.items()})
+            Sample(
+                map_arrays(calls[0].args, spread),
+                {key: map_arrays(each, spread) for key, each in calls[0].kwargs.items()},
+            )
         )
     return calls
 
@@ -83,14 +86,14 @@ def dtypes_of(name: str) -> list[DType]:
     return [dtype for dtype in ARITHMETIC if takes(name, dtype)]
 
 
-def mapped(value: Any, function: Callable[[np.ndarray], Any]) -> Any:
+def map_arrays(value: Any, function: Callable[[np.ndarray], Any]) -> Any:
     """`value` with every array in it, also in lists and tuples, replaced by `function` of it."""
     if isinstance(value, (np.ndarray, np.float64)):
         return function(np.asarray(value))
     if isinstance(value, list):
-        return [mapped(each, function) for each in value]
+        return [map_arrays(each, function) for each in value]
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(mapped(each, function) for each in value)
+        return tuple(map_arrays(each, function) for each in value)
     return value
 
 
@@ -103,7 +106,7 @@ def arrays_in(call: Sample) -> list[np.ndarray]:
             found.append(array)
         return array
 
-    mapped([*call.args, *call.kwargs.values()], note)
+    map_arrays([*call.args, *call.kwargs.values()], note)
     return found
 
 
@@ -144,31 +147,31 @@ def tensors(call: Sample, dtype: DType, requires_grad: bool = False) -> Sample:
         made = adopt(as_dtype(array, dtype))
         return made.requires_grad_() if requires_grad and array.dtype == np.float64 else made
 
-    args, kwargs = mapped(call.args, tensor), {key: mapped(value, tensor) for key, value in call.kwargs.items()}
+    args, kwargs = map_arrays(call.args, tensor), {key: map_arrays(value, tensor) for key, value in call.kwargs.items()}
     return Sample(args, kwargs)
 
 
-def expected(name: str, call: Sample, dtype: DType) -> Any:
+def reference_result(name: str, call: Sample, dtype: DType) -> Any:
     """What the reference makes of the call's values, which are first rounded to `dtype`."""
     declared = registry[name]
 
     def exact(array: np.ndarray) -> np.ndarray:
         return exactly(as_dtype(array, dtype), "f" in declared.takes) if array.dtype == np.float64 else array
 
-    args, kwargs = mapped(call.args, exact), {key: mapped(value, exact) for key, value in call.kwargs.items()}
+    args, kwargs = map_arrays(call.args, exact), {key: map_arrays(value, exact) for key, value in call.kwargs.items()}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
-        return tested(name, declared.reference)(*args, **kwargs)
+        return compared_function(name, declared.reference)(*args, **kwargs)
 
 
-def tested(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def compared_function(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """What is compared of a function: itself, unless the op's declaration says otherwise."""
     tested_as = registry[name].tested_as
     return function if tested_as is None else tested_as(function)
 
 
 def run(name: str, call: Sample) -> Any:
-    return tested(name, registry[name].public)(*call.args, **call.kwargs)
+    return compared_function(name, registry[name].public)(*call.args, **call.kwargs)
 
 
 def leaves_of(value: Any) -> list[mt.Tensor]:
@@ -187,12 +190,12 @@ def results(out: Any) -> list[mt.Tensor]:
     return [tensor for each in out for tensor in results(each)] if isinstance(out, (tuple, list)) else []
 
 
-def replaced(value: Any, others: dict[int, mt.Tensor]) -> Any:
+def replace_tensors(value: Any, others: dict[int, mt.Tensor]) -> Any:
     """The call, or a part of it, with tensors replaced by `others`, a dict by id."""
     if isinstance(value, Sample):
-        return Sample(*map(replaced, value, (others, others)))
+        return Sample(*map(replace_tensors, value, (others, others)))
     if isinstance(value, dict):
-        return {key: replaced(each, others) for key, each in value.items()}
+        return {key: replace_tensors(each, others) for key, each in value.items()}
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(replaced(each, others) for each in value)
+        return type(value)(replace_tensors(each, others) for each in value)
     return others.get(id(value), value)

@@ -34,11 +34,11 @@ def pretend(name: str) -> None:
     vendor, family, model, flags = CPUS[name]
     words = {"flags": flags, "vendor_id": [vendor], "cpu family": [family], "model": [model]}
     described = {field: frozenset(found) for field, found in words.items()}
-    cpu.described = described.__getitem__
+    cpu.cpuinfo_field = described.__getitem__
     cpu._tiles_granted = lambda: True
     for variable in (cpu.VARIABLE, cpu.TORCH_VARIABLE, cpu.EMULATION):
         os.environ.pop(variable, None)
-    for memo in (cpu._asked_to_emulate, cpu.features, cpu.hardware, cpu.detected, cpu.emulated, cpu.capability):
+    for memo in (cpu._asked_to_emulate, cpu.features, cpu.hardware, cpu.detect, cpu.is_emulated, cpu.capability):
         memo.cache_clear()
 
 

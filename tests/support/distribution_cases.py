@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CASES", "SCIPY", "made"]
+__all__ = ["CASES", "SCIPY", "make_distribution"]
 
 _COVARIANCE = [[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]]
 _PROBS = [[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]]
@@ -101,7 +101,7 @@ SCIPY: dict[str, tuple[str, dict[str, Any]]] = {
 """The first of a case's batch in SciPy."""
 
 
-def made(name: str, module: Any, requires_grad: bool = False) -> tuple[Any, list[Any], Any]:
+def make_distribution(name: str, module: Any, requires_grad: bool = False) -> tuple[Any, list[Any], Any]:
     """The distribution of a case, its parameters, and the value, of a module with torch's names."""
     kind, arguments, value = CASES[name]
     given = {

@@ -212,9 +212,9 @@ class Replay:
             return
         with mt.enable_grad():
             if name in UNARY:
-                self._put(self._kept(UNARY[name](self.read(x)), recorded))
+                self._put(self._keep(UNARY[name](self.read(x)), recorded))
             elif name in BINARY:
-                self._put(self._kept(BINARY[name](self.read(x), self.read(y)), recorded))
+                self._put(self._keep(BINARY[name](self.read(x), self.read(y)), recorded))
             elif name in VIEWS:
                 self._view(x, name, number, recorded)
             elif name == "detach":
@@ -233,7 +233,7 @@ class Replay:
         return value.detach() if slot.dead else value
 
     @staticmethod
-    def _kept(value: mt.Tensor, recorded: bool) -> mt.Tensor:
+    def _keep(value: mt.Tensor, recorded: bool) -> mt.Tensor:
         return value if recorded else value.detach()
 
     def _put(self, value: mt.Tensor) -> None:

@@ -34,7 +34,7 @@ def wide(x):
     return np.asarray(x).astype(np.float64)
 
 
-def rounded(x, bits, rounding, least=FP32_SUBNORMAL):
+def round_significand(x, bits, rounding, least=FP32_SUBNORMAL):
     """float64 `x` (finite float32 values) rounded to so many significant bits, but to no unit below 2**least."""
     _, exponent = np.frexp(x)
     unit = np.maximum(exponent - bits, least)
@@ -44,13 +44,13 @@ def rounded(x, bits, rounding, least=FP32_SUBNORMAL):
 def round_to(x, precision, rounding=None, axis=-1):
     """float32 values as operands of a precision of one part, in float64; scales are along an axis."""
     if PRECISIONS[precision].scale is not None:
-        return scaled(x, precision, axis)
+        return scale_operand(x, precision, axis)
     x = wide(x)
     if precision == "ieee":
         return x
     bits, least, infinite_from = FORMATS[precision]
     finite = np.where(np.isfinite(x), x, 0)
-    result = rounded(finite, bits, rounding or ("rna" if precision == "tf32" else "rne"), least)
+    result = round_significand(finite, bits, rounding or ("rna" if precision == "tf32" else "rne"), least)
     result = np.where(np.abs(result) >= infinite_from, np.copysign(np.inf, result), result)
     return np.where(np.isfinite(x), result, x)
 
@@ -62,7 +62,7 @@ TYPES = {
 
 
 @np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore")
-def scaled(x, precision, axis):
+def scale_operand(x, precision, axis):
     """float32 values as operands of a precision with scales along an axis, in float64, by the casts of ml_dtypes."""
     row, largest = PRECISIONS[precision], float(ml_dtypes.finfo(TYPES[PRECISIONS[precision].operand]).max)
     lines = np.moveaxis(np.asarray(x), axis, -1)
@@ -95,10 +95,13 @@ def split(x, precision, axis=-1):
         return [round_to(x, precision, axis=axis)]
     x = wide(x)
     rest = np.where(np.isfinite(x), x, 0)
-    truncated = np.abs(rounded(rest, row.significand, row.rounding)) >= 2.0**128
+    truncated = np.abs(round_significand(rest, row.significand, row.rounding)) >= 2.0**128
     parts = []
     for _ in range(row.parts):
-        nearest, toward_zero = rounded(rest, row.significand, row.rounding), rounded(rest, row.significand, "rz")
+        nearest, toward_zero = (
+            round_significand(rest, row.significand, row.rounding),
+            round_significand(rest, row.significand, "rz"),
+        )
         parts.append(np.where(truncated, toward_zero, nearest))
         rest = rest - parts[-1]
     return [np.where(np.isfinite(x), parts[0], x), *parts[1:]]
@@ -138,14 +141,14 @@ def terms(a, b, precision="ieee", rounding=None, product=matmul):
     return leading, sum(smaller, np.zeros_like(leading))
 
 
-def lost(product, a, b, precision):
+def lost_share(product, a, b, precision):
     """How much further than its error of one product says a multilinear kernel's result may be off, for small operands
     that are rounded with the scale of larger ones."""
     row = PRECISIONS[precision]
-    if not row.lost:
+    if not row.lost_share:
         return 0.0
     grown = [np.abs(wide(x)) * (1 + row.operand_error) for x in (a, b)]
-    with_lost = [x + row.lost * np.abs(wide(each)).max(initial=0) for x, each in zip(grown, (a, b), strict=True)]
+    with_lost = [x + row.lost_share * np.abs(wide(each)).max(initial=0) for x, each in zip(grown, (a, b), strict=True)]
     return product(*with_lost) - product(*grown)
 
 

@@ -19,7 +19,7 @@ from ...dispatch import instrumentation
 from ...dispatch.registry import registry
 from ...flags.scopes import Scope
 from ...kernels.locks import lock
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..alias_nodes import stand_in
@@ -147,7 +147,7 @@ class _SavedDual(Packed):
         self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
         self.tangent, self.level = tangent, level
 
-    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+    def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         if self.cell[0] != self.version:
             raise stale(node, name, (self.array, self.edge, self.cell, self.version))
         tensor = adopt(self.array, edge_of(self.edge, node, create_graph, index))
@@ -168,23 +168,23 @@ class _Duals:
         return _level.get() is not None
 
     @staticmethod
-    def computed(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> None:
+    def attach_tangents(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> None:
         """Compute the tangents of the results of an op on dual tensors."""
         current = _level.get()
         if current is None:
             return
-        for result, tangent in _pushed(op, values, arrays, metadata, results):
+        for result, tangent in _push_forward(op, values, arrays, metadata, results):
             if type(result._state) is not View:
                 current.put(result, tangent)
 
     @staticmethod
-    def saved(tensor: Tensor, edge: Any) -> _SavedDual | None:
+    def save(tensor: Tensor, edge: Any) -> _SavedDual | None:
         """The entry that a node saves for a dual tensor; None for others."""
         level, tangent = _level.get(), _tangent_of(tensor)
         return None if level is None or tangent is None else _SavedDual(tensor, edge, tangent, level)
 
     @staticmethod
-    def copied(tensor: Tensor, copy: Tensor) -> None:
+    def copy_tangent(tensor: Tensor, copy: Tensor) -> None:
         """Copy the tangent of a dual tensor to its copy."""
         current = _level.get()
         if current is not None:
@@ -200,7 +200,7 @@ class _Duals:
 
     @staticmethod
     @contextlib.contextmanager
-    def suspended() -> Iterator[None]:
+    def suspend() -> Iterator[None]:
         """A block without tangents, for an `autograd.Function`'s own code."""
         level = _level.get()
         _level.set(None)
@@ -214,7 +214,7 @@ class _Duals:
         """Set the tangents of an `autograd.Function`'s outputs, computed by its `jvp` from those of the arguments."""
         if ctx._materialize:
             tangents = [_or_zeros(tangent, like) for tangent, like in zip(tangents, ctx.likes, strict=True)]
-        with _Duals.suspended():
+        with _Duals.suspend():
             pushed = ctx.function.jvp(ctx, *tangents)
         several = isinstance(results, (tuple, list))
         outputs, pushed = (results, pushed) if several else ((results,), (pushed,))
@@ -232,7 +232,7 @@ class _Duals:
                     f"output, {list(output.shape)}"
                 )
             if any(output is each for each in ctx._dirty):
-                _Duals.written(output, tangent)
+                _Duals.write_tangent(output, tangent)
             else:
                 _level.get().put(output, tangent)  # type: ignore[union-attr]
 
@@ -241,12 +241,12 @@ class _Duals:
         """The tangent of `into` after the op has written `out` into it."""
         if _level.get() is None:
             return None
-        result = adopt(into._array if callable(out) else converted(np.asarray(out), into._array.dtype))
-        pairs = _pushed(op, values, arrays, metadata, result)
+        result = adopt(into._array if callable(out) else cast_unchecked(np.asarray(out), into._array.dtype))
+        pairs = _push_forward(op, values, arrays, metadata, result)
         return pairs[0][1].expand(into.shape) if pairs else None
 
     @staticmethod
-    def written(into: Tensor, tangent: Tensor | None) -> None:
+    def write_tangent(into: Tensor, tangent: Tensor | None) -> None:
         """Store the tangent of a written tensor; for a view, as part of its base's tangent."""
         current = _level.get()
         if current is None:
@@ -276,7 +276,9 @@ def _or_zeros(tangent: Tensor | None, like: tuple | None) -> Tensor | None:
     return adopt(np.zeros(*like))
 
 
-def _pushed(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> list[tuple[Tensor, Tensor]]:
+def _push_forward(
+    op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any
+) -> list[tuple[Tensor, Tensor]]:
     """The differentiable results of an op, each with its tangent; empty if no input has a tangent."""
     if grad_mode.get().inference:
         return []
@@ -290,7 +292,7 @@ def _pushed(op: Any, values: list, arrays: list, metadata: dict[str, Any], resul
     with enable_grad():
         given = [stand_in(value) if i in moving else value for i, value in enumerate(values)]
         node = op.node(given, arrays, metadata)
-        outputs = _recorded(op, node, results)
+        outputs = _record(op, node, results)
         dummies = [stand_in(adopt(np.zeros_like(output._array)), apart=True) for output, _ in outputs]
         starts = [(place, dummy) for (_, place), dummy in zip(outputs, dummies, strict=True)]
         edges = [given[i]._node for i in moving]
@@ -303,7 +305,7 @@ def _pushed(op: Any, values: list, arrays: list, metadata: dict[str, Any], resul
     return [(output, pushed.get(place, none)) for (output, _), place, none in zip(outputs, places, zero, strict=True)]
 
 
-def _recorded(op: Any, node: Node, results: Any) -> list[tuple[Tensor, Node]]:
+def _record(op: Any, node: Node, results: Any) -> list[tuple[Tensor, Node]]:
     """Record the differentiable results of an op, and return them with their positions at `node`."""
     several = isinstance(results, tuple)
     listed = results if several else (results,)

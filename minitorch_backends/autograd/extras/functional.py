@@ -32,7 +32,7 @@ def _tensors(values: Any, what: str) -> tuple[bool, Tensors]:
     return several, given
 
 
-def _prepared(inputs: Tensors, create_graph: bool) -> Tensors:
+def _prepare_inputs(inputs: Tensors, create_graph: bool) -> Tensors:
     """The inputs to differentiate by: views of them if the graph is to reach the originals, otherwise leaves on their
     memory.
     """
@@ -45,7 +45,7 @@ def _leaf(tensor: Tensor) -> Tensor:
     return tensor.detach().requires_grad_()
 
 
-def _called(func: Callable[..., Any], inputs: Tensors, strict: bool) -> tuple[bool, Tensors]:
+def _call(func: Callable[..., Any], inputs: Tensors, strict: bool) -> tuple[bool, Tensors]:
     several, outputs = _tensors(func(*inputs), "outputs of the function")
     for index, output in enumerate(outputs):
         if strict and not output.requires_grad:
@@ -55,7 +55,7 @@ def _called(func: Callable[..., Any], inputs: Tensors, strict: bool) -> tuple[bo
     return several, outputs
 
 
-def _pulled(
+def _pull_back(
     outputs: Tensors, inputs: Tensors, weights: Sequence[Tensor | None] | None, create_graph: bool, strict: bool
 ) -> Tensors:
     """The gradients of the inputs, with zeros for independent inputs; the graph is retained."""
@@ -95,10 +95,10 @@ def _vectors(v: Any, like: Tensors, what: str) -> Tensors:
     return vectors
 
 
-def _finished(values: Any, create_graph: bool) -> Any:
+def _finish(values: Any, create_graph: bool) -> Any:
     """The results, detached unless the graph was requested."""
     if isinstance(values, tuple):
-        return tuple(_finished(each, create_graph) for each in values)
+        return tuple(_finish(each, create_graph) for each in values)
     return values if create_graph else values.detach()
 
 
@@ -111,13 +111,13 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """Return func(*inputs) and the vector-Jacobian product with `v`, of the shapes of the outputs."""
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
-        given = _prepared(given, create_graph)
-        outputs_several, outputs = _called(func, given, strict)
+        given = _prepare_inputs(given, create_graph)
+        outputs_several, outputs = _call(func, given, strict)
         weights = _vectors(v, outputs, "output")
-        result = _pulled(outputs, given, weights, create_graph, strict)
+        result = _pull_back(outputs, given, weights, create_graph, strict)
     return (
-        _finished(_as_given(outputs_several, outputs), create_graph),
-        _finished(_as_given(several, result), create_graph),
+        _finish(_as_given(outputs_several, outputs), create_graph),
+        _finish(_as_given(several, result), create_graph),
     )
 
 
@@ -132,14 +132,14 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         _, given = _tensors(inputs, "inputs")
         vectors = _vectors(v, given, "input")
-        given = _prepared(given, create_graph)
-        outputs_several, outputs = _called(func, given, strict)
+        given = _prepare_inputs(given, create_graph)
+        outputs_several, outputs = _call(func, given, strict)
         dummies = tuple(zeros_like(output).requires_grad_() for output in outputs)
-        pulled = _pulled(outputs, given, dummies, True, strict)
-        result = _pulled(pulled, dummies, vectors, create_graph, strict)
+        pulled = _pull_back(outputs, given, dummies, True, strict)
+        result = _pull_back(pulled, dummies, vectors, create_graph, strict)
     return (
-        _finished(_as_given(outputs_several, outputs), create_graph),
-        _finished(_as_given(outputs_several, result), create_graph),
+        _finish(_as_given(outputs_several, outputs), create_graph),
+        _finish(_as_given(outputs_several, result), create_graph),
     )
 
 
@@ -168,41 +168,41 @@ def jacobian(
         return _jacobian_by_columns(func, inputs, strict)
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
-        given = _prepared(given, create_graph)
-        outputs_several, outputs = _called(func, given, strict)
+        given = _prepare_inputs(given, create_graph)
+        outputs_several, outputs = _call(func, given, strict)
         rows = []
         for output in outputs:
-            pulled = [_pulled((output,), given, (unit,), create_graph, strict) for unit in unit_vectors(output)]
+            pulled = [_pull_back((output,), given, (unit,), create_graph, strict) for unit in unit_vectors(output)]
             blocks = [matrix_of([row[i] for row in pulled], output.shape, x) for i, x in enumerate(given)]
             rows.append(_as_given(several, tuple(blocks)))
-    return _finished(_as_given(outputs_several, tuple(rows)), create_graph)
+    return _finish(_as_given(outputs_several, tuple(rows)), create_graph)
 
 
 def _jacobian_by_columns(func: Callable[..., Any], inputs: Any, strict: bool) -> Any:
     several, given = _tensors(inputs, "inputs")
     with enable_grad():
-        leaves = _prepared(given, False)
-        outputs_several, outputs = _called(func, leaves, strict)
+        leaves = _prepare_inputs(given, False)
+        outputs_several, outputs = _call(func, leaves, strict)
         dummies = tuple(zeros_like(output).requires_grad_() for output in outputs)
-        pulled = _pulled(outputs, leaves, dummies, True, strict)
+        pulled = _pull_back(outputs, leaves, dummies, True, strict)
     blocks: list[list[Tensor]] = [[] for _ in outputs]
     for index, x in enumerate(given):
         columns = []
         for unit in unit_vectors(x):
             vectors = tuple(unit if i == index else zeros_like(each) for i, each in enumerate(given))
-            columns.append(_pulled(pulled, dummies, vectors, False, strict))
+            columns.append(_pull_back(pulled, dummies, vectors, False, strict))
         for which, output in enumerate(outputs):
             stacked = matrix_of([column[which] for column in columns], x.shape, output)
             order = (*range(x.ndim, x.ndim + output.ndim), *range(x.ndim))
             blocks[which].append(stacked.permute(order))
     rows = tuple(_as_given(several, tuple(block)) for block in blocks)
-    return _finished(_as_given(outputs_several, rows), False)
+    return _finish(_as_given(outputs_several, rows), False)
 
 
 def _scalar(func: Callable[..., Any]) -> Callable[..., Tensor]:
     """Wrap `func` to check that it returns a single tensor of one element."""
 
-    def checked(*inputs: Tensor) -> Tensor:
+    def checking(*inputs: Tensor) -> Tensor:
         output = func(*inputs)
         if not isinstance(output, Tensor):
             raise RuntimeError(f"the function should return a single Tensor, got {type(output).__name__}")
@@ -212,7 +212,7 @@ def _scalar(func: Callable[..., Any]) -> Callable[..., Tensor]:
             )
         return output.reshape(())
 
-    return checked
+    return checking
 
 
 @argument_errors
@@ -235,7 +235,7 @@ def hessian(
         output = _scalar(func)(*given)
         if strict and not output.requires_grad:
             raise RuntimeError("the output of the function is independent of the inputs, which strict=True forbids")
-        return _as_given(several, _pulled((output,), given, None, True, strict))
+        return _as_given(several, _pull_back((output,), given, None, True, strict))
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
@@ -246,12 +246,12 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
         vectors = _vectors(v, given, "input")
-        given = _prepared(given, create_graph)
+        given = _prepare_inputs(given, create_graph)
         output = _scalar(func)(*given)
-        _called(lambda *_: output, given, strict)
-        gradients = _pulled((output,), given, None, True, strict)
-        result = _pulled(gradients, given, vectors, create_graph, strict)
-    return _finished(output, create_graph), _finished(_as_given(several, result), create_graph)
+        _call(lambda *_: output, given, strict)
+        gradients = _pull_back((output,), given, None, True, strict)
+        result = _pull_back(gradients, given, vectors, create_graph, strict)
+    return _finish(output, create_graph), _finish(_as_given(several, result), create_graph)
 
 
 @argument_errors
@@ -263,11 +263,11 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
         vectors = _vectors(v, given, "input")
-        given = _prepared(given, create_graph)
+        given = _prepare_inputs(given, create_graph)
         output = _scalar(func)(*given)
-        _called(lambda *_: output, given, strict)
-        gradients = _pulled((output,), given, None, True, strict)
+        _call(lambda *_: output, given, strict)
+        gradients = _pull_back((output,), given, None, True, strict)
         dummies = tuple(zeros_like(each).requires_grad_() for each in given)
-        pulled = _pulled(gradients, given, dummies, True, strict)
-        result = _pulled(pulled, dummies, vectors, create_graph, strict)
-    return _finished(output, create_graph), _finished(_as_given(several, result), create_graph)
+        pulled = _pull_back(gradients, given, dummies, True, strict)
+        result = _pull_back(pulled, dummies, vectors, create_graph, strict)
+    return _finish(output, create_graph), _finish(_as_given(several, result), create_graph)

@@ -165,7 +165,7 @@ class _Check:
         pulled = [point.pulled_coordinates([output], [v]) for output, v in zip(point.outputs, ends, strict=True)]
         for place, index in enumerate(point.wanted):
             u = unit(random, point.widths[index])
-            pushed = point.pushed(index, u) if mode == "forward mode" else []
+            pushed = point.push_forward(index, u) if mode == "forward mode" else []
             for which, (v, difference) in enumerate(zip(ends, point.difference(index, u), strict=True)):
                 analytical = v @ pushed[which] if pushed else pulled[which][place] @ u
                 if not np.isclose(analytical, v @ difference, self.rtol, self.atol * u.sum() * v.sum()):
@@ -212,11 +212,11 @@ class _Check:
         """Check that backward is repeatable and zero at zero, and treats an undefined gradient as zero."""
         point = self.point
         ones, zeros = [np.ones(height) for height in point.heights], [np.zeros(height) for height in point.heights]
-        first = point.pulled(point.outputs, ones)
+        first = point.pull_back(point.outputs, ones)
         if check_grad_dtypes:
             self._expect_dtypes(first)
-        self._expect_repeatable(first, point.pulled(point.outputs, ones), nondet_tol)
-        self._expect_zero(point.pulled(point.outputs, zeros))
+        self._expect_repeatable(first, point.pull_back(point.outputs, ones), nondet_tol)
+        self._expect_zero(point.pull_back(point.outputs, zeros))
         if check_undefined_grad and len(point.outputs) > 1:
             self._expect_absent_is_zero(ones, zeros)
 

@@ -48,14 +48,14 @@ class Jacobians:
         before, step = array.copy(), from_coordinates(direction * self.eps, array)
         try:
             array[...] = before + step
-            above = self._evaluated()
+            above = self._evaluate()
             array[...] = before - step
-            below = self._evaluated()
+            below = self._evaluate()
         finally:
             array[...] = before
         return [(high - low) / (2 * self.eps) for high, low in zip(above, below, strict=True)]
 
-    def _evaluated(self) -> list[np.ndarray]:
+    def _evaluate(self) -> list[np.ndarray]:
         outputs = as_sequence(self.func(*self.inputs))
         return [coordinates(outputs[index]._array) for index in self.positions]
 
@@ -73,7 +73,7 @@ class Jacobians:
 
     # Forward mode
 
-    def pushed(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
+    def push_forward(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
         """For each output, its tangent from the tangent `direction` of the input at `index`."""
         from .forward_ad import dual_level, make_dual, unpack_dual
 
@@ -89,11 +89,11 @@ class Jacobians:
 
     def forward(self, index: int) -> list[np.ndarray]:
         """For each output, its Jacobian by the input at `index`, from tangents."""
-        return self._by_columns(index, self.pushed)
+        return self._by_columns(index, self.push_forward)
 
     # Backward passes
 
-    def pulled(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[Tensor | None]:
+    def pull_back(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[Tensor | None]:
         """The gradients of the checked inputs, from those of `outputs` as coordinates."""
         pairs = zip(outputs, weights, strict=True)
         shaped = [adopt(from_coordinates(weight, output._array)) for output, weight in pairs]
@@ -102,7 +102,7 @@ class Jacobians:
 
     def pulled_coordinates(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The same as coordinates, with zeros for inputs that the outputs do not depend on."""
-        found = self.pulled(outputs, weights)
+        found = self.pull_back(outputs, weights)
         return [
             np.zeros(self.widths[index]) if each is None else coordinates(each._array)
             for index, each in zip(self.wanted, found, strict=True)

@@ -18,7 +18,7 @@ from ...kernels.locks import lock
 from ..nodes import Node, next_sequence
 
 __all__ = [
-    "ModuleScopes", "as_module", "computing_for", "current_module", "entered", "follow_modules", "following",
+    "ModuleScopes", "as_module", "computing_for", "current_module", "enter", "follow_modules", "following",
     "following_changed", "is_followed",
 ]  # fmt: skip
 
@@ -146,7 +146,7 @@ _scopes: ContextVar[ModuleScopes | None] = ContextVar("module_scopes", default=N
 
 
 @contextmanager
-def entered(module: Any) -> Iterator[None]:
+def enter(module: Any) -> Iterator[None]:
     """Attribute the block to a module, and run it in the scopes of the module's name."""
     trail, scopes = _trail.get(), _scopes.get()
     if trail is None and scopes is None:

@@ -17,7 +17,7 @@ from typing import Any
 from ...kernels.threading import get_num_threads
 from ...tensor.tensor import Tensor
 from .. import nodes
-from ..accumulation import accumulate, fitted
+from ..accumulation import accumulate, fit_gradient
 from ..hooks import running
 from ..instrumented import propagate_with_care
 from ..nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any, owner
@@ -62,7 +62,7 @@ class _Deliveries:
         if value is None:
             return
         if value._array.shape != like[0] or value._array.dtype is not like[1]:
-            value = fitted(value, like[0], like[1], False)
+            value = fit_gradient(value, like[0], like[1], False)
         self.delivered.append((edge, value, value is not g))
 
 
@@ -85,7 +85,7 @@ class _Rest:
         self.others: list[tuple[int, Node, Any]] = []
         self.active = 0
         self.error: BaseException | None = None
-        self.changed = threading.Condition()
+        self.with_fields = threading.Condition()
         for node in reachable(flow.pending):
             self.awaited.setdefault(node, 0)
             for edge in _sources(node):
@@ -103,9 +103,9 @@ class _Rest:
         try:
             self._work(True)
         except BaseException as error:  # on an interrupt, the helper threads must not wait forever
-            with self.changed:
+            with self.with_fields:
                 self.error = self.error or error
-                self.changed.notify_all()
+                self.with_fields.notify_all()
             raise
         finally:
             for helper in helpers:
@@ -116,7 +116,7 @@ class _Rest:
 
     def _work(self, main: bool) -> None:
         """Visit nodes until none remain. Only the thread that called backward visits light ones."""
-        with self.changed:
+        with self.with_fields:
             while self.error is None:
                 queue = self.heavy
                 if main and self.others and (not queue or self.others[0] < queue[0]):
@@ -124,25 +124,25 @@ class _Rest:
                 if not queue:
                     if not (self.active or self.others):
                         break
-                    self.changed.wait()
+                    self.with_fields.wait()
                     continue
                 _, node, g = heappop(queue)
                 self.active += 1
                 try:
-                    self.changed.release()
+                    self.with_fields.release()
                     try:
-                        deliveries = self._visited(node, g)
+                        deliveries = self._visit(node, g)
                     finally:
                         del g
-                        self.changed.acquire()
-                    self._done(node, deliveries)
+                        self.with_fields.acquire()
+                    self._finish(node, deliveries)
                 except BaseException as error:
                     self.error = self.error or error
                 self.active -= 1
-                self.changed.notify_all()
-            self.changed.notify_all()
+                self.with_fields.notify_all()
+            self.with_fields.notify_all()
 
-    def _visited(self, node: Node, g: Any) -> _Deliveries:
+    def _visit(self, node: Node, g: Any) -> _Deliveries:
         deliveries, hooks = _Deliveries(), hooks_if_any(node)
         if hooks is not None:
             running.set(self.flow)
@@ -155,7 +155,7 @@ class _Rest:
             propagate_with_care(node, node.edges, g, deliveries)
         return deliveries
 
-    def _done(self, node: Node, deliveries: _Deliveries) -> None:
+    def _finish(self, node: Node, deliveries: _Deliveries) -> None:
         """Deliver the gradients that a node sent, and queue the nodes that became ready."""
         if not self.flow.keep and node.saved:
             node.saved = FREED
@@ -172,7 +172,7 @@ class _Rest:
         waiting = [node]
         while waiting:
             node = waiting.pop()
-            g = self._gathered(node)
+            g = self._gather(node)
             if g is not None and type(node) is not Leaf:
                 queue = self.heavy if type(node) is Node and _is_heavy(node, g) else self.others
                 heappush(queue, (-node.sequence, node, g))
@@ -182,7 +182,7 @@ class _Rest:
                 if self.awaited[edge] == 0:
                     waiting.append(edge)
 
-    def _gathered(self, node: Node) -> Any:
+    def _gather(self, node: Node) -> Any:
         """The gradient of a node: the sum of the arrived gradients in the order of their senders, or None."""
         given = self.flow.pending.pop(node, None)
         for _, _, index, value, fresh in sorted(self.arrived.pop(node, ()), key=lambda each: each[:2]):

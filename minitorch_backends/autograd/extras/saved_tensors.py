@@ -47,7 +47,7 @@ def count_blocks(change: int) -> None:
     global _blocks
     with _lock:
         _blocks += change
-        nodes.pack = _packed if _blocks else None
+        nodes.pack = _pack if _blocks else None
         nodes.packed_before = True
         if not _blocks and nodes.keep_originals is not None:
             nodes.keep_originals = None
@@ -116,11 +116,11 @@ class disable_saved_tensors_hooks(_Hooking):
 # Packed tensors
 
 
-def _packed(tensor: Tensor, edge: Any) -> Any:
+def _pack(tensor: Tensor, edge: Any) -> Any:
     """The entry that `nodes.save` stores for a tensor under the innermost hooks; None without hooks."""
     level = _level.get()
     if level is None or level.pack is None:
-        return None if instrumentation.duals is None else instrumentation.duals.saved(tensor, edge)
+        return None if instrumentation.duals is None else instrumentation.duals.save(tensor, edge)
     if isinstance(level.pack, _Originals):
         return level.pack.keep(tensor, edge)
     return _PackedTensor(tensor, edge, level.pack, level.unpack)
@@ -145,7 +145,7 @@ class _PackedTensor(Packed):
                 "see; write to a clone() instead"
             )
 
-    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+    def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         result = self.unpack_hook(self.value)
         if not isinstance(result, Tensor):
             raise TypeError(f"an unpack hook must return a Tensor, got {kind_of(result)}")
@@ -213,7 +213,7 @@ class _Original(Packed):
         alias = sharing(tensor, tensor._array)
         self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
 
-    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+    def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         if self.cell[0] != self.version:
             raise stale(node, name, (self.array, self.edge, self.cell, self.version))
         tensor = adopt(self.array, edge_of(self.edge, node, create_graph, index))

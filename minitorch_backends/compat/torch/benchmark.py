@@ -63,7 +63,7 @@ class Timer:
         self._label = ": ".join(filter(None, (label or stmt, sub_label, description)))
         self._threads = num_threads
 
-    def _measured(self, number: int, runs: int) -> Measurement:
+    def _measure(self, number: int, runs: int) -> Measurement:
         before = get_num_threads()
         set_num_threads(self._threads)
         try:
@@ -73,20 +73,20 @@ class Timer:
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
         """Execute the statement `number` times, after a hundredth of these to warm up."""
-        self._measured(max(number // 100, 2), 1)
-        return self._measured(number, 1)
+        self._measure(max(number // 100, 2), 1)
+        return self._measure(number, 1)
 
     def _number(self, seconds: float) -> int:
         """The number of runs of the statement in `seconds`."""
         number = 1
-        while (taken := sum(self._measured(number, 1).raw_times)) < seconds:
+        while (taken := sum(self._measure(number, 1).raw_times)) < seconds:
             number = max(2 * number, min(10 * number, int(1.1 * number * seconds / max(taken, 1e-9))))
         return number
 
     def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
         """Execute blocks of the statement that take a hundredth of `min_run_time`, for that time."""
         number = self._number(min_run_time / 100)
-        return self._measured(number, 100)
+        return self._measure(number, 100)
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, **options: Any) -> Measurement:
         """`blocked_autorange` of `min_run_time`."""

@@ -61,7 +61,7 @@ def _none(name: str) -> Callable[..., int]:
     return function
 
 
-def _refused(name: str) -> Callable[..., NoReturn]:
+def _refusal(name: str) -> Callable[..., NoReturn]:
     def function(*args: Any, **named: Any) -> NoReturn:
         """Raises AssertionError, as torch without CUDA does."""
         raise AssertionError(f"cuda.{name}(): no CUDA device is available; check cuda.is_available() first")
@@ -73,13 +73,13 @@ def _refused(name: str) -> Callable[..., NoReturn]:
 class Stream:
     """Raises AssertionError, as torch without CUDA does."""
 
-    __init__ = _refused("Stream")
+    __init__ = _refusal("Stream")
 
 
 class Event:
     """Raises AssertionError, as torch without CUDA does."""
 
-    __init__ = _refused("Event")
+    __init__ = _refusal("Event")
 
 
 class device:
@@ -88,7 +88,7 @@ class device:
     def __init__(self, device: Any) -> None:
         index = getattr(device, "index", device)
         if index is not None and not (isinstance(index, int) and index < 0):
-            _refused("device")()
+            _refusal("device")()
 
     def __enter__(self) -> None:
         pass
@@ -102,11 +102,11 @@ class stream(device):
 
 
 def _tensor_class(name: str) -> type:
-    def refused(self: Any, *args: Any, **named: Any) -> NoReturn:
+    def refuse(self: Any, *args: Any, **named: Any) -> NoReturn:
         """Raises TypeError, as torch without CUDA does."""
         raise TypeError(f"cuda.{name}(): no CUDA device is available; use torch.{name}")
 
-    return type(name, (), {"__init__": refused, "__doc__": "A class without instances."})
+    return type(name, (), {"__init__": refuse, "__doc__": "A class without instances."})
 
 
 _WITHOUT_EFFECT = """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
@@ -118,7 +118,7 @@ _REFUSED = """current_device current_stream default_stream get_device_capability
 _TENSORS = """BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
     ShortTensor"""
 
-_MAKERS = {_TENSORS: _tensor_class, _WITHOUT_EFFECT: _without_effect, _BYTES: _none, _REFUSED: _refused}
+_MAKERS = {_TENSORS: _tensor_class, _WITHOUT_EFFECT: _without_effect, _BYTES: _none, _REFUSED: _refusal}
 
 for _names, _make in _MAKERS.items():
     globals().update({_name: _make(_name) for _name in _names.split()})

@@ -126,36 +126,36 @@ def new_group(ranks: Any = None, **options: Any) -> None:
     _check("new_group")
 
 
-def _finished(name: str, async_op: bool) -> _Work | None:
+def _finished_work(name: str, async_op: bool) -> _Work | None:
     _check(name)
     return _Work() if async_op else None
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> _Work | None:
     """Return at once: this process is the only one."""
-    return _finished("barrier", async_op)
+    return _finished_work("barrier", async_op)
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> _Work | None:
     """Combine the tensors of all processes in place: of one, it is the tensor."""
-    return _finished("all_reduce", async_op)
+    return _finished_work("all_reduce", async_op)
 
 
 def reduce(
     tensor: Tensor, dst: Any = 0, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> _Work | None:
     """Combine the tensors of all processes in that of one of them."""
-    return _finished("reduce", async_op)
+    return _finished_work("reduce", async_op)
 
 
 def broadcast(tensor: Tensor, src: Any = 0, group: Any = None, async_op: bool = False) -> _Work | None:
     """Copy the tensor of one process to the others."""
-    return _finished("broadcast", async_op)
+    return _finished_work("broadcast", async_op)
 
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> _Work | None:
     """Copy the tensors of all processes into those of a list of one."""
-    work = _finished("all_gather", async_op)
+    work = _finished_work("all_gather", async_op)
     tensor_list[0].copy_(tensor)
     return work
 
@@ -164,7 +164,7 @@ def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: Any = 0, group: Any = None, async_op: bool = False
 ) -> _Work | None:
     """Copy the tensors of all processes into those of a list of one."""
-    work = _finished("gather", async_op)
+    work = _finished_work("gather", async_op)
     if gather_list:
         gather_list[0].copy_(tensor)
     return work
@@ -174,7 +174,7 @@ def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: Any = 0, group: Any = None, async_op: bool = False
 ) -> _Work | None:
     """Copy each tensor of a list to its process."""
-    work = _finished("scatter", async_op)
+    work = _finished_work("scatter", async_op)
     if scatter_list:
         tensor.copy_(scatter_list[0])
     return work
@@ -184,7 +184,7 @@ def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> _Work | None:
     """Copy the tensors of all processes into one."""
-    work = _finished("all_gather_into_tensor", async_op)
+    work = _finished_work("all_gather_into_tensor", async_op)
     output_tensor.copy_(input_tensor.reshape(output_tensor.shape))
     return work
 
@@ -193,7 +193,7 @@ def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> _Work | None:
     """Combine the lists of all processes, and copy each tensor to its process."""
-    work = _finished("reduce_scatter", async_op)
+    work = _finished_work("reduce_scatter", async_op)
     output.copy_(input_list[0])
     return work
 

@@ -82,7 +82,7 @@ def optimized_execution(should_optimize: bool) -> Any:
     return nullcontext()
 
 
-def _refused(name: str, remedy: str) -> Callable[..., NoReturn]:
+def _refusal(name: str, remedy: str) -> Callable[..., NoReturn]:
     def function(*args: Any, **named: Any) -> NoReturn:
         """Raises RuntimeError: compiled programs do not exist here."""
         raise RuntimeError(f"jit.{name}(): programs are not compiled, so nothing can be passed to {name}; {remedy}")
@@ -91,5 +91,5 @@ def _refused(name: str, remedy: str) -> Callable[..., NoReturn]:
     return function
 
 
-save = _refused("save", "use save(module.state_dict(), f)")
-load = _refused("load", "load the program in torch, and save its state_dict for load()")
+save = _refusal("save", "use save(module.state_dict(), f)")
+load = _refusal("load", "load the program in torch, and save its state_dict for load()")

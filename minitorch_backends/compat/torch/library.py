@@ -18,13 +18,13 @@ __all__ = [
 ]
 
 
-def _unchanged(function: Any) -> Any:
+def _identity(function: Any) -> Any:
     return function
 
 
 def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
     """Without effect: nothing is traced. Return `func`, or the decorator."""
-    return func if func is not None else _unchanged
+    return func if func is not None else _identity
 
 
 impl = impl_abstract = register_kernel = register_fake
@@ -36,7 +36,7 @@ def register_autograd(op: Any, backward: Any, /, **options: Any) -> None:
 
 def define(qualname: Any, schema: Any = None, **options: Any) -> Any:
     """Without effect."""
-    return _unchanged
+    return _identity
 
 
 def get_ctx() -> Any:
@@ -59,7 +59,7 @@ class CustomOp:
 
     def register_kernel(self, device_types: Any, func: Any = None, /) -> Any:
         """Return `func`, or the decorator."""
-        return func if func is not None else _unchanged
+        return func if func is not None else _identity
 
     def register_autograd(self, backward: Any, /, **options: Any) -> None:
         """Without effect: gradients come from the ops that the function calls."""

@@ -150,12 +150,12 @@ def read_environment() -> None:
         raise ValueError(f"the environment variable MKL_VERBOSE={text!r} is not understood; expected 0, 1 or 2")
     if text in ("1", "2"):
         observe_everywhere(_Region(MklVerbose._current, mkl_lines, None))
-    what = _asked("ONEDNN_VERBOSE") or _asked("DNNL_VERBOSE")
+    what = _requested_kinds("ONEDNN_VERBOSE") or _requested_kinds("DNNL_VERBOSE")
     if what:
         observe_everywhere(_Region(OneDnnVerbose._current, functools.partial(onednn_lines, what=what), None))
 
 
-def _asked(variable: str) -> frozenset[str]:
+def _requested_kinds(variable: str) -> frozenset[str]:
     """The kinds of lines that a variable of oneDNN's requests."""
     text = os.environ.get(variable, "").strip()
     words = text.split(",") if text else []

@@ -74,7 +74,7 @@ class Instance(NamedTuple):
     cores: tuple[int, ...]
 
 
-def planned(options: argparse.Namespace, topology: Topology) -> list[Instance]:
+def plan_instances(options: argparse.Namespace, topology: Topology) -> list[Instance]:
     """The instances and their cores. Raises ValueError for numbers that do not fit."""
     cores = _cores(options, topology)
     size, count = _shares(options, topology, len(cores))
@@ -177,7 +177,7 @@ class _Running:
             folder.mkdir(parents=True, exist_ok=True)
             name = f"{options.log_file_prefix}_instance_{instance.rank}_cores_{ranges(instance.cores)}.log"
             self.log = (folder / name).open("w", encoding="utf-8")
-        self.process = _started(
+        self.process = _start(
             command(options, instance, topology),
             environment(options, instance, os.environ),
             None if options.disable_taskset else instance.cores,
@@ -202,7 +202,7 @@ class _Running:
             self.log.close()
 
 
-def _started(line: list[str], variables: dict[str, str], cores: tuple[int, ...] | None) -> subprocess.Popen[str]:
+def _start(line: list[str], variables: dict[str, str], cores: tuple[int, ...] | None) -> subprocess.Popen[str]:
     """Start a process on some cores: it inherits the affinity of the thread that starts it."""
     binds = cores is not None and hasattr(os, "sched_setaffinity")
     before = os.sched_getaffinity(0) if binds else None
@@ -223,7 +223,7 @@ def _started(line: list[str], variables: dict[str, str], cores: tuple[int, ...] 
             os.sched_setaffinity(0, before)
 
 
-def _waited(running: list[_Running]) -> int:
+def _wait(running: list[_Running]) -> int:
     """The exit code of the first instance that fails, after the others were ended; 0 when none does."""
     left = list(running)
     while left:
@@ -256,9 +256,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     topology = read_topology()
     running: list[_Running] = []
     try:
-        instances = planned(options, topology)
+        instances = plan_instances(options, topology)
         running.extend(_Running(options, instance, topology) for instance in instances)
-        return _waited(running)
+        return _wait(running)
     except (OSError, ValueError) as error:
         _end(running)
         parser.error(str(error))

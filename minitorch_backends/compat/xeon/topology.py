@@ -31,7 +31,7 @@ class Topology(NamedTuple):
 
 def read_topology(system: Path = _SYSTEM) -> Topology:
     """The topology as Linux describes it below /sys, restricted to the CPUs of this process's affinity mask."""
-    allowed = _allowed()
+    allowed = _allowed_cores()
     nodes = {
         int(folder.name.removeprefix("node")): tuple(
             sorted(allowed.intersection(parsed_list(_text(folder / "cpulist"))))
@@ -50,7 +50,7 @@ def read_topology(system: Path = _SYSTEM) -> Topology:
     return Topology(nodes, tuple(cores.values()))
 
 
-def _allowed() -> set[int]:
+def _allowed_cores() -> set[int]:
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return set(range(os.cpu_count() or 1))

@@ -38,7 +38,7 @@ from .functions import *
 from .functions import floor_quotient as _floor_quotient
 from .info import Info as __array_namespace_info__
 from .renaming import promoting as _promoting
-from .renaming import renamed as _renamed
+from .renaming import rename as _renamed
 from .statistics import *
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

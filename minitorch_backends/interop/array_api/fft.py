@@ -1,7 +1,7 @@
 """The extension `fft` of the array API standard."""
 
 from ... import fft
-from .renaming import renamed
+from .renaming import rename
 
 _ONE = "x, /, *, n=None, axis=-1, norm='backward'"
 _MANY = "x, /, *, s=None, axes=None, norm='backward'"
@@ -15,4 +15,4 @@ _PARAMETERS = {
 
 __all__ = list(_PARAMETERS)
 
-globals().update({name: renamed(getattr(fft, name), parameters, name) for name, parameters in _PARAMETERS.items()})
+globals().update({name: rename(getattr(fft, name), parameters, name) for name, parameters in _PARAMETERS.items()})

@@ -22,7 +22,7 @@ from ...linalg import (
 )
 from ...tensor.tensor import Tensor
 from .functions import matrix_transpose, tensordot, vecdot
-from .renaming import alike, promoting, renamed
+from .renaming import alike, promoting, rename
 from .statistics import over
 from .statistics import sum as _sum
 
@@ -55,9 +55,9 @@ __all__ = [
 ]
 
 matmul = promoting(ops.matmul, "matmul")
-matrix_norm = renamed(linalg.matrix_norm, "x, /, *, keepdims=False, ord='fro'", "matrix_norm")
-matrix_rank = renamed(linalg.matrix_rank, "x, /, *, rtol=None", "matrix_rank")
-pinv = renamed(linalg.pinv, "x, /, *, rtol=None", "pinv")
+matrix_norm = rename(linalg.matrix_norm, "x, /, *, keepdims=False, ord='fro'", "matrix_norm")
+matrix_rank = rename(linalg.matrix_rank, "x, /, *, rtol=None", "matrix_rank")
+pinv = rename(linalg.pinv, "x, /, *, rtol=None", "pinv")
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:

@@ -11,13 +11,13 @@ from ...ops import full
 from ...tensor.dtypes import promote_types, result_dtype, scalar_dtype
 from ...tensor.tensor import Tensor
 
-__all__ = ["alike", "promoting", "renamed"]
+__all__ = ["alike", "promoting", "rename"]
 
 _OURS = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "k": "diagonal"}
 """Our names of the standard's arguments."""
 
 
-def renamed(function: Callable[..., Any], parameters: str, name: str) -> Callable[..., Any]:
+def rename(function: Callable[..., Any], parameters: str, name: str) -> Callable[..., Any]:
     """`function` as the standard's function `name` of these parameters, written as in a `def`.
 
     Positional arguments must come in the order of `function`.

@@ -20,7 +20,7 @@ __all__ = [
 Axes = int | tuple[int, ...] | None
 
 
-def _summed(x: Tensor, dtype: Any) -> DType | None:
+def _sum_dtype(x: Tensor, dtype: Any) -> DType | None:
     """The dtype of sums: 64-bit for small integers, signed or unsigned; otherwise that of the elements."""
     if dtype is not None or x.dtype.category > INTEGER:
         return dtype
@@ -34,12 +34,12 @@ def over(x: Tensor, axis: Axes, keepdims: bool) -> tuple[Tensor, Axes, bool]:
 
 def sum(x: Tensor, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum of elements."""
-    return ops.sum(*over(x, axis, keepdims), dtype=_summed(x, dtype))
+    return ops.sum(*over(x, axis, keepdims), dtype=_sum_dtype(x, dtype))
 
 
 def prod(x: Tensor, /, axis: Axes = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product of elements."""
-    dtype = _summed(x, dtype)
+    dtype = _sum_dtype(x, dtype)
     if not isinstance(axis, tuple):
         return ops.prod(x, axis, keepdims, dtype=dtype)
     x = x if dtype is None else x.to(dtype)
@@ -66,7 +66,7 @@ def _cumulative(function: Any, x: Tensor, axis: int | None, dtype: Any, include_
     if axis is None and x.ndim != 1:
         raise ValueError(f"{function.__name__}(): axis must be given for an array of {x.ndim} dimensions")
     axis = 0 if axis is None else axis
-    out = function(x, axis, dtype=_summed(x, dtype))
+    out = function(x, axis, dtype=_sum_dtype(x, dtype))
     if not include_initial:
         return out
     one = [1 if dim == axis % x.ndim else size for dim, size in enumerate(x.shape)]

@@ -47,13 +47,13 @@ class Builder:
             if node.op_type == "Constant" and is_standard(node.domain):
                 continue
             label = node.name or f"{node.op_type}_{place}"
-            captured |= dict.fromkeys(_undefined(label, node.input, defined, visible))
+            captured |= dict.fromkeys(_free_names(label, node.input, defined, visible))
             step, used = self._step(graph, node, label, defined, visible)
             captured |= {name: None for name in step.inputs if name and name not in defined}
             trained |= used
             steps.append(step)
             _define(label, step.outputs, defined)
-        captured |= dict.fromkeys(_undefined("the outputs", graph.results, defined, visible))
+        captured |= dict.fromkeys(_free_names("the outputs", graph.results, defined, visible))
         graph.captured, graph.trained = tuple(captured), frozenset(trained & captured.keys())
         graph._steps = _with_last(steps, graph.results)
         graph._held = [self._hold(graph, name, value, name in trained) for name, value in constants.items()]
@@ -187,7 +187,7 @@ class Builder:
         return holder, free
 
 
-def _undefined(label: str, names: Collection[str], defined: Collection[str], visible: Collection[str]) -> list[str]:
+def _free_names(label: str, names: Collection[str], defined: Collection[str], visible: Collection[str]) -> list[str]:
     """Those names that outer graphs define. Raises ValueError for names that are not defined yet."""
     outer = [name for name in names if name and name not in defined]
     for name in outer:

@@ -39,7 +39,7 @@ def read_model(f: Any) -> tuple[onnx.ModelProto, Folder]:
         model, folder = f, None
     elif isinstance(f, (str, os.PathLike)):
         path = Path(f)
-        model, folder = _parsed(path), path.parent
+        model, folder = _parse(path), path.parent
     else:
         raise TypeError(f"load(): f must be a path or an onnx.ModelProto, got {type(f).__name__}")
     if not model.HasField("graph") or not model.opset_import:
@@ -58,7 +58,7 @@ def read_model(f: Any) -> tuple[onnx.ModelProto, Folder]:
         raise ValueError(f"load(): the functions of the model cannot be put in their places: {error}") from None
 
 
-def _parsed(path: Path) -> onnx.ModelProto:
+def _parse(path: Path) -> onnx.ModelProto:
     data, model = path.read_bytes(), onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -82,9 +82,9 @@ def _check_functions(model: onnx.ModelProto) -> None:
     sizes: dict[tuple[str, str], int | None] = {}
 
     def size(nodes: Any) -> int:
-        return sum(1 + called((node.domain, node.op_type)) + sum(map(size, _bodies(node))) for node in nodes)
+        return sum(1 + calls((node.domain, node.op_type)) + sum(map(size, _bodies(node))) for node in nodes)
 
-    def called(key: tuple[str, str]) -> int:
+    def calls(key: tuple[str, str]) -> int:
         if key not in functions:
             return 0
         if key not in sizes:

@@ -108,7 +108,7 @@ def _neighbours(of: Axis, rule: Rule) -> tuple[Neighbours, np.ndarray]:
     return Neighbours(of.size, np.clip(places, 0, of.size - 1).astype(np.int64), shares), at
 
 
-def _resized(x: Tensor, axis: int, of: Axis, rule: Rule, extrapolation: float) -> Tensor:
+def _resize(x: Tensor, axis: int, of: Axis, rule: Rule, extrapolation: float) -> Tensor:
     neighbours, at = _neighbours(of, rule)
     if rule.mode == "nearest":
         found = ops.index_select(x, axis, from_numpy(neighbours.places[0]))
@@ -158,7 +158,7 @@ def resize(
         region = (roi[place], roi[len(chosen) + place]) if crop and roi else (0.0, 1.0)
         of = Axis(x.shape[axis], count, scale, *region)
         if scale != 1 or count != of.size or (crop and region != (0.0, 1.0)):
-            x = _resized(x, axis, of, rule, extrapolation_value)
+            x = _resize(x, axis, of, rule, extrapolation_value)
     return x
 
 

@@ -25,10 +25,10 @@ def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @operator("GatherElements")
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    return ops.gather(x, axis, _counted(indices, x.shape[axis]))
+    return ops.gather(x, axis, _from_front(indices, x.shape[axis]))
 
 
-def _counted(indices: Tensor, length: int) -> Tensor:
+def _from_front(indices: Tensor, length: int) -> Tensor:
     """Indices counted from the front. Those out of range are unchanged."""
     indices = indices.to(int64)
     return ops.where(indices < 0, indices + length, indices)
@@ -36,7 +36,7 @@ def _counted(indices: Tensor, length: int) -> Tensor:
 
 @operator("ScatterElements", "Scatter")
 def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
-    places = _counted(indices, x.shape[axis])
+    places = _from_front(indices, x.shape[axis])
     if reduction == "none":
         return ops.scatter(x, axis, places, updates)
     return ops.scatter_reduce(x, axis, places, updates, choice(_REDUCTIONS, reduction, "reduction"))
@@ -60,7 +60,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
         return ops.index_put(x, tuple(indices.unbind(-1)), updates)
     flat = ops.reshape(x, (math.prod(x.shape[:depth]), -1))
     steps = [math.prod(x.shape[place + 1 : depth]) for place in range(depth)]
-    places = sum(_counted(each, x.shape[place]) * steps[place] for place, each in enumerate(indices.unbind(-1)))
+    places = sum(_from_front(each, x.shape[place]) * steps[place] for place, each in enumerate(indices.unbind(-1)))
     rows = ops.reshape(places, (-1, 1)).expand(-1, flat.shape[1])
     found = ops.scatter_reduce(
         flat, 0, rows, ops.reshape(updates, tuple(rows.shape)), choice(_REDUCTIONS, reduction, "reduction")

@@ -25,7 +25,7 @@ from . import (  # noqa: F401  (they fill the table)
 from .building import Builder
 from .files import Folder, dtype_of, opset_of
 from .graph import Graph
-from .support import supported
+from .support import expand_missing
 
 __all__ = ["Model", "Value", "model_of"]
 
@@ -62,7 +62,7 @@ class Model(Graph):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         given = self._by_name(args, kwargs)
-        found = self.run([_checked(each, given[each.name]) for each in self.inputs], {})
+        found = self.run([_check_input(each, given[each.name]) for each in self.inputs], {})
         return found[0] if len(found) == 1 else found
 
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Model(Graph):
         return f"inputs={[each.name for each in self.inputs]}, outputs={[each.name for each in self.outputs]}"
 
 
-def _checked(input: Value, value: Any) -> Tensor:
+def _check_input(input: Value, value: Any) -> Tensor:
     """The tensor of an input, if it has the type and the shape that the model declares."""
     if not isinstance(value, Tensor):
         plain = isinstance(value, (bool, int, float, list, tuple))
@@ -106,7 +106,7 @@ def _checked(input: Value, value: Any) -> Tensor:
 
 def model_of(proto: onnx.ModelProto, folder: Folder) -> Model:
     """The module of a model."""
-    proto = supported(proto)
+    proto = expand_missing(proto)
     model, graph = Model(), proto.graph
     initialized = {each.name for each in graph.initializer}
     model.inputs = _values(each for each in graph.input if each.name not in initialized)

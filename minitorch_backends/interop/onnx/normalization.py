@@ -15,7 +15,7 @@ from .table import Statistics, operator
 # One axis
 
 
-def _flattened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _flatten_axes(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The function over all axes from `axis` on at once, which holds before opset 13."""
 
     def over_rows(x: Tensor, *, axis: int = 1) -> Tensor:
@@ -44,7 +44,7 @@ def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 for _name, _function in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}.items():
-    operator(_name)(_flattened(_function))
+    operator(_name)(_flatten_axes(_function))
 
 
 @operator("LpNormalization")

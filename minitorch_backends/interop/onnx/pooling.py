@@ -11,7 +11,7 @@ from ...nn import functional as F
 from ...ops import tensor
 from ...tensor.limits import finfo, iinfo
 from ...tensor.tensor import Tensor
-from .products import Pads, Steps, padded, pads_of
+from .products import Pads, Steps, pad, pads_of
 from .table import operator
 
 
@@ -54,7 +54,7 @@ def max_pool(
     if not _is_plain(steps, around):
         around, ceiling = _with_ceiling(sizes, steps, around)[0] if ceiling else around, False
         lowest = finfo(x.dtype).min if x.is_floating_point() else iinfo(x.dtype).min
-        image = padded(x, around, lowest)
+        image = pad(x, around, lowest)
     inside = image is x
     pool: Any = getattr(F, f"max_pool{dims}d")
     padding = tuple(around.before) if inside else 0
@@ -116,7 +116,7 @@ def average_pool(
         options = (tuple(steps.kernel), tuple(steps.strides), tuple(around.before), bool(ceil_mode))
         return pool(x, *options, bool(count_include_pad))
     whole, counts = _windows(sizes, steps, around, ceil_mode)
-    total = _window_sums(padded(x, whole), steps, counts)
+    total = _window_sums(pad(x, whole), steps, counts)
     counted = around if count_include_pad else Pads([0] * dims, [0] * dims)
     for axis in range(dims):
         start = whole.before[axis] - counted.before[axis]
@@ -140,7 +140,7 @@ def lp_pool(
     """The p-norm of each window."""
     steps = _steps(kernel_shape, strides, dilations)
     around, counts = _windows(x.shape[2:], steps, pads_of(x.shape[2:], steps, pads, auto_pad), ceil_mode)
-    return ops.pow(_window_sums(padded(ops.pow(ops.abs(x), p), around), steps, counts), 1 / p)
+    return ops.pow(_window_sums(pad(ops.pow(ops.abs(x), p), around), steps, counts), 1 / p)
 
 
 @operator("GlobalAveragePool")

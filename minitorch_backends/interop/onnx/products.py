@@ -13,7 +13,7 @@ from ...tensor.dtypes import float64, int32
 from ...tensor.tensor import Tensor
 from .table import Statistics, operator
 
-__all__ = ["Pads", "Steps", "padded", "pads_of"]
+__all__ = ["Pads", "Steps", "pad", "pads_of"]
 
 operator("MatMul", inputs=2)(ops.matmul)
 operator("Det", inputs=1)(linalg.det)
@@ -75,15 +75,15 @@ def pads_of(sizes: Sequence[int], steps: Steps, pads: Sequence[int] | None, auto
         max((-(-size // stride) - 1) * stride + (taps - 1) * dilation + 1 - size, 0)
         for size, taps, stride, dilation in zip(sizes, *steps, strict=True)
     ]
-    return _shared(totals, auto_pad)
+    return _share_pads(totals, auto_pad)
 
 
-def _shared(totals: Sequence[int], auto_pad: str) -> Pads:
+def _share_pads(totals: Sequence[int], auto_pad: str) -> Pads:
     less, more = [each // 2 for each in totals], [each - each // 2 for each in totals]
     return Pads(less, more) if auto_pad == "SAME_UPPER" else Pads(more, less)
 
 
-def padded(x: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
+def pad(x: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
     """x with a value around its spatial axes; negative numbers take values away."""
     pairs = zip(reversed(pads.before), reversed(pads.after), strict=True)
     return F.pad(x, [count for pair in pairs for count in pair], "constant", value)
@@ -99,7 +99,7 @@ def convolution(
     steps = Steps(weight.shape[2:], strides or [1] * dims, dilations or [1] * dims)
     around = pads_of(x.shape[2:], steps, pads, auto_pad)
     if not around.is_symmetric:
-        x, around = padded(x, around), Pads([0] * dims, [0] * dims)
+        x, around = pad(x, around), Pads([0] * dims, [0] * dims)
     options = tuple(steps.strides), tuple(around.before), tuple(steps.dilations), group
     if packed is not None and not derives():
         return packed.conv(dims, x, weight, bias, *options)
@@ -124,7 +124,7 @@ def transposed_convolution(
         return function(x, weight, bias, padding=tuple(around.before), output_padding=tuple(extra), **options)
     after = [more - each for each, more in zip(around.after, extra, strict=True)]
     ends = Pads([-each for each in around.before], after)
-    found = padded(function(x, weight, None, **options), ends)
+    found = pad(function(x, weight, None, **options), ends)
     return found if bias is None else found + bias.reshape((-1, *[1] * dims))
 
 
@@ -143,7 +143,7 @@ def _transposed_pads(
             sizes, output_shape[-len(sizes) :], extra, *steps, strict=True
         )
     ]
-    return _shared(totals, auto_pad)
+    return _share_pads(totals, auto_pad)
 
 
 @operator("ConvInteger")

@@ -37,10 +37,10 @@ def quantize(
     if dtype.is_floating_point:
         return to_type(ratio, dtype, saturate)
     zero = 0 if zero_point is None else _along(zero_point, x, axis, block_size).to(float32)
-    return _limited(ops.round(ratio) + zero, dtype)
+    return _saturate(ops.round(ratio) + zero, dtype)
 
 
-def _limited(x: Tensor, dtype: DType) -> Tensor:
+def _saturate(x: Tensor, dtype: DType) -> Tensor:
     limits = iinfo(dtype)
     return ops.clamp(x, limits.min, limits.max).to(dtype)
 
@@ -63,8 +63,8 @@ def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     zero = ops.zeros((), dtype=x.dtype)
     low, high = ops.minimum(ops.amin(x), zero), ops.maximum(ops.amax(x), zero)
     scale = (high - low) / 255
-    middle = _limited(ops.round(ops.clamp(-low / scale, 0, 255)), uint8)
-    return _limited(ops.round(x / scale) + middle.to(float32), uint8), scale, middle
+    middle = _saturate(ops.round(ops.clamp(-low / scale, 0, 255)), uint8)
+    return _saturate(ops.round(x / scale) + middle.to(float32), uint8), scale, middle
 
 
 @operator("QLinearMatMul")

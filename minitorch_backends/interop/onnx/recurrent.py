@@ -73,13 +73,13 @@ class Options(NamedTuple):
 # Cells: one step. `given` is the input's part for all gates, `of` the direction.
 
 
-def _clipped(x: Tensor, options: Options) -> Tensor:
+def _clip(x: Tensor, options: Options) -> Tensor:
     return x if options.clip is None else ops.clamp(x, -options.clip, options.clip)
 
 
 def _rnn_step(given: Tensor, of: Direction, before: States, options: Options) -> States:
     [f] = of.activations
-    return (f(_clipped(given + _recurrent(before[0], of.recurrence, of.recurrence_bias), options)),)
+    return (f(_clip(given + _recurrent(before[0], of.recurrence, of.recurrence_bias), options)),)
 
 
 def _recurrent(state: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -94,11 +94,11 @@ def _gru_step(given: Tensor, of: Direction, before: States, options: Options) ->
     both, last = of.recurrence[: 2 * size], of.recurrence[2 * size :]
     bias = of.recurrence_bias
     start = None if bias is None else bias[: 2 * size]
-    gates = f(_clipped(given[:, : 2 * size] + _recurrent(hidden, both, start), options))
+    gates = f(_clip(given[:, : 2 * size] + _recurrent(hidden, both, start), options))
     kept, reset = gates[:, :size], gates[:, size:]
     end = None if bias is None else bias[2 * size :]
     inner = reset * _recurrent(hidden, last, end) if options.reset_after else _recurrent(reset * hidden, last, end)
-    new = g(_clipped(given[:, 2 * size :] + inner, options))
+    new = g(_clip(given[:, 2 * size :] + inner, options))
     return ((1 - kept) * new + kept * hidden,)
 
 
@@ -107,10 +107,10 @@ def _lstm_step(given: Tensor, of: Direction, before: States, options: Options) -
     hidden, cell = before
     entering, showing, keeping, candidate = (given + _recurrent(hidden, of.recurrence, of.recurrence_bias)).chunk(4, 1)
     peep_in, peep_out, peep_keep = (0, 0, 0) if of.peepholes is None else of.peepholes.chunk(3)
-    entered = f(_clipped(entering + peep_in * cell, options))
-    kept = 1 - entered if options.coupled else f(_clipped(keeping + peep_keep * cell, options))
-    cell = kept * cell + entered * g(_clipped(candidate, options))
-    shown = f(_clipped(showing + peep_out * cell, options))
+    entered = f(_clip(entering + peep_in * cell, options))
+    kept = 1 - entered if options.coupled else f(_clip(keeping + peep_keep * cell, options))
+    cell = kept * cell + entered * g(_clip(candidate, options))
+    shown = f(_clip(showing + peep_out * cell, options))
     return shown * h(cell), cell
 
 
@@ -174,7 +174,7 @@ def _by_steps(x: Tensor, of: Direction, before: States, options: Options, cell: 
     return ops.stack(outputs), states
 
 
-def _reversed(x: Tensor, lengths: Sequence[int] | None) -> Tensor:
+def _reverse(x: Tensor, lengths: Sequence[int] | None) -> Tensor:
     """The steps in reverse order, within the length of each sequence."""
     if lengths is None:
         return ops.flip(x, (0,))
@@ -208,11 +208,11 @@ def _layer(
         names, chosen = zip(*functions[place * count : (place + 1) * count], strict=True)
         of = Direction(weight[place], recurrence[place], b, own, p, chosen, names)
         backward = direction == "reverse" or place == 1
-        seen = _reversed(x, options.lengths) if backward else x
+        seen = _reverse(x, options.lengths) if backward else x
         before = tuple(each[place] for each in start)
         found = _whole(seen, of, before, options, cell)
         output, end = _by_steps(seen, of, before, options, cell) if found is None else found
-        outputs.append(_reversed(output, options.lengths) if backward else output)
+        outputs.append(_reverse(output, options.lengths) if backward else output)
         ends.append(end)
     states = [ops.stack(each) for each in zip(*ends, strict=True)]
     if layout:
@@ -232,11 +232,11 @@ def _activations(
             raise ValueError(f"activations must be among {', '.join(_ACTIVATIONS)}, got {name!r}")
         function, defaults = _ACTIVATIONS[name]
         numbers = [values.pop(0) if values else default for values, default in zip(given, defaults, strict=False)]
-        found.append((name, _bound(function, numbers)))
+        found.append((name, _bind(function, numbers)))
     return found
 
 
-def _bound(function: Callable[..., Tensor], numbers: Sequence[float]) -> Callable[[Tensor], Tensor]:
+def _bind(function: Callable[..., Tensor], numbers: Sequence[float]) -> Callable[[Tensor], Tensor]:
     return lambda x: function(x, *numbers)
 
 

@@ -37,13 +37,13 @@ def _length(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
 def _extremum(function: Callable[..., Tensor], of_nothing: str) -> Callable[..., Tensor]:
     """amax or amin; that of no numbers is the limit of their type."""
 
-    def found(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
+    def extremum(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
         if not x.numel():
             shape = [size or int(axis in axes) for axis, size in enumerate(x.shape)]
             x = ops.full(shape, _limit(x.dtype, of_nothing), dtype=x.dtype)
         return function(x, axes, keepdim)
 
-    return found
+    return extremum
 
 
 def _limit(dtype: DType, which: str) -> float:

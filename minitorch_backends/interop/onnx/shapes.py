@@ -127,11 +127,11 @@ def pad(
         return F.pad(x, [count for pair in reversed(pairs) for count in pair], "constant", value or 0.0)
     for axis, pair in enumerate(pairs):
         if any(pair):
-            x = _mirrored(x, axis, pair, choice(_MIRRORS, mode, "mode"))
+            x = _mirror(x, axis, pair, choice(_MIRRORS, mode, "mode"))
     return x
 
 
-def _mirrored(x: Tensor, axis: int, pair: tuple[int, int], mode: str) -> Tensor:
+def _mirror(x: Tensor, axis: int, pair: tuple[int, int], mode: str) -> Tensor:
     """Padded along one axis, as the last of three dimensions, which the mirroring modes require."""
     moved = ops.movedim(x, axis, -1)
     flat = ops.reshape(moved, (1, math.prod(moved.shape[:-1]), moved.shape[-1]))

@@ -12,10 +12,10 @@ from .control_flow import CONTROL_FLOW
 from .files import is_standard, opset_of
 from .table import find
 
-__all__ = ["supported"]
+__all__ = ["expand_missing"]
 
 
-def supported(model: onnx.ModelProto) -> onnx.ModelProto:
+def expand_missing(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model. Operators that have no implementation here, but that ONNX defines by others, are replaced by these.
 
     Raises NotImplementedError with the list of the rest.
@@ -24,7 +24,7 @@ def supported(model: onnx.ModelProto) -> onnx.ModelProto:
     while unknown := _unknown(model.graph, opset):
         rest = {name: count for name, count in unknown.items() if not _is_defined_by_others(name, opset)}
         if not rest:
-            replaced = _replaced(model, unknown)
+            replaced = _replace_calls(model, unknown)
             if _unknown(replaced.graph, opset).keys().isdisjoint(unknown):
                 model = replaced
                 continue
@@ -34,7 +34,7 @@ def supported(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _replaced(model: onnx.ModelProto, operators: Iterable[str]) -> onnx.ModelProto:
+def _replace_calls(model: onnx.ModelProto, operators: Iterable[str]) -> onnx.ModelProto:
     """The model with calls of these operators replaced by their definitions; as it is where these cannot be made."""
     functions = [("", name) for name in operators]
     try:

@@ -12,7 +12,7 @@ from ...nn import grad as nn_grad
 from ...tensor.tensor import Tensor
 from .memory import to_ours
 from .operands import tensors_in, why_not
-from .recorded import recorded
+from .recorded import differentiable
 from .table import runs
 
 _TERMS = 2
@@ -96,4 +96,4 @@ def take_attention(
     def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, **options)
 
-    return recorded(attention, *tensors)
+    return differentiable(attention, *tensors)

@@ -65,7 +65,7 @@ def computed_as_kept(
         inputs = [function for function, _ in node.next_functions]
         if node.name() == "ConvolutionBackward0" and kept.input != kept.weight and isinstance(args[-1], (list, tuple)):
             return _both_of_convolution(compute, inputs, kept, args, kwargs)
-        scopes.enter_context(_precision(kept, _differentiated(node, inputs, args)))
+        scopes.enter_context(_precision(kept, _differentiated_input(node, inputs, args)))
         return compute(args, kwargs)
 
 
@@ -82,7 +82,7 @@ def _is_parameter(node: Any) -> bool:
     return isinstance(getattr(node, "variable", None), torch.nn.Parameter)
 
 
-def _differentiated(node: Any, inputs: Sequence[Any], args: tuple) -> Any:
+def _differentiated_input(node: Any, inputs: Sequence[Any], args: tuple) -> Any:
     """The input of a node whose gradient a product of these operands is; None if that is unknown."""
     factors = _FACTORS.get(node.name())
     if factors is None:

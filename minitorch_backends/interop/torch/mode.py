@@ -50,7 +50,7 @@ class _Dispatch(TorchDispatchMode):
             why = why_not(tensors, entry.mixed, entry.narrow)
             if why is None:
                 self.ran[str(func)] += 1
-                return self._computed(entry, args, kwargs, tensors)
+                return self._compute(entry, args, kwargs, tensors)
         elif entry.composite:  # as they arrive in inference mode
             with self:
                 found = func.decompose(*args, **kwargs)
@@ -63,7 +63,7 @@ class _Dispatch(TorchDispatchMode):
             self.left[str(func), why] += 1
         return found
 
-    def _computed(self, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
+    def _compute(self, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
         """Compute an operator of the table, where it is a gradient as the forward pass has it."""
         node: Any = torch._C._current_autograd_node()
         if node is None:
@@ -72,10 +72,10 @@ class _Dispatch(TorchDispatchMode):
             if notes and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
                 self.kept.note(next_node_number() - 1, kept)
             with no_grad():
-                return _computed(entry, args, kwargs)
+                return _compute(entry, args, kwargs)
         number = node._sequence_nr()
         with _backward(self.modules.at(number)):
-            return computed_as_kept(partial(_computed, entry), node, self.kept.at(number), args, kwargs)
+            return computed_as_kept(partial(_compute, entry), node, self.kept.at(number), args, kwargs)
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def _ours(value: Any) -> Any:
     return [_ours(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _computed(entry: Entry, args: tuple, kwargs: dict) -> Any:
+def _compute(entry: Entry, args: tuple, kwargs: dict) -> Any:
     """Compute an operator of the table, and write the result where `out=` and in-place forms have it."""
     outputs = [kwargs[name] for name in entry.outputs]
     given = {name: value for name, value in kwargs.items() if name not in entry.outputs}

@@ -52,7 +52,7 @@ def follow_torch_modules(names: Timeline) -> Iterator[None]:
 
     def enter(module: Any, _: Any) -> None:
         if module_scope.following and threading.get_ident() == thread:
-            scope = module_scope.entered(module)
+            scope = module_scope.enter(module)
             scope.__enter__()
             running.append((module, scope))
             names.note(next_node_number(), module_scope.current_module())

@@ -60,7 +60,7 @@ def _baddbmm(
 
 
 @runs("_scaled_mm", mixed=True, narrow=True)
-def _scaled(
+def _run_scaled_mm(
     input: Tensor,
     mat2: Tensor,
     scale_a: Tensor,

@@ -13,13 +13,13 @@ from ...ops.creation.factories import zeros_like
 from ...tensor.tensor import Parameter, Tensor
 from .memory import to_ours, to_torch
 
-__all__ = ["recorded"]
+__all__ = ["differentiable"]
 
 Function = Callable[..., Any]
 """Of tensors of ours, to one or several of them."""
 
 
-def recorded(function: Function, *tensors: torch.Tensor) -> Any:
+def differentiable(function: Function, *tensors: torch.Tensor) -> Any:
     """`function` of torch's tensors, differentiable to any order, by vmap and by torch.func.
 
     The function is given tensors of ours, and returns one or a tuple.
@@ -116,6 +116,6 @@ def _differentiable(
         found = grad(reached, wanted, list(cotangents), create_graph=True, allow_unused=True)
         return tuple(zeros_like(each) if g is None else g for g, each in zip(found, wanted, strict=True))
 
-    found = recorded(gradients, *tensors, *(g for g in grads if g is not None))
+    found = differentiable(gradients, *tensors, *(g for g in grads if g is not None))
     several = iter(found if isinstance(found, tuple) else (found,))
     return [next(several) if need else None for need in needed]

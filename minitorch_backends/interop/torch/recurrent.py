@@ -13,7 +13,7 @@ from ...autograd.api import grad
 from ...nn.recurrent_layers import LayerWeights, gru_sequence, lstm_sequence, rnn_sequence
 from ...tensor.tensor import Tensor
 from .operands import tensors_in, why_not
-from .recorded import recorded
+from .recorded import differentiable
 from .table import runs
 
 __all__ = ["CELLS", "LAYERS"]
@@ -37,7 +37,7 @@ def _sequence(kind: str, input: torch.Tensor, weights: Sequence[torch.Tensor], b
         output, after = _SEQUENCES[kind](input, of, rest[len(weights) :])
         return output, *after
 
-    output, *after = recorded(run, input, *weights, *before)
+    output, *after = differentiable(run, input, *weights, *before)
     return output, tuple(after)
 
 

@@ -10,7 +10,7 @@ import torch
 from ...ops import einsum
 from .attention import take_attention
 from .operands import tensors_in, why_not
-from .recorded import recorded
+from .recorded import differentiable
 from .recurrent import CELLS, LAYERS
 
 __all__ = ["WHOLE_CALLS"]
@@ -22,7 +22,7 @@ def _einsum(func: Any, *args: Any) -> Any:
     operands = list(tensors_in(args))
     if len(operands) < 3 or why_not(operands) is not None:
         return NotImplemented
-    return recorded(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
+    return differentiable(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
 
 
 def _with(values: Any, ours: Any) -> list[Any]:

@@ -57,7 +57,7 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         with no_grad():
-            found = self._inverted(original)
+            found = self._invert(original)
         self.is_tensor = isinstance(found, Tensor)
         if self.is_tensor:
             if found.dtype is not original.dtype:
@@ -84,7 +84,7 @@ class ParametrizationList(ModuleList):
                     else f"a parametrization must give a Tensor, got {type(result).__name__}"
                 )
 
-    def _inverted(self, value: Any) -> Any:
+    def _invert(self, value: Any) -> Any:
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
                 try:

@@ -41,9 +41,9 @@ class _BeforeForward:
         hooks[type(self), name] = self
 
     def __call__(self, module: Any, inputs: Any) -> None:
-        setattr(module, self.name, self.computed(module))
+        setattr(module, self.name, self.compute(module))
 
-    def computed(self, module: Any) -> Tensor:
+    def compute(self, module: Any) -> Tensor:
         raise NotImplementedError
 
 
@@ -51,7 +51,7 @@ def _hooks_of(module: Module) -> dict[tuple[type, str], _BeforeForward]:
     return vars(module).setdefault("_computed_before_forward", {})
 
 
-def _removed(module: Module, kind: type, name: str) -> Any:
+def _remove(module: Module, kind: type, name: str) -> Any:
     """Remove a hook. Raises ValueError if it does not exist."""
     hook = _hooks_of(module).pop((kind, name), None)
     if hook is None:
@@ -65,7 +65,7 @@ class WeightNorm(_BeforeForward):
 
     dim: int
 
-    def computed(self, module: Any) -> Tensor:
+    def compute(self, module: Any) -> Tensor:
         return scaled_to(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
 
@@ -90,9 +90,9 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 @argument_errors
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the product one parameter again."""
-    hook = _removed(module, WeightNorm, name)
+    hook = _remove(module, WeightNorm, name)
     with no_grad():
-        weight = hook.computed(module)
+        weight = hook.compute(module)
     for each in (name, f"{name}_g", f"{name}_v"):
         delattr(module, each)
     setattr(module, name, Parameter(weight))
@@ -120,7 +120,7 @@ class SpectralNorm(_BeforeForward):
     steps: int
     eps: float
 
-    def computed(self, module: Any) -> Tensor:
+    def compute(self, module: Any) -> Tensor:
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = as_matrix(weight, self.dim)
         if module.training:
@@ -160,10 +160,10 @@ def spectral_norm(
 @argument_errors
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Make the quotient a parameter again."""
-    hook, training = _removed(module, SpectralNorm, name), module.training
+    hook, training = _remove(module, SpectralNorm, name), module.training
     module.training = False
     with no_grad():
-        weight = hook.computed(module)
+        weight = hook.compute(module)
     module.training = training
     for part in ("", "_orig", "_u", "_v"):
         delattr(module, f"{name}{part}")

@@ -47,7 +47,7 @@ def masked_softmax(scores: Tensor) -> Tensor:
     return exponentials / total.masked_fill(total == 0, 1)
 
 
-def _widened(*tensors: Tensor | None) -> list[Any]:
+def _widen(*tensors: Tensor | None) -> list[Any]:
     """Widen half tensors to float32, unless the flag allows half-precision sums."""
     keep = current().read("cuda.fp16_bf16_reduction_math_sdp")
     return [
@@ -55,7 +55,7 @@ def _widened(*tensors: Tensor | None) -> list[Any]:
     ]
 
 
-def composed(
+def attention_of_ops(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -67,7 +67,7 @@ def composed(
 ) -> Tensor:
     """Attention composed of differentiable ops."""
     dtype, shape = query.dtype, query.shape[:-2]
-    query, key, value, mask = _widened(query, key, value, mask)
+    query, key, value, mask = _widen(query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)
     weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
     out = matmul(weights, value, precision=precision).to(dtype)
@@ -86,7 +86,7 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of a fused kernel (4-D operands) computed by ops, so that they can be differentiated again."""
     dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
-    g, query, key, value, mask = _widened(g, query, key, value, mask)
+    g, query, key, value, mask = _widen(g, query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)
     g = g.reshape(*query.shape[:-1], g.shape[-1])
     weights = _weights(query, key, mask, scale, causal, precision)

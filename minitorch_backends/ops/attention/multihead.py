@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import product_precision, widened
+from ...autograd.half_types import product_precision, widen
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...flags import current
@@ -113,7 +113,7 @@ def multi_head_attention_forward(
     length = key.shape[0] if static_k is None else static_k.shape[1]
     _check_masks(attn_mask, key_padding_mask, (query.shape[1], num_heads, query.shape[0], length))
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
-    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, separate)
+    q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias, separate)
     q, k, v = _heads(q, k, v, num_heads, bias_k, bias_v, static_k, static_v, add_zero_attn)
     padded = key_padding_mask is not None
     causal = is_causal and not padded and not need_weights and k.shape[-2] == q.shape[-2]
@@ -122,7 +122,7 @@ def multi_head_attention_forward(
     if not need_weights and current().read("mha.fastpath"):
         weights, out = None, scaled_dot_product_attention(q, k, v, mask, dropped, causal)
     else:
-        weights, out = _attended(q, k, v, _mask(q, k, attn_mask, key_padding_mask), dropped)
+        weights, out = _attend(q, k, v, _mask(q, k, attn_mask, key_padding_mask), dropped)
     out = linear(out.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias)
     if weights is None or not need_weights:
         return (out if batched else out.squeeze(1)), None
@@ -142,7 +142,7 @@ def _check_masks(mask: Tensor | None, padding: Tensor | None, sizes: tuple[int, 
         raise AssertionError(f"expecting key_padding_mask shape of {[batch, keys]}, but got {list(padding.shape)}")
 
 
-def _projected(
+def _project(
     query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None, separate: tuple | None
 ) -> list[Tensor]:
     """The queries, keys and values of all heads; one product where they are the same tensor."""
@@ -208,10 +208,10 @@ def _mask(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> 
     return parts[0] + parts[1] if len(parts) == 2 else parts[0] if parts else None
 
 
-def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float) -> tuple[Tensor, Tensor]:
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float) -> tuple[Tensor, Tensor]:
     """The weights after dropout, and the result, by the plain way; half types are rounded at the end."""
     dtype, precision = q.dtype, product_precision(q)
-    q, k, v = widened([q, k, v])
+    q, k, v = widen([q, k, v])
     scores = times(q * (1 / math.sqrt(q.shape[-1])), k.mT, precision)
     weights = scores.softmax(-1) if mask is None else masked_softmax(scores + mask)
     weights = dropout(weights, dropped)

@@ -11,8 +11,8 @@ import numpy as np
 from ...autograd.function import Function
 from ...autograd.modes import derives, is_grad_enabled, no_grad
 from ...backends import precision_policy
-from ...backends.attention import SWITCHES, SDPAParams, selected
-from ...backends.precision_policy import recorded, resolve
+from ...backends.attention import SWITCHES, SDPAParams, select_kernel
+from ...backends.precision_policy import node_metadata, resolve
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import composite
@@ -28,7 +28,7 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
-from .composed import composed, gradients
+from .composed import attention_of_ops, gradients
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -117,11 +117,11 @@ def scaled_dot_product_attention(
         attn_mask = attn_mask.to(query.dtype)
     known = None
     if dropout_p == 0 and instrumentation.duals is None and not precision_policy.in_backward():
-        known = _known(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        known = _checked_call(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     if attn_mask is not None and attn_mask._array.dtype == bool:
-        attn_mask = adopt(_added(attn_mask._array, query._array.dtype))
+        attn_mask = adopt(_additive_mask(attn_mask._array, query._array.dtype))
     inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
     needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
     if known and not needs_gradient:
@@ -129,13 +129,13 @@ def scaled_dot_product_attention(
         return adopt(kernel(*[each._array for each in inputs], **options)[0])
     scale = _scale(query, scale)
     params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale)
-    name = known.name if known else selected(params)
+    name = known.name if known else select_kernel(params)
     if instrumentation.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
-        return composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
+        return attention_of_ops(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
     if not needs_gradient:
         arrays = tuple(each._array for each in inputs)
         return adopt(_run(name, arrays, scale, is_causal, None)[0])
-    kept = recorded({"precision": None}, "matmul")["precision"]
+    kept = node_metadata({"precision": None}, "matmul")["precision"]
     return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
 
 
@@ -150,7 +150,7 @@ def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Ten
     return query.expand(*batch, *query.shape[-own:]) if query.ndim >= own else query
 
 
-def _added(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _additive_mask(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The addend for a boolean mask: minus infinity for excluded entries."""
     return np.where(mask, dtype.type(0), dtype.type(-np.inf))
 
@@ -180,12 +180,12 @@ def _straight(
         return None
     if mask is not None and (type(mask) is not Tensor or mask._node is not None):
         return None
-    found = _known.remembered(query, key, value, mask, causal, scale, gqa)
+    found = _checked_call.recall(query, key, value, mask, causal, scale, gqa)
     if found is None or found.run is None:
         return None
     arrays = [query._array, key._array, value._array]
     if mask is not None:
-        arrays.append(mask._array if mask._array.dtype != bool else _added(mask._array, arrays[0].dtype))
+        arrays.append(mask._array if mask._array.dtype != bool else _additive_mask(mask._array, arrays[0].dtype))
     try:
         return adopt(found.run(*arrays)[0])
     except Refused:  # the general path repeats the check and goes on
@@ -201,13 +201,13 @@ def _signature(
 
 
 @per_state(key=_signature, most=4096)
-def _known(
+def _checked_call(
     _: State, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None,
     gqa: bool,
 ) -> _Known:  # fmt: skip
     """That of a call, checked: finding it takes 30 us."""
     _check(query, key, value, mask, 0.0, causal, gqa)
-    name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
+    name = select_kernel(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
     dtype = query._array.dtype
     keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
     specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]

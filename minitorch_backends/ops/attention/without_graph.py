@@ -8,7 +8,7 @@ import numpy as np
 
 from ...autograd.api import grad
 from ...autograd.modes import enable_grad, no_grad
-from ...backends.attention import SDPAParams, selected
+from ...backends.attention import SDPAParams, select_kernel
 from ...tensor.tensor import Tensor, adopt
 from . import scaled_dot_product as attention
 
@@ -48,9 +48,9 @@ def _call_without_graph(
         mask = mask.to(query.dtype)
     attention._check(query, key, value, mask, 0.0, causal, gqa)
     if mask is not None and mask._array.dtype == bool:
-        mask = adopt(attention._added(mask._array, query._array.dtype))
+        mask = adopt(attention._additive_mask(mask._array, query._array.dtype))
     factor = attention._scale(query, scale)
-    name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa, factor))
+    name = select_kernel(SDPAParams(query, key, value, mask, 0.0, causal, gqa, factor))
     return _Call(name, tuple(each._array for each in (query, key, value, mask) if each is not None), factor)
 
 

@@ -258,7 +258,7 @@ def _weight_gradient_reference(
 # The ops
 
 
-def _named(dims: int, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> dict[str, Any]:
+def _name_parameters(dims: int, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> dict[str, Any]:
     return {**steps_of(dims, stride, padding, dilation)._asdict(), "groups": groups}
 
 
@@ -284,7 +284,7 @@ def convolution(
     `stride`, `padding` and `dilation` have one number per spatial dimension.
     """
     arrays = (input, weight) if bias is None else (input, weight, bias)
-    steps = _named(weight.ndim - 2, stride, padding, dilation, groups)
+    steps = _name_parameters(weight.ndim - 2, stride, padding, dilation, groups)
     return run(conv, *arrays, precision=precision, **steps)
 
 
@@ -305,7 +305,7 @@ def convolution_input_gradient(
     precision: str | None = None,
 ):
     """The transpose of `convolution` in its input, of spatial sizes `input_size`: a transposed convolution."""
-    steps = _named(len(input_size), stride, padding, dilation, groups)
+    steps = _name_parameters(len(input_size), stride, padding, dilation, groups)
     if 0 in input_size:
         return np.zeros((len(grad_output), groups * weight.shape[1], *input_size), grad_output.dtype)
     apart = Apart.of(grad_output.shape[2:], weight.shape[2:], input_size, **steps)
@@ -313,7 +313,7 @@ def convolution_input_gradient(
         return run(conv_input_gradient, grad_output, weight, precision=precision, input_size=input_size, **steps)
     steps |= {"stride": apart.stride, "padding": apart.padding}
     out = run(conv_input_gradient, grad_output, weight, precision=precision, input_size=apart.size, **steps)
-    return apart.placed(out)
+    return apart.place(out)
 
 
 @op(
@@ -333,5 +333,5 @@ def convolution_weight_gradient(
     precision: str | None = None,
 ):
     """The transpose of `convolution` in its weight, whose spatial sizes are `kernel_size`."""
-    steps = _named(len(kernel_size), stride, padding, dilation, groups)
+    steps = _name_parameters(len(kernel_size), stride, padding, dilation, groups)
     return run(conv_weight_gradient, input, grad_output, precision=precision, kernel_size=kernel_size, **steps)

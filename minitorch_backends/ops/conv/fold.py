@@ -12,7 +12,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..functional import functional
-from ..images.pool import batched, count_of, max_reference
+from ..images.pool import add_batch, count_of, max_reference
 from .functions import numbers
 from .im2col import Windows, _unfold_reference, fold_windows, unfold_windows, unpool
 
@@ -29,7 +29,7 @@ def _max_unpool(
     name: str, dims: int, input: Tensor, indices: Tensor, kernel_size: Given, stride: Given | None, padding: Given,
     output_size: Sequence[int] | None,
 ) -> Tensor:  # fmt: skip
-    x, unbatched = batched(name, input, dims)
+    x, unbatched = add_batch(name, input, dims)
     if indices._array.dtype != np.int64:
         raise RuntimeError(f"{name}: elements in indices should be type int64 but got: {indices.dtype!r}")
     if indices.shape != input.shape:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.conv import conv as kernel
@@ -114,7 +114,7 @@ def _same(name: str, input: Tensor, kernel: Sizes, stride: Sizes, dilation: Size
     return input, tuple(each // 2 for each in total)
 
 
-def _batched(input: Tensor, dims: int) -> tuple[Tensor, bool]:
+def _add_batch(input: Tensor, dims: int) -> tuple[Tensor, bool]:
     return (input, False) if input.ndim == dims + 2 else (input.unsqueeze(0), True)
 
 
@@ -129,7 +129,7 @@ def _convolve(
     stride, dilation = numbers(name, "stride", stride, dims), numbers(name, "dilation", dilation, dims)
     _refuse_below(name, 1, stride=stride, dilation=dilation)
     kernel_size = weight._array.shape[2:]
-    input, unbatched = _batched(input, dims)
+    input, unbatched = _add_batch(input, dims)
     if not isinstance(padding, str):
         padding = numbers(name, "padding", padding, dims)
         _refuse_below(name, 0, padding=padding)
@@ -169,7 +169,7 @@ def _convolve_transposed(
             f"{name}: output padding must be smaller than either stride or dilation, but got "
             f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}"
         )
-    input, unbatched = _batched(input, dims)
+    input, unbatched = _add_batch(input, dims)
     size = tuple(
         (length - 1) * s - 2 * p + d * (taps - 1) + extra + 1
         for length, taps, s, p, d, extra in zip(
@@ -186,14 +186,14 @@ def _convolve_transposed(
     dtype = input.dtype
     if bias is not None and is_half(input._array.dtype):  # in float32, where they are exact, to round after the bias
         precision = "bf16" if dtype is bfloat16 else "ieee"
-        input, weight, bias = widened((input, weight, bias))
-    result = _scattered(input, weight, size, stride, padding, dilation, groups, more, precision)
+        input, weight, bias = widen((input, weight, bias))
+    result = _scatter(input, weight, size, stride, padding, dilation, groups, more, precision)
     if bias is not None:
         result = (result + bias.reshape(-1, *(1,) * dims)).to(dtype)
     return result.squeeze(0) if unbatched else result
 
 
-def _scattered(
+def _scatter(
     input: Tensor, weight: Tensor, size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
     dilation: tuple[int, ...], groups: int, more: tuple[int, ...], precision: str | None,
 ) -> Tensor:  # fmt: skip

@@ -57,7 +57,7 @@ class Windows(NamedTuple):
             yield tap, (..., *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places))
 
 
-def _widened(x: np.ndarray, at: Windows, value: Any) -> np.ndarray:
+def _pad_image(x: np.ndarray, at: Windows, value: Any) -> np.ndarray:
     """The image with `value` around it, laid out in memory as it is."""
     if at.wide() == at.size:
         return x
@@ -132,7 +132,7 @@ def _kernel_axes(at: Windows) -> tuple[int, ...]:
 def unfold_windows(input: Array, at: Windows):
     """The windows of an image (N, C, *size), padded with zeros: (N, C, *kernel, *output)."""
     steps = Steps(at.stride, at.padding, at.dilation)
-    return windows(_widened(input, at, 0), at.kernel, at.output, steps).copy()
+    return windows(_pad_image(input, at, 0), at.kernel, at.output, steps).copy()
 
 
 _FEW = 12
@@ -165,7 +165,7 @@ def fold_windows(input: Array, at: Windows):
 def sum_windows(input: Array, at: Windows):
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
     input = input.astype(np.int64) if input.dtype.kind in "iu" else input
-    wide, total = _widened(input, at, 0), None
+    wide, total = _pad_image(input, at, 0), None
     if math.prod(at.kernel) <= _FEW:
         for _, place in at.taps():
             total = wide[place].copy(order="K") if total is None else np.add(total, wide[place], out=total)
@@ -213,7 +213,7 @@ def _least(dtype: np.dtype) -> Any:
 
 def largest(input: np.ndarray, at: Windows) -> np.ndarray:
     """The largest value of each window; NaN where a window has one."""
-    wide, found = _widened(input, at, _least(input.dtype)), None
+    wide, found = _pad_image(input, at, _least(input.dtype)), None
     for _, place in at.taps():
         found = wide[place].copy(order="K") if found is None else np.maximum(found, wide[place], out=found)
     return found  # type: ignore[return-value]
@@ -264,7 +264,7 @@ def pool_max(input: Array, at: Windows) -> Pooled:
     if pooling.takes(input):
         return Pooled(*pooling.largest(input, at.kernel, at.stride, at.padding, at.dilation, at.output))
     found, first, pitches = largest(input, at), *_first_places(at)
-    wide, taps = _widened(input, at, _least(input.dtype)), list(at.taps())
+    wide, taps = _pad_image(input, at, _least(input.dtype)), list(at.taps())
     wrong = bool(np.isnan(found).any()) if input.dtype.kind == "f" else False
     # Of the taps that have it the first one has the highest rank: no branches, and one byte for a window.
     rank = np.zeros_like(found, np.min_scalar_type(len(taps)))

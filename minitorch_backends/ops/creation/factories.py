@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.call_errors import argument_errors
-from ...tensor.casting import fitted, fitted_number
-from ...tensor.dlpack import imported
+from ...tensor.casting import cast_checked, fitted_number
+from ...tensor.dlpack import from_capsule
 from ...tensor.dtypes import (
     BOOL,
     COMPLEX,
@@ -146,7 +146,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             f"from_dlpack(): ext_tensor must have __dlpack__, got {type(ext_tensor).__name__}; use mt.tensor(data)"
         )
     try:
-        array = imported(ext_tensor, copy)
+        array = from_capsule(ext_tensor, copy)
     except (RuntimeError, ValueError) as error:
         raise BufferError(
             f"NumPy cannot take this {type(ext_tensor).__name__} by DLPack: {error}; convert it to float32 on the CPU"
@@ -305,14 +305,14 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
                 raise ValueError(f"step must be nonzero, and is cut to 0 for {wanted!r}; use a floating dtype")
             count = max(0, -((start - end) // step))
         addressable((count,))
-        return fitted(start + step * np.arange(count), wanted)
+        return cast_checked(start + step * np.arange(count), wanted)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     addressable((count,))
     array = np.arange(start, end, step) if whole else start + step * np.arange(count, dtype=np.float64)
-    return fitted(array, wanted)
+    return cast_checked(array, wanted)
 
 
-def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np.ndarray, DType]:
+def _space_evenly(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np.ndarray, DType]:
     """Evenly spaced numbers in double precision, from both ends towards the middle, and the dtype for them."""
     start, end = _numbers(name, start, end)
     count = shape_of((steps,))[0]
@@ -335,16 +335,16 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np
 @factory()
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> np.ndarray:
     """`steps` evenly spaced numbers from `start` to `end`, both included; of one step, the start."""
-    array, wanted = _spaced("linspace", start, end, steps, dtype)
-    return fitted(array, wanted)
+    array, wanted = _space_evenly("linspace", start, end, steps, dtype)
+    return cast_checked(array, wanted)
 
 
 @factory()
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> np.ndarray:
     """`base` to the power of evenly spaced exponents from `start` to `end`, both included."""
-    exponents, wanted = _spaced("logspace", start, end, steps, dtype)
+    exponents, wanted = _space_evenly("logspace", start, end, steps, dtype)
     with np.errstate(all="ignore"):
-        return fitted(np.power(base, exponents), wanted)
+        return cast_checked(np.power(base, exponents), wanted)
 
 
 def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.ndarray:
@@ -354,7 +354,7 @@ def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.nd
         raise NotImplementedError(f"the indices of a triangle are not implemented for {wanted!r}; use mt.int64")
     rows, columns = addressable(shape_given((row, col), None))
     places = (np.tri(rows, columns, clamp_diagonal(offset, rows, columns), bool) == below).nonzero()
-    return fitted(np.stack(places), wanted)
+    return cast_checked(np.stack(places), wanted)
 
 
 @factory(takes_out=False)

@@ -11,9 +11,9 @@ import numpy as np
 from ...dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
 from ...dispatch.mutation import refuse_unwritable
 from ...dispatch.out_argument import written_out
-from ...dispatch.overloads import overloaded
+from ...dispatch.overloads import accept_aliases
 from ...random import Generator, default_generator
-from ...tensor.casting import converted, fitted
+from ...tensor.casting import cast_checked, cast_unchecked
 from ...tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
 from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor, adopt
@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def chosen(generator: Generator | None) -> Generator:
+def generator_or_default(generator: Generator | None) -> Generator:
     """The generator to draw from. Raises TypeError for anything but a `Generator` or None."""
     if generator is None:
         return default_generator
@@ -57,14 +57,14 @@ def _floating(name: str, dtype: Any) -> DType:
 @factory()
 def rand(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> Draw:
     """Numbers in [0, 1), all equally likely; complex ones in both parts."""
-    shape, wanted, stream = shape_given(sizes, size), _floating("rand", dtype), chosen(generator)
+    shape, wanted, stream = shape_given(sizes, size), _floating("rand", dtype), generator_or_default(generator)
     return Draw(wanted.dtype, lambda: stream.uniform(shape, wanted))
 
 
 @factory()
 def randn(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> Draw:
     """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
-    shape, wanted, stream = shape_given(sizes, size), _floating("randn", dtype), chosen(generator)
+    shape, wanted, stream = shape_given(sizes, size), _floating("randn", dtype), generator_or_default(generator)
     return Draw(wanted.dtype, lambda: stream.normal(shape, wanted))
 
 
@@ -90,7 +90,7 @@ def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator 
                     f"random integers from {low} to {high - 1} are out of bounds for {dtype!r}, {limits[0]} to "
                     f"{limits[1]}"
                 )
-    stream = chosen(generator)
+    stream = generator_or_default(generator)
     return Draw(dtype.dtype, lambda: stream.integers(low, high, shape).astype(dtype.dtype))
 
 
@@ -115,11 +115,11 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -
     (count,) = shape_given((n,), None)
     wanted = int64 if dtype is None else to_dtype(dtype)
     _refuse_narrow("randperm", wanted)
-    fitted(np.asarray(max(count - 1, 0)), wanted)
+    cast_checked(np.asarray(max(count - 1, 0)), wanted)
     whole = 2 ** _SIGNIFICANDS.get(wanted.name, 64)
     if count > whole + 1:
         raise RuntimeError(f"n cannot be greater than {whole + 1} for {wanted!r}, which skips integers, got {count}")
-    stream = chosen(generator)
+    stream = generator_or_default(generator)
     return Draw(wanted.dtype, lambda: stream.permutation(count).astype(wanted.dtype))
 
 
@@ -140,7 +140,7 @@ def _laid_out(draw: Draw, like: Tensor) -> Draw:
 def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Draw:
     """`rand` in the shape of `input`, and in its dtype unless another is given."""
     refuse_other_than_tensor("rand_like", "input", input)
-    wanted, stream = _floating("rand", dtype or input.dtype), chosen(generator)
+    wanted, stream = _floating("rand", dtype or input.dtype), generator_or_default(generator)
     return _laid_out(Draw(wanted.dtype, lambda: stream.uniform(tuple(input.shape), wanted)), input)
 
 
@@ -148,7 +148,7 @@ def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None =
 def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Draw:
     """`randn` in the shape of `input`, and in its dtype unless another is given."""
     refuse_other_than_tensor("randn_like", "input", input)
-    wanted, stream = _floating("randn", dtype or input.dtype), chosen(generator)
+    wanted, stream = _floating("randn", dtype or input.dtype), generator_or_default(generator)
     return _laid_out(Draw(wanted.dtype, lambda: stream.normal(tuple(input.shape), wanted)), input)
 
 
@@ -184,8 +184,8 @@ def normal(
     typed = [dtype_of(each._array) for each in (mean, std) if isinstance(each, Tensor)]
     wanted = _floating("normal", typed[0] if typed and dtype is None else dtype)
     broadcast_shapes(means.shape, stds.shape, shape)
-    stream = chosen(generator)
-    return Draw(wanted.dtype, lambda: converted(stream.normal(tuple(shape), wanted) * stds + means, wanted.dtype))
+    stream = generator_or_default(generator)
+    return Draw(wanted.dtype, lambda: cast_unchecked(stream.normal(tuple(shape), wanted) * stds + means, wanted.dtype))
 
 
 @argument_errors
@@ -203,7 +203,7 @@ def bernoulli(
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise RuntimeError(f"bernoulli expects probabilities in [0, 1], got {chances.min()} to {chances.max()}")
-    stream = chosen(generator)
+    stream = generator_or_default(generator)
 
     def draw() -> Tensor:
         return adopt((stream.uniform(chances.shape, np.float64) < chances).astype(input._array.dtype))
@@ -249,7 +249,7 @@ def multinomial(
             f"{weights.shape[-1]} weights with {available.min(initial=weights.shape[-1])} positive ones"
         )
     addressable((*weights.shape[:-1], num_samples))
-    stream = chosen(generator)
+    stream = generator_or_default(generator)
     drawn = functools.partial(_draw_indices, weights, num_samples, replacement, stream)
     return written_out("multinomial", lambda: adopt(drawn()), out, (input,), int64)
 
@@ -275,7 +275,7 @@ def fill(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
     return self.copy_(adopt(draw()))
 
 
-@overloaded(**{"from": "from_"})
+@accept_aliases(**{"from": "from_"})
 def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write numbers in [from, to), all equally likely.
 
@@ -287,7 +287,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
     greatest = float(finfo(_floating("uniform_", self.dtype)).max)
     if not -greatest <= from_ <= to <= greatest or to - from_ > greatest:
         raise RuntimeError(f"uniform_: from={from_} or to={to} is out of bounds for {self.dtype!r}, up to {greatest}")
-    stream, dtype = chosen(generator), _floating("uniform_", self.dtype)
+    stream, dtype = generator_or_default(generator), _floating("uniform_", self.dtype)
     return fill("uniform", self, lambda: stream.uniform(self._array.shape, dtype) * (to - from_) + from_)
 
 
@@ -296,7 +296,7 @@ def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     mean, std = float(mean), float(std)
     if not std >= 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
-    stream, dtype = chosen(generator), _floating("normal_", self.dtype)
+    stream, dtype = generator_or_default(generator), _floating("normal_", self.dtype)
     return fill("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
 
 
@@ -304,7 +304,7 @@ _SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 """The bits of a floating type's significand: up to 2 to this power, it holds every integer."""
 
 
-@overloaded(**{"from": "from_"})
+@accept_aliases(**{"from": "from_"})
 def _random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Write integers from `from` to `to` - 1; `random_(to)` starts at 0, and without arguments the dtype is the
     limit.
@@ -335,8 +335,8 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
         raise RuntimeError(f"exponential_(): the dtype must be floating, got {self.dtype!r}")
-    stream, dtype = chosen(generator), _floating("exponential_", self.dtype).dtype
-    return fill("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
+    stream, dtype = generator_or_default(generator), _floating("exponential_", self.dtype).dtype
+    return fill("exponential", self, lambda: cast_unchecked(stream.exponential(self._array.shape) / lambd, dtype))
 
 
 install(uniform_=_uniform_, normal_=_normal_, random_=_random_, bernoulli_=_bernoulli_, exponential_=_exponential_)

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
 from ...random import Generator
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
 from ..views.broadcasting import broadcast_shapes
-from .sampling import chosen, fill
+from .sampling import fill, generator_or_default
 
 __all__ = ["binomial", "poisson"]
 
@@ -35,7 +35,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     rates = _floating("poisson", "input", input)
     if not (rates >= 0).all():
         raise RuntimeError(f"poisson(): rates must be at least 0, got {rates.min()}")
-    return adopt(converted(chosen(generator)._poisson(rates), input._array.dtype))
+    return adopt(cast_unchecked(generator_or_default(generator)._poisson(rates), input._array.dtype))
 
 
 @argument_errors
@@ -48,18 +48,18 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if not ((counts >= 0).all() and (chances >= 0).all() and (chances <= 1).all()):
         raise RuntimeError("binomial(): count must be at least 0 and prob from 0 to 1, got others among them")
     shape = broadcast_shapes(counts.shape, chances.shape)
-    drawn = chosen(generator)._binomial(np.broadcast_to(counts, shape), np.broadcast_to(chances, shape))
-    return adopt(converted(drawn, count._array.dtype))
+    drawn = generator_or_default(generator)._binomial(np.broadcast_to(counts, shape), np.broadcast_to(chances, shape))
+    return adopt(cast_unchecked(drawn, count._array.dtype))
 
 
 # In place
 
 
 def _fill(name: str, self: Tensor, draw: Callable[[Generator], np.ndarray], generator: Generator | None) -> Tensor:
-    stream, dtype = chosen(generator), self._array.dtype
+    stream, dtype = generator_or_default(generator), self._array.dtype
     if name != "geometric" and not self.is_floating_point():
         raise RuntimeError(f"{name}_(): the dtype must be floating, got {self.dtype!r}")
-    return fill(name, self, lambda: converted(draw(stream), dtype))
+    return fill(name, self, lambda: cast_unchecked(draw(stream), dtype))
 
 
 def _cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample, shaped
+from ...dispatch.samples import Sample, between, sample, samples_of_shapes, strided_matrix
 from ...kernels import distances, sums
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING
@@ -49,7 +49,7 @@ def _weighted_vectors() -> Iterator[Sample]:
         yield sample(between(-1, 1, *shape, seed=2), x1, x2)
 
 
-def _batched(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
+def _batch(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
     """The batches that arrays broadcast to, and each array with these as one dimension."""
     batch = broadcast_shapes(*(each.shape[:-2] for each in arrays))
     wide = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in arrays]
@@ -73,7 +73,7 @@ def weighted_differences(weights: Array, x1: Array, x2: Array):
     """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
     if not distances.takes(x1, x2, weights):
         return np.asarray(sums.sum(weights[..., None] * _differences(x1, x2), -2))
-    batch, arrays = _batched(weights, x1, x2)
+    batch, arrays = _batch(weights, x1, x2)
     return distances.weighted_differences(*arrays).reshape(*batch, *x1.shape[-2:])
 
 
@@ -95,7 +95,7 @@ def euclidean_distances(x1: Array, x2: Array):
     """`cdist` of p = 2, without an array of all differences."""
     if not distances.takes(x1, x2):
         return np.asarray(np.sqrt(sums.sum_of_squares(_differences(x1, x2), -1)))
-    batch, arrays = _batched(x1, x2)
+    batch, arrays = _batch(x1, x2)
     return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
 
@@ -170,7 +170,9 @@ def _pdist_reference(input: np.ndarray, p: float = 2.0) -> np.ndarray:
     takes="f",
     widen=True,
     reference=_pdist_reference,
-    samples=shaped(((4, 3),), ((3, 2), 1.0), ((3, 2), 3.0), ((3, 2), math.inf), (gapped(), 2.0), ((1, 2),), ((0, 2),)),
+    samples=samples_of_shapes(
+        ((4, 3),), ((3, 2), 1.0), ((3, 2), 3.0), ((3, 2), math.inf), (strided_matrix(), 2.0), ((1, 2),), ((0, 2),)
+    ),
 )
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows i < j, in the order of (0, 1), (0, 2), ..., (1, 2), ...
@@ -190,7 +192,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 def _two() -> Iterator[Sample]:
     for p in (2, 1, 3, math.inf):
         yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 3, 2, seed=1), p)
-    yield sample(gapped(), between(-1, 2.1, 2, seed=1))
+    yield sample(strided_matrix(), between(-1, 2.1, 2, seed=1))
     yield sample(between(-2, 2.3), between(-1, 2.1))
     yield sample(between(-2, 2.3, 0), between(-1, 2.1, 0))
 
@@ -211,7 +213,7 @@ def _slices() -> Iterator[Sample]:
     for p in (2, 1, math.inf):
         yield sample(between(-2, 2.3, 3, 4), p, 0, 2.5)
     yield sample(between(-2, 2.3, 2, 3, 2), 2, -1, 1.0)
-    yield sample(gapped(), 2, 1, 1.0)
+    yield sample(strided_matrix(), 2, 1, 1.0)
     yield sample(between(-2, 2.3, 0, 3), 2, 0, 1.0)
 
 

@@ -11,7 +11,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..functional import functional
-from ..losses.reduction import reduced, reduced_array
+from ..losses.reduction import reduce_loss, reduced_array
 from ..views.broadcasting import broadcast_shapes
 
 __all__ = [
@@ -107,7 +107,7 @@ def margin_ranking_loss(
         raise RuntimeError(
             f"margin_ranking_loss: all inputs should have the same number of dimensions, and their shapes are {shapes}"
         )
-    return reduced((margin - target * (input1 - input2)).clamp(min=0), reduction)
+    return reduce_loss((margin - target * (input1 - input2)).clamp(min=0), reduction)
 
 
 def _hinge_reference(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
@@ -127,7 +127,7 @@ def _hinge_samples() -> Iterator[Sample]:
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """`input` where the target is 1, max(0, margin - input) where it is -1, and the sum of both elsewhere."""
     near, far = input.where(target != -1, 0), (margin - input).clamp(min=0).where(target != 1, 0)
-    return reduced(near + far, reduction)
+    return reduce_loss(near + far, reduction)
 
 
 def _cosine_embedding_reference(
@@ -170,7 +170,7 @@ def cosine_embedding_loss(
     squares = [((each * each).sum(-1) + 1e-12) for each in (input1, input2)]
     cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
     far = (cosine - margin).clamp(min=0).where(target == -1, 0)
-    return reduced((1 - cosine).where(target == 1, far), reduction)
+    return reduce_loss((1 - cosine).where(target == 1, far), reduction)
 
 
 def _triplet_reference(
@@ -219,7 +219,7 @@ def triplet_margin_loss(
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
-    return reduced((near - far + margin).clamp(min=0), reduction)
+    return reduce_loss((near - far + margin).clamp(min=0), reduction)
 
 
 @functional
@@ -247,4 +247,4 @@ def triplet_margin_with_distance_loss(
     near, far = measure(anchor, positive), measure(anchor, negative)
     if swap:
         far = far.minimum(measure(positive, negative))
-    return reduced((near - far + margin).clamp(min=0), reduction)
+    return reduce_loss((near - far + margin).clamp(min=0), reduction)

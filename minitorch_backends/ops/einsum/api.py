@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import grad_mode
-from ...backends.strategies import Strategy, checked, checked_slices
+from ...backends.strategies import Strategy, check_strategy, checked_slices
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite, op
@@ -99,7 +99,7 @@ def einsum(
     ValueError or TypeError for arguments of wrong values and types.
     """
     if strategy is not BY_FLAGS or precision is not None or memory_limit is not None or slices is not BY_FLAGS:
-        strategy = _checked(strategy, precision, memory_limit, slices)
+        strategy = _check_options(strategy, precision, memory_limit, slices)
     if out is not None or instrumentation.autocast is not None or instrumentation.batching is not None:
         options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "slices": slices}
         options["share"] = share
@@ -127,7 +127,7 @@ def einsum(
     return contract(plan, tensors, precision, strategy, memory_limit, slices, share)
 
 
-def _checked(strategy: Any, precision: Any, memory_limit: Any, slices: Any, called: str = "einsum") -> Strategy:
+def _check_options(strategy: Any, precision: Any, memory_limit: Any, slices: Any, called: str = "einsum") -> Strategy:
     """The strategy; raises for options of wrong types or values."""
     if slices is not BY_FLAGS:
         checked_slices(slices)
@@ -140,7 +140,7 @@ def _checked(strategy: Any, precision: Any, memory_limit: Any, slices: Any, call
         raise ValueError(
             f"{called}(): memory_limit must be None or a non-negative number of bytes, got {memory_limit!r}"
         )
-    return strategy if strategy is BY_FLAGS else checked(strategy)
+    return strategy if strategy is BY_FLAGS else check_strategy(strategy)
 
 
 def _not_tensors(operands: Sequence[Any]) -> TypeError:
@@ -256,7 +256,7 @@ def _gradient(
     tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
     plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
     if type(slices) is tuple:
-        plan_of_g = plan_of_g.sliced(dict(slices))
+        plan_of_g = plan_of_g.slice_labels(dict(slices))
     value = contract(plan_of_g, tensors, precision, strategy, memory_limit, slices)
     if value._array.shape != gradient.shape:
         value = value.reshape(gradient.shape)
@@ -276,7 +276,7 @@ def _contractions() -> Iterator[Sample]:
         yield sample(arrays, plan_for((inputs, output), tuple(each.shape for each in arrays), None))
 
 
-def _contracted(operands: list[np.ndarray], plan: Plan, *_: Any) -> np.ndarray:
+def _contract(operands: list[np.ndarray], plan: Plan, *_: Any) -> np.ndarray:
     pairs = [each for pair in zip(operands, map(list, plan.terms), strict=True) for each in pair]
     return np.asarray(np.einsum(*pairs, list(plan.output)))
 
@@ -287,7 +287,7 @@ recorded_contraction = op(
     method=False,
     warns=False,
     product="matmul",
-    reference=_contracted,
+    reference=_contract,
     samples=_contractions,
 )(contraction)
 
@@ -332,13 +332,13 @@ def einsum_plan(
         names = ", ".join(map(repr, OBJECTIVES))
         raise ValueError(f"einsum_plan(): minimize must be one of {names}, got {minimize!r}")
     parts = slices if isinstance(slices, Mapping) else None
-    _checked(BY_FLAGS, None, memory_limit, BY_FLAGS if parts is not None else slices, "einsum_plan")
-    order = strategy_in_force() if strategy is BY_FLAGS else checked(strategy)
+    _check_options(BY_FLAGS, None, memory_limit, BY_FLAGS if parts is not None else slices, "einsum_plan")
+    order = strategy_in_force() if strategy is BY_FLAGS else check_strategy(strategy)
     plan = Plan(inputs, output, shapes, order, minimize=minimize)
     if parts is not None:
-        plan = plan.sliced(blocks_of_parts(plan.sizes, parts))
+        plan = plan.slice_labels(blocks_of_parts(plan.sizes, parts))
     elif slices is BY_FLAGS and memory_limit is None:
-        plan = plan.sliced(blocks_of_tree(plan, strategy))
+        plan = plan.slice_labels(blocks_of_tree(plan, strategy))
     if memory_limit is None:
         return plan
     dtypes = [each._array.dtype for each in given if isinstance(each, Tensor)]

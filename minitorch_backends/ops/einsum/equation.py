@@ -161,7 +161,7 @@ def resolve(equation: Equation, shapes: Sequence[Shape]) -> tuple[tuple[Labels, 
             f"einsum(): {fewer} operands were provided than specified in the equation {equation.text!r}: expected "
             f"{len(equation.terms)}, got {len(shapes)}"
         )
-    covered = [_covered(equation, index, shape) for index, shape in enumerate(shapes)]
+    covered = [_ellipsis_dims(equation, index, shape) for index, shape in enumerate(shapes)]
     most = max(covered, default=0)
     stop = _FIRST_COVERED + most
     inputs = tuple(_spread(term, stop - own, stop) for term, own in zip(equation.terms, covered, strict=True))
@@ -172,7 +172,7 @@ def resolve(equation: Equation, shapes: Sequence[Shape]) -> tuple[tuple[Labels, 
     return inputs, (*range(_FIRST_COVERED, stop), *once)
 
 
-def _covered(equation: Equation, index: int, shape: Shape) -> int:
+def _ellipsis_dims(equation: Equation, index: int, shape: Shape) -> int:
     """The number of dimensions that an operand's ellipsis covers."""
     term = equation.terms[index]
     named = len(term) - (ELLIPSIS in term)

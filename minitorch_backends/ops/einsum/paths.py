@@ -166,7 +166,7 @@ class Pair(NamedTuple):
         name = "GEMM" if self.rows and self.columns else "GEMV" if self.rows or self.columns else "dot"
         return f"batched {name}" if self.batch else name
 
-    def moved(self, sizes: dict[int, int]) -> int:
+    def elements_moved(self, sizes: dict[int, int]) -> int:
         """The number of elements that are copied."""
         sides = zip((self.left, self.right), self.copies, strict=True)
         return sum(math.prod(sizes[label] for label in side) for side, copied in sides if copied)
@@ -187,7 +187,7 @@ def pair_of(
     """
     common = set(left) & set(right)
     if common <= kept:
-        result = output if output is not None else _multiplied(left, right, sizes)
+        result = output if output is not None else _multiply_order(left, right, sizes)
         return Pair(False, left, right, (), (), (), (), result, (False, False))
     pair = _product(False, left, right, common, kept, sizes)
     if output is None and later is not None and (cost := later(pair.result)):
@@ -201,7 +201,7 @@ def pair_of(
     return pair
 
 
-def _multiplied(left: Labels, right: Labels, sizes: dict[int, int]) -> Labels:
+def _multiply_order(left: Labels, right: Labels, sizes: dict[int, int]) -> Labels:
     """The order that reads the larger operand without a copy."""
     larger, smaller = sorted((left, right), key=lambda term: -math.prod(sizes[label] for label in term))
     return (*(label for label in smaller if label not in larger), *larger)
@@ -218,7 +218,7 @@ def _product(
         summed = tuple(label for label in term if label in common and label not in kept)
         copies = not _lies(left, rows, summed), not _lies(right, summed, columns)
         options.append(Pair(swapped, left, right, batch, rows, summed, columns, (*batch, *rows, *columns), copies))
-    return min(options, key=lambda option: option.moved(sizes))
+    return min(options, key=lambda option: option.elements_moved(sizes))
 
 
 def _lies(term: Labels, *groups: Labels) -> bool:

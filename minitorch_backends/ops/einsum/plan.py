@@ -180,7 +180,7 @@ class Plan:
         held = {index: math.prod(preparation.shape) for index, preparation in prepared if preparation.summed}
         live = []
         for value, step in enumerate(self.steps, len(self.inputs)):
-            live.append(sum(held.values()) + step.size + step.pair.moved(self.sizes))
+            live.append(sum(held.values()) + step.size + step.pair.elements_moved(self.sizes))
             for operand in step.operands:
                 held.pop(operand, None)
             held[value] = step.size
@@ -206,9 +206,9 @@ class Plan:
         if isinstance(self.slices, str) and self.memory_limit is not None:
             most = self.memory_limit // self.itemsize
             return plan if plan.peak_elements <= most else plan.within(most, self.slices) or plan
-        return plan if self.slicing is None else plan.sliced(self.slicing.blocks)
+        return plan if self.slicing is None else plan.slice_labels(self.slicing.blocks)
 
-    def sliced(self, blocks: Mapping[int, int]) -> Plan:
+    def slice_labels(self, blocks: Mapping[int, int]) -> Plan:
         """This plan with labels divided into blocks of these sizes. Unknown labels and whole ones are ignored."""
         from .slicing import Slicing
 
@@ -323,7 +323,7 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         blocks = None if self.slicing is None else self.slicing.blocks
         key = self.inputs, self.output, self.shapes, self.strategy, self.path, self.minimize
-        return _unpickled, (key, blocks, (self.memory_limit, self.slices, self.itemsize))
+        return _unpickle, (key, blocks, (self.memory_limit, self.slices, self.itemsize))
 
     def __repr__(self) -> str:
         from .plan_format import text
@@ -338,8 +338,8 @@ def _whole_of(*key: Any) -> Plan:
     return Plan(inputs, output, shapes, strategy, path=path, minimize=minimize)
 
 
-def _unpickled(key: tuple, blocks: Mapping[int, int] | None, limit: tuple[int | None, str | None, int]) -> Plan:
-    plan = _whole_of(*key).sliced(blocks or {})
+def _unpickle(key: tuple, blocks: Mapping[int, int] | None, limit: tuple[int | None, str | None, int]) -> Plan:
+    plan = _whole_of(*key).slice_labels(blocks or {})
     return plan if limit[:2] == (None, None) else with_limit(plan, *limit)
 
 

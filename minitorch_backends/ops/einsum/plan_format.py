@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from ...backends.strategies import checked, checked_slices
+from ...backends.strategies import check_strategy, checked_slices
 from .equation import Labels, label_name, text_of
 from .objectives import OBJECTIVES
 from .paths import checked_path
@@ -79,7 +79,7 @@ def from_json(written: str) -> Plan:
         inputs, shapes, path = (_tuples(fields[name]) for name in ("inputs", "shapes", "path"))
         (output,) = _tuples([fields["output"]])
         strategy, minimize, blocks = fields["strategy"], fields["minimize"], fields["blocks"]
-        strategy = None if strategy is None else checked(strategy)
+        strategy = None if strategy is None else check_strategy(strategy)
         limit, slices, itemsize = fields["memory_limit"], checked_slices(fields["slices"]), fields["itemsize"]
         if minimize not in OBJECTIVES or not (limit is None or type(limit) is int) or type(itemsize) is not int:
             raise ValueError(f"minimize={minimize!r}, memory_limit={limit!r}, itemsize={itemsize!r}")
@@ -88,7 +88,7 @@ def from_json(written: str) -> Plan:
         checked_path(path, len(inputs), f"the path {list(path)}")
         plan = Plan(inputs, output, shapes, strategy, path=path, minimize=minimize)
         if blocks is not None:
-            plan = plan.sliced({label: max(block, 1) for label, block in _tuples(blocks)})
+            plan = plan.slice_labels({label: max(block, 1) for label, block in _tuples(blocks)})
         return plan if limit is None and slices is None else with_limit(plan, limit, slices, itemsize)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...flags import current
-from ...kernels.precision import named
+from ...kernels.precision import find_precision
 from ...tensor.tensor import Tensor, adopt
 from .api import contract, take_diagonals
 from .paths import BY_FLAGS
@@ -36,13 +36,13 @@ def _tensors_of(plan: Plan, operands: Sequence[Any]) -> list[Tensor]:
 def step_precisions(plan: Plan, precision: Any, name: str = "Plan.run") -> Any:
     """A precision for all steps, or a tuple with one for each. Raises ValueError for another number, and names."""
     if precision is None or isinstance(precision, str):
-        return precision if precision is None else named(precision).name
+        return precision if precision is None else find_precision(precision).name
     each = tuple(precision)
     if len(each) != len(plan.steps):
         raise ValueError(
             f"{name}(): precision must have one entry for each of the {len(plan.steps)} steps, got {len(each)}"
         )
-    return tuple(each_name if each_name is None else named(each_name).name for each_name in each)
+    return tuple(each_name if each_name is None else find_precision(each_name).name for each_name in each)
 
 
 def run_plan(plan: Plan, operands: Sequence[Any], precision: Any, executor: Any) -> Tensor:
@@ -94,7 +94,7 @@ def measured_run(plan: Plan, operands: Sequence[Any], precision: Any) -> Tensor:
     seconds, numbers, held = [0.0] * len(plan.steps), iter(order), 0  # no lists that grow: they would be counted
     results = list[weakref.ref]()
 
-    def timed(multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def timed_multiply(multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         nonlocal held
         start = time.perf_counter()
         out = multiply(a, b)
@@ -109,7 +109,7 @@ def measured_run(plan: Plan, operands: Sequence[Any], precision: Any) -> Tensor:
     tracemalloc.reset_peak()
     before, start = tracemalloc.get_traced_memory()[0], time.perf_counter()
     try:
-        out = run(program, arrays, around=timed)
+        out = run(program, arrays, around=timed_multiply)
         total, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] - before
     finally:
         if not tracing:

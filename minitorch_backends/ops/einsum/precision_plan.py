@@ -15,7 +15,7 @@ import numpy as np
 
 from ...backends.precision_policy import precision_of
 from ...flags import current
-from ...kernels.precision import OPERANDS, PRECISIONS, named, predicted_error
+from ...kernels.precision import OPERANDS, PRECISIONS, find_precision, predicted_error
 from .plan import Plan
 from .steps import Step
 
@@ -70,7 +70,7 @@ def _error_of_sums(plan: Plan) -> float:
 def unit_cost(precision: str) -> float:
     """The time of a multiplication and addition by the matrix units of devices, in units of one of bytes: its products
     of parts, times the bytes of a part. fp32 runs on vector units."""
-    row = named(precision)
+    row = find_precision(precision)
     significand = OPERANDS[row.operand].significand
     if significand >= 24:
         return VECTOR_COST
@@ -84,7 +84,7 @@ def lower_within(
     """What `Plan.lower_within` does: the Pareto front of cost and squared error, extended step by step."""
     if precisions is None:
         precisions = [name for name, row in PRECISIONS.items() if OPERANDS[row.operand].has_range_of_fp32]
-    names = list(dict.fromkeys(named(name).name for name in precisions))
+    names = list(dict.fromkeys(find_precision(name).name for name in precisions))
     weights = {name: float(costs[name]) if costs is not None else unit_cost(name) for name in names}
     most = budget**2 - (0 if plan.slicing is None else _error_of_sums(plan))
     front: list[tuple[float, float, Any]] = [(0.0, 0.0, None)]
@@ -93,7 +93,7 @@ def lower_within(
             options = [(0.0, ROUNDED_ONCE**2, names[0])]
         else:
             options = [(step.flops * weights[name], step_error(step, name) ** 2, name) for name in names]
-        front = _extended(front, options)
+        front = _extend(front, options)
     within = [choice for choice in front if choice[1] <= most]
     if not within:
         least = math.sqrt(min(choice[1] for choice in front) + budget**2 - most)
@@ -109,7 +109,7 @@ def lower_within(
     return tuple(reversed(found))
 
 
-def _extended(
+def _extend(
     front: list[tuple[float, float, Any]], options: list[tuple[float, float, str]]
 ) -> list[tuple[float, float, Any]]:
     """Every choice with every option of the next step that no cheaper one has a lower error than."""

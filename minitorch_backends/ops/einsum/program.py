@@ -22,7 +22,7 @@ from ...backends.strategies import Strategy
 from ...dispatch.op import Arrays
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, current, per_state
-from ...kernels.gemm.workspace import offered
+from ...kernels.gemm.workspace import offer
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
 from ...kernels.sums import sum as sum_over
@@ -143,7 +143,7 @@ def _make_program(
         multiply: Multiply = _multiply
         if step.matrices is not None:
             multiply = product_of(*(ArraySpec(x, dtype) for x in step.matrices), own)
-        multiply = step.applied(multiply)
+        multiply = step.bind(multiply)
         steps.append((multiply if left == right else _casting(multiply, dtype), step.left, step.right))
         values.append(dtype)
     preparations = [(place, functools.partial(_prepare, plan.preparations[place])) for place in plan.prepared]
@@ -349,7 +349,7 @@ def run_sharing(
     circumstances = current(), precision, _mode().backward
     before = plan.kept[1] if keep and plan.kept[0] == circumstances else None
     sharing = Sharing(plan, keys, before, keep)
-    with offered(None):  # kept intermediates must not lie in the caller's `out`
+    with offer(None):  # kept intermediates must not lie in the caller's `out`
         out = run(program, arrays, memory_limit, sharing, None)
     if keep:
         sharing.before, sharing.known = {}, {}

@@ -68,7 +68,7 @@ class Step:
         n, k, m = (math.prod(sizes[label] for label in group) for group in (pair.rows, pair.summed, pair.columns))
         self.matrices = (*batch, n, k), (*batch, k, m)
 
-    def applied(self, multiply: Multiply) -> Multiply:
+    def bind(self, multiply: Multiply) -> Multiply:
         """`multiply`, of factors and with a result as the step reads them."""
         first, second, result = self.first, self.second, self.result
         if first is second is result is None:
@@ -132,7 +132,7 @@ def steps_of(
         uses.update(result)
         pair = pair_of(result, other, kept_of(result, other), sizes, output if taker == pairs[-1] else None)
         uses.subtract(result)
-        return pair.moved(sizes)
+        return pair.elements_moved(sizes)
 
     for number, (first, second) in enumerate(pairs):
         left, right = values.pop(first), values.pop(second)

@@ -12,7 +12,7 @@ from ...autograd.modes import derives_from
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, arrays_like, between, sample, unary_samples
 from ...kernels import elementwise
-from ...kernels.elementwise import LARGE, threaded
+from ...kernels.elementwise import LARGE, threaded_function
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
@@ -56,8 +56,8 @@ _ZERO = {np.dtype(dtype): np.zeros((), dtype) for dtype in (np.float32, np.float
 """Zeros as arrays: np.maximum(x, 0) takes twice the time of a small np.maximum(x, zero)."""
 
 
-_large_relu: Any = threaded("relu")
-_large_relu_backward: Any = threaded("relu_gradient")
+_large_relu: Any = threaded_function("relu")
+_large_relu_backward: Any = threaded_function("relu_gradient")
 
 
 def _relu_results() -> Iterator[Sample]:
@@ -146,7 +146,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01):
     # A maximum has no branches: five times as quick as np.where on a million values. Infinity times 0 would be NaN.
     if 0 < negative_slope <= 1:
         return elementwise.each(np.maximum, input, elementwise.each(np.multiply, input, negative_slope))
-    return elementwise.chosen(input > 0, input, input * negative_slope)
+    return elementwise.select(input > 0, input, input * negative_slope)
 
 
 def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import unchanged
+from ...autograd.half_types import identity
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, pairs, sample, unary_samples
-from ...tensor.casting import fitted
+from ...dispatch.samples import Sample, between, pairs, sample, strided_matrix, unary_samples
+from ...tensor.casting import cast_checked
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
-from ..gradients import conjugated, zero
+from ..gradients import conjugate, zero
 
 __all__ = [
     "add",
@@ -42,24 +42,24 @@ __all__ = [
 def _also(samples: Callable[[], Iterator[Sample]], **named: Any) -> Callable[[], Iterator[Sample]]:
     """The samples, and the first two of them again with keywords."""
 
-    def extended() -> Iterator[Sample]:
+    def all_samples() -> Iterator[Sample]:
         calls = list(samples())
         yield from calls
         yield from (sample(*call.args, **named) for call in calls[:2])
 
-    return extended
+    return all_samples
 
 
 # Sums
 
 
-def _scaled(array: np.ndarray, factor: Any) -> np.ndarray:
+def _scale(array: np.ndarray, factor: Any) -> np.ndarray:
     """`factor * array` in the type of the array. Raises RuntimeError for a fractional factor of integers."""
     if isinstance(factor, float) and array.dtype.kind in "biu":
         raise RuntimeError(
             f"for integral input tensors, alpha must not be a floating point number, got {factor}; use an int"
         )
-    return array * fitted(np.asarray(factor), dtype_of(array))
+    return array * cast_checked(np.asarray(factor), dtype_of(array))
 
 
 def _times(g: Tensor, alpha: Any) -> Tensor:
@@ -69,7 +69,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 
 @op(
     deprecated=("input, alpha, other",),
-    input=unchanged,
+    input=identity,
     other=_times,
     promote=True,
     only_tensors=None,
@@ -82,12 +82,12 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 )
 def add(input: Array, other: Array, *, alpha: complex = 1):
     """`input + alpha * other`."""
-    return np.add(input, other if alpha == 1 else _scaled(other, alpha))
+    return np.add(input, other if alpha == 1 else _scale(other, alpha))
 
 
 @op(
     deprecated=("input, alpha, other",),
-    input=unchanged,
+    input=identity,
     other=lambda g, alpha: _times(g, -alpha),
     promote=True,
     only_tensors=None,
@@ -102,12 +102,12 @@ def add(input: Array, other: Array, *, alpha: complex = 1):
 )
 def sub(input: Array, other: Array, *, alpha: complex = 1):
     """`input - alpha * other`. Raises RuntimeError for booleans, which have `^` and `logical_not`."""
-    return np.subtract(input, other if alpha == 1 else _scaled(other, alpha))
+    return np.subtract(input, other if alpha == 1 else _scale(other, alpha))
 
 
 @op(
     input=lambda g, alpha: _times(g, -alpha),
-    other=unchanged,
+    other=identity,
     promote=True,
     only_tensors=("input",),
     ufunc=lambda input, other: np.subtract(other, input),
@@ -120,7 +120,7 @@ def sub(input: Array, other: Array, *, alpha: complex = 1):
 )
 def rsub(input: Array, other: Array, *, alpha: complex = 1):
     """`other - alpha * input`."""
-    return np.subtract(other, input if alpha == 1 else _scaled(input, alpha))
+    return np.subtract(other, input if alpha == 1 else _scale(input, alpha))
 
 
 @op(
@@ -154,8 +154,8 @@ def positive(input: Tensor) -> Tensor:
 
 @op(
     takes="bifcn",
-    input=lambda g, other: g * conjugated(other),
-    other=lambda g, input: g * conjugated(input),
+    input=lambda g, other: g * conjugate(other),
+    other=lambda g, input: g * conjugate(input),
     promote=True,
     only_tensors=None,
     ufunc=np.multiply,
@@ -207,7 +207,7 @@ def floor_divide(input: Array, other: Array):
     reference=lambda input, other: np.trunc(np.true_divide(input, other)),
     samples=pairs(-7, 7.3, 0.5, 3),
 )
-def truncated(input: Array, other: Array):
+def trunc_divide(input: Array, other: Array):
     """`div` with the rounding mode "trunc"."""
     _refuse_zero("div", input, other)
     if input.dtype.kind in "iu":
@@ -220,19 +220,19 @@ def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncate
     modes = {None: quotient, "floor": floored, "trunc": truncated}
 
     @functools.wraps(quotient)
-    def divided(*args: Any, rounding_mode: str | None = None, **named: Any) -> Any:
+    def divide(*args: Any, rounding_mode: str | None = None, **named: Any) -> Any:
         if rounding_mode not in tuple(modes):
             raise RuntimeError(
                 f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}"
             )
         return modes[rounding_mode](*args, **named)
 
-    return divided
+    return divide
 
 
 @op(
-    input=lambda g, other: g / conjugated(other),
-    other=lambda g, input, other: -g * conjugated(input / other / other),
+    input=lambda g, other: g / conjugate(other),
+    other=lambda g, input, other: -g * conjugate(input / other / other),
     promote="float",
     only_tensors=None,
     ufunc=np.divide,
@@ -251,7 +251,7 @@ def div(input: Array, other: Array):
 
 _mode = inspect.Parameter("rounding_mode", inspect.Parameter.KEYWORD_ONLY, default=None)
 _signature = inspect.Signature([*inspect.signature(div).parameters.values(), _mode])
-div = _by_mode(div, floor_divide, truncated)
+div = _by_mode(div, floor_divide, trunc_divide)
 div.__signature__ = _signature
 Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined, method-assign]
 Tensor.div_.__wrapped__ = div  # type: ignore[attr-defined]
@@ -259,7 +259,7 @@ del Tensor.div_trunc_  # type: ignore[attr-defined]
 
 
 @op(
-    input=unchanged,
+    input=identity,
     other=lambda g, input, other: -g * floor_divide(input, other),
     promote=True,
     ufunc=np.remainder,
@@ -279,7 +279,7 @@ def remainder(input: Array, other: Array):
 
 
 @op(
-    input=unchanged,
+    input=identity,
     other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
     promote=True,
     only_tensors=("input",),
@@ -304,7 +304,7 @@ def _triples(low: float, high: float, **named: Any) -> Callable[[], Iterator[Sam
     def samples() -> Iterator[Sample]:
         yield sample(between(-2, 2, 3, 4), between(-2, 2, 3, 4, seed=1), between(low, high, 3, 4, seed=2))
         yield sample(between(-2, 2, 3, 4), between(-2, 2, 4, seed=1), between(low, high, 3, 1, seed=2), **named)
-        yield sample(between(-2, 2, 3, 2), gapped(), between(low, high, 3, 2, seed=2))
+        yield sample(between(-2, 2, 3, 2), strided_matrix(), between(low, high, 3, 2, seed=2))
         yield sample(between(-2, 2), between(-2, 2, seed=1), between(low, high, seed=2))
         yield sample(between(-2, 2, 0, 3), between(-2, 2, 3, seed=1), between(low, high, seed=2))
 
@@ -312,9 +312,9 @@ def _triples(low: float, high: float, **named: Any) -> Callable[[], Iterator[Sam
 
 
 @op(
-    input=lambda g, weight: g - g * conjugated(weight),
-    end=lambda g, weight: g * conjugated(weight),
-    weight=lambda g, input, end: g * conjugated(end - input),
+    input=lambda g, weight: g - g * conjugate(weight),
+    end=lambda g, weight: g * conjugate(weight),
+    weight=lambda g, input, end: g * conjugate(end - input),
     promote=True,
     only_tensors=("input", "end"),
     takes="fc",
@@ -337,9 +337,9 @@ def _whole(value: Any, like: np.ndarray) -> Any:
 
 @op(
     deprecated=("input, value, tensor1, tensor2",),
-    input=unchanged,
-    tensor1=lambda g, tensor2, value: _times(g * conjugated(tensor2), value),
-    tensor2=lambda g, tensor1, value: _times(g * conjugated(tensor1), value),
+    input=identity,
+    tensor1=lambda g, tensor2, value: _times(g * conjugate(tensor2), value),
+    tensor2=lambda g, tensor1, value: _times(g * conjugate(tensor1), value),
     promote=True,
     only_tensors=("input", "tensor1", "tensor2"),
     inplace=True,
@@ -349,14 +349,14 @@ def _whole(value: Any, like: np.ndarray) -> Any:
 )
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
     """`input + value * tensor1 * tensor2`."""
-    return input + (tensor1 if value == 1 else _scaled(tensor1, _whole(value, tensor1))) * tensor2
+    return input + (tensor1 if value == 1 else _scale(tensor1, _whole(value, tensor1))) * tensor2
 
 
 @op(
     deprecated=("input, value, tensor1, tensor2",),
-    input=unchanged,
-    tensor1=lambda g, tensor2, value: _times(g / conjugated(tensor2), value),
-    tensor2=lambda g, tensor1, tensor2, value: _times(-g * conjugated(tensor1 / tensor2 / tensor2), value),
+    input=identity,
+    tensor1=lambda g, tensor2, value: _times(g / conjugate(tensor2), value),
+    tensor2=lambda g, tensor1, tensor2, value: _times(-g * conjugate(tensor1 / tensor2 / tensor2), value),
     promote=True,
     only_tensors=("input", "tensor1", "tensor2"),
     takes="fc",
@@ -366,7 +366,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1)
 )
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
     """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""
-    return input + _scaled(tensor1, value) / tensor2
+    return input + _scale(tensor1, value) / tensor2
 
 
 divide = true_divide = div

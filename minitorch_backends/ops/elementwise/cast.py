@@ -11,7 +11,7 @@ from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import arrays_like, sample, unary_samples
 from ...kernels.elementwise import in_order
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import (
     DType,
     bfloat16,
@@ -53,12 +53,12 @@ def _cast_samples() -> Any:
     input=lambda g: g,
     method=False,
     widen=False,
-    reference=lambda input, dtype: converted(input, dtype.dtype),
+    reference=lambda input, dtype: cast_unchecked(input, dtype.dtype),
     samples=_cast_samples,
 )
 def to_copy(input: Array, dtype):
     """The elements converted to `dtype`, in new memory."""
-    return converted(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
+    return cast_unchecked(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
 
 
 @op(takes=EVERY_DTYPE, input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
@@ -91,7 +91,7 @@ def _to_samples() -> Any:
 
 def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool = False) -> np.ndarray:
     dtype = next((arg for arg in args if isinstance(arg, DType)), dtype)
-    return converted(input, dtype.dtype)
+    return cast_unchecked(input, dtype.dtype)
 
 
 @composite(reference=_to_reference, samples=_to_samples)

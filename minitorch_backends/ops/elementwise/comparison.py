@@ -11,10 +11,10 @@ import numpy as np
 from ...dispatch.call_errors import argument_errors, install
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import Sample, arrays_like, between, gapped, pairs, sample
-from ...kernels.elementwise import chosen
+from ...dispatch.samples import Sample, arrays_like, between, pairs, sample, strided_matrix
+from ...kernels.elementwise import select
 from ...kernels.float8 import PACKED
-from ...tensor.casting import fitted
+from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
 
 __all__ = [
@@ -182,7 +182,7 @@ def _near() -> Iterator[Sample]:
     array = between(-2, 2, 3, 4)
     yield sample(array, array + np.where(array > 0, 1e-9, 1e-2))
     yield sample(array, array[:1], 0.2, atol=0.3)
-    yield sample(gapped(), between(-2, 2, 2), 0.3)
+    yield sample(strided_matrix(), between(-2, 2, 2), 0.3)
     yield sample(between(-2, 2), between(-2, 2, seed=1))
     yield sample(between(-2, 2, 0, 3), between(-2, 2, 3))
     yield sample(np.array([np.nan, np.inf, 1.0]), np.array([np.nan, np.inf, 1.0]), equal_nan=True)
@@ -321,7 +321,7 @@ def _where_samples() -> Iterator[Sample]:
     other=lambda g, condition: where(condition, 0, g),
     promote=("input", "other"),
     widen=False,
-    scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
+    scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
     warns=False,
     method=False,
     reference=np.where,
@@ -346,7 +346,7 @@ def where(condition: Array, input: Array | None = None, other: Array | None = No
                 f"where expected condition to be a boolean tensor, got {condition.dtype}; use condition != 0"
             )
         condition = condition != 0
-    return chosen(condition, input, other)
+    return select(condition, input, other)
 
 
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -112,7 +112,7 @@ def _set_imag(self: Tensor, value: Any) -> None:
 Tensor.real, Tensor.imag = property(real, _set_real), property(imag, _set_imag)  # type: ignore[assignment, method-assign]
 
 
-def _interleaved() -> Iterator[Sample]:
+def _interleaved_array() -> Iterator[Sample]:
     yield sample(between(-2, 2, 3, 4, 2))
     yield sample(between(-2, 2, 2))
     yield sample(between(-2, 2, 0, 2))
@@ -139,7 +139,7 @@ def view_as_real(input: Array):
     widen=False,
     takes="f",
     reference=lambda input: input[..., 0] + 1j * input[..., 1],
-    samples=_interleaved,
+    samples=_interleaved_array,
 )
 def view_as_complex(input: Array):
     """Complex numbers from their parts in the last dimension, of size 2: a view; of half types a
@@ -189,7 +189,7 @@ def complex(real: Array, imag: Array):
 # Lengths and directions
 
 
-def _signed(array: np.ndarray) -> np.ndarray:
+def _complex_sign(array: np.ndarray) -> np.ndarray:
     """z / |z| and 0 for 0."""
     length = np.abs(array)
     return np.where(length == 0, 0, array / length).astype(array.dtype)
@@ -214,7 +214,7 @@ def sgn(input: Array):
     """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
     if input.dtype.kind == "b":
         return input.copy()
-    return _signed(input) if input.dtype.kind == "c" else sign_of_real(input)
+    return _complex_sign(input) if input.dtype.kind == "c" else sign_of_real(input)
 
 
 @op(

@@ -48,21 +48,23 @@ def _check(name: str, input: Tensor, p: float, training: bool) -> None:
         raise refusal_of_dtype(name, input.dtype, "fc")
 
 
-def _kept(shape: tuple[int, ...], p: float) -> np.ndarray:
+def _keep_mask(shape: tuple[int, ...], p: float) -> np.ndarray:
     """Which are not dropped, by the default generator."""
     from ...random import default_generator
 
     return default_generator.uniform(shape, np.float32) >= p
 
 
-def _dropped(name: str, input: Tensor, p: float, training: bool, shape: tuple[int, ...]) -> Tensor:
+def _drop(name: str, input: Tensor, p: float, training: bool, shape: tuple[int, ...]) -> Tensor:
     """Dropout with one random number per element of `shape`, which broadcasts to the input."""
     _check(name, input, p, training)
     if not training or p == 0:
         return input
     if p == 1:
         return input * adopt(np.zeros((), input._array.dtype))
-    scale = np.multiply(_kept(shape, p), 1 / (1 - p), dtype=np.float64 if input._array.itemsize > 4 else np.float32)
+    scale = np.multiply(
+        _keep_mask(shape, p), 1 / (1 - p), dtype=np.float64 if input._array.itemsize > 4 else np.float32
+    )
     return input * adopt(scale).to(input.dtype)
 
 
@@ -73,7 +75,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
     Draws from the default generator, see `manual_seed`. Raises ValueError for a p outside [0, 1].
     """
-    return _dropped("dropout", input, p, training, input._array.shape)
+    return _drop("dropout", input, p, training, input._array.shape)
 
 
 # Of channels
@@ -90,7 +92,7 @@ def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
         if training and 0 < p < 1 and len(shape) < 2:
             raise RuntimeError(f"{name}(): input must have at least 2 dimensions, got {len(shape)}")
         channels = 2
-    return _dropped(name, input, p, training, (*shape[:channels], *(1,) * (len(shape) - channels)))
+    return _drop(name, input, p, training, (*shape[:channels], *(1,) * (len(shape) - channels)))
 
 
 @functional(inplace=True)
@@ -131,7 +133,7 @@ def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, shape: tu
     if p == 1:
         return input * adopt(np.zeros((), input._array.dtype))
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LEAST**2))
-    kept = _kept(shape, p)
+    kept = _keep_mask(shape, p)
     rest = np.where(kept, -_LEAST * p * scale, _LEAST * (1 - p) * scale)
     return input * adopt(np.multiply(kept, scale)).to(input.dtype) + adopt(rest).to(input.dtype)
 

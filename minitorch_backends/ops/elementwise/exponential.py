@@ -13,7 +13,7 @@ from ...kernels import elementwise
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
 from ..functional import functional
-from ..gradients import conjugated
+from ..gradients import conjugate
 from .unary import unary_ufunc
 
 __all__ = [
@@ -32,30 +32,30 @@ __all__ = [
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 
-exp = unary_ufunc(np.exp, "e to the power of `input`.", gradient=lambda g, out: g * conjugated(out))
+exp = unary_ufunc(np.exp, "e to the power of `input`.", gradient=lambda g, out: g * conjugate(out))
 
 exp2 = unary_ufunc(
     np.exp2,
     "2 to the power of `input`.",
-    gradient=lambda g, out: g * conjugated(out * _LOG_2),
+    gradient=lambda g, out: g * conjugate(out * _LOG_2),
     reference=lambda input: 2.0**input,
 )
 
 expm1 = unary_ufunc(
-    np.expm1, "exp(input) - 1, exact to the last digits near 0.", gradient=lambda g, out: g * conjugated(out + 1)
+    np.expm1, "exp(input) - 1, exact to the last digits near 0.", gradient=lambda g, out: g * conjugate(out + 1)
 )
 
 log = unary_ufunc(
     np.log,
     "The natural logarithm; -inf at 0, NaN for negative reals.",
-    gradient=lambda g, input: g / conjugated(input),
+    gradient=lambda g, input: g / conjugate(input),
     samples=unary_samples(0.3, 4),
 )
 
 log2 = unary_ufunc(
     np.log2,
     "The logarithm to base 2.",
-    gradient=lambda g, input: g / conjugated(input * _LOG_2),
+    gradient=lambda g, input: g / conjugate(input * _LOG_2),
     reference=lambda input: np.log(input) / _LOG_2,
     samples=unary_samples(0.3, 4),
 )
@@ -63,7 +63,7 @@ log2 = unary_ufunc(
 log10 = unary_ufunc(
     np.log10,
     "The logarithm to base 10.",
-    gradient=lambda g, input: g / conjugated(input * _LOG_10),
+    gradient=lambda g, input: g / conjugate(input * _LOG_10),
     reference=lambda input: np.log(input) / _LOG_10,
     samples=unary_samples(0.3, 4),
 )
@@ -77,7 +77,7 @@ def _complex_log1p(z: np.ndarray) -> np.ndarray:
 
 
 @op(
-    input=lambda g, input: g / conjugated(input + 1),
+    input=lambda g, input: g / conjugate(input + 1),
     promote="float",
     ufunc=np.log1p,
     inplace=True,
@@ -93,7 +93,7 @@ sigmoid = functional(
     unary_ufunc(
         elementwise.sigmoid,
         "1 / (1 + exp(-input)).",
-        gradient=lambda g, out: g * conjugated(out * (1 - out)),
+        gradient=lambda g, out: g * conjugate(out * (1 - out)),
         ufunc=elementwise.sigmoid,
         reference=lambda input: 0.5 + 0.5 * np.tanh(input / 2),
         samples=unary_samples(-6, 6),
@@ -102,8 +102,8 @@ sigmoid = functional(
 
 
 @op(
-    input=lambda g, input, other: g * conjugated((input - other).sigmoid()),
-    other=lambda g, input, other: g * conjugated((other - input).sigmoid()),
+    input=lambda g, input, other: g * conjugate((input - other).sigmoid()),
+    other=lambda g, input, other: g * conjugate((other - input).sigmoid()),
     promote=True,
     only_tensors=("input", "other"),
     takes="fc",
@@ -157,7 +157,7 @@ def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
 def xlogy(input: Array, other: Array):
     """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
     product = np.asarray(input * elementwise.each(np.log, other))
-    return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
 def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
 def xlog1py(input: Array, other: Array):
     """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
     product = np.asarray(input * elementwise.each(np.log1p, other))
-    return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+    return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
 def _entropy_reference(input: np.ndarray) -> np.ndarray:

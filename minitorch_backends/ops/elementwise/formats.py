@@ -11,9 +11,9 @@ from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...kernels.formats import FORMATS, ROUNDINGS, format_named, round_to_format
 from ...kernels.precision import PRECISIONS, SCALED_ROUNDINGS, is_scaled
-from ...kernels.scaling import scaled
+from ...kernels.scaling import scale_operand
 from ...random import Generator
-from ..creation.sampling import chosen
+from ..creation.sampling import generator_or_default
 from ..gradients import zero
 
 __all__ = ["round_to"]
@@ -82,7 +82,7 @@ def round_to(
         return _in_blocks(input, format, rounding, dim, generator)
     uniform = None
     if rounding == "stochastic":
-        uniform = chosen(generator).uniform(input.shape, input.dtype)
+        uniform = generator_or_default(generator).uniform(input.shape, input.dtype)
     return round_to_format(input, format, rounding, uniform)
 
 
@@ -95,7 +95,7 @@ def _in_blocks(input: np.ndarray, precision: str, rounding: str, dim: int, gener
     if not -max(input.ndim, 1) <= dim < max(input.ndim, 1):
         raise IndexError(f"round_to(): dim must be a dimension of a tensor of {input.ndim}, got {dim}")
     lines = np.atleast_1d(input.astype(np.float32, copy=False))
-    seed = int(chosen(generator).integers(0, 1 << 32, ())) if rounding == "stochastic" else None
-    found = scaled(lines, precision, dim, 1, rounding, seed)
+    seed = int(generator_or_default(generator).integers(0, 1 << 32, ())) if rounding == "stochastic" else None
+    found = scale_operand(lines, precision, dim, 1, rounding, seed)
     with np.errstate(over="ignore", under="ignore"):
         return (found.values * np.float64(found.factor)).astype(input.dtype).reshape(input.shape)

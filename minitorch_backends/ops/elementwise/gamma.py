@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import between, gapped, pairs, sample
+from ...dispatch.samples import between, pairs, sample, strided_matrix
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
@@ -130,7 +130,7 @@ def _mvlgamma_gradient(g: Tensor, input: Tensor, p: int) -> Tensor:
     samples=lambda: (
         sample(array, p)
         for array, p in (
-            (between(1.2, 4, 3, 4), 3), (gapped() + 3.7, 2), (between(0.3, 4), 1), (between(1, 2, 0, 3), 2),
+            (between(1.2, 4, 3, 4), 3), (strided_matrix() + 3.7, 2), (between(0.3, 4), 1), (between(1, 2, 0, 3), 2),
         )
     ),
 )  # fmt: skip

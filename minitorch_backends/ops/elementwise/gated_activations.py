@@ -13,7 +13,7 @@ from ...dispatch.samples import Sample, between, sample, unary_samples
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
 from ..functional import functional
-from ..gradients import conjugated
+from ..gradients import conjugate
 
 __all__ = ["gelu", "glu", "silu"]
 
@@ -123,8 +123,8 @@ def _silu_backward_reference(grad_output: np.ndarray, input: np.ndarray) -> np.n
     widen=False,
     widen_rules=True,
     method=False,
-    grad_output=lambda g, input: silu_backward(g, conjugated(input)),
-    input=lambda g, grad_output, input: conjugated(g) * grad_output * _curvature(conjugated(input)),
+    grad_output=lambda g, input: silu_backward(g, conjugate(input)),
+    input=lambda g, grad_output, input: conjugate(g) * grad_output * _curvature(conjugate(input)),
     reference=_silu_backward_reference,
     samples=_pairs(()),
 )

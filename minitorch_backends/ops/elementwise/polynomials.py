@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels.first_use import load
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.tensor import Tensor
@@ -42,7 +42,7 @@ def _samples(low: float, high: float) -> Callable[[], Iterator[Sample]]:
         degrees = np.array([0.0, 1.0, 3.0, 6.0])
         yield sample(between(low, high, 3, 4), degrees)
         yield sample(between(low, high, 3), degrees[:, None])
-        yield sample(gapped() / 2, 5)
+        yield sample(strided_matrix() / 2, 5)
         yield sample(between(low, high), degrees)
         yield sample(between(low, high, 2, 2), 2)
         yield sample(between(low, high, 0, 4), degrees)
@@ -61,7 +61,7 @@ def _declare(
     def forward(input: Array, n: Array):
         return _evaluate(name, at(input.astype(np.float64)), n, first, following).astype(input.dtype)
 
-    def expected(input: Any, n: Any) -> Any:
+    def reference_values(input: Any, n: Any) -> Any:
         found = getattr(load("scipy.special"), reference.strip("+-"))
         x, k = at(np.asarray(input, np.float64)), np.asarray(n, np.int64)
         if reference[0] not in "+-":
@@ -72,7 +72,7 @@ def _declare(
         name,
         f"{doc} of degree `n` at `input`. Raises RuntimeError for degrees above 2**16.",
     )
-    return op(promote="float", takes="f", method=False, reference=expected, samples=_samples(low, 1.7))(forward)
+    return op(promote="float", takes="f", method=False, reference=reference_values, samples=_samples(low, 1.7))(forward)
 
 
 def _chebyshev(x: Any, last: Any, before: Any, k: int) -> Any:

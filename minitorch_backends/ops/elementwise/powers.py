@@ -12,10 +12,10 @@ from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, pairs, sample, unary_samples
 from ...kernels import elementwise
 from ...kernels.elementwise import power
-from ...tensor.casting import fitted
+from ...tensor.casting import cast_checked
 from ...tensor.dtypes import DType, complex128, float64, promote_types
 from ...tensor.tensor import Tensor
-from ..gradients import conjugated, zero
+from ..gradients import conjugate, zero
 from .unary import unary_ufunc
 
 __all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]
@@ -23,7 +23,7 @@ __all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]
 reciprocal = unary_ufunc(
     np.reciprocal,
     "`1 / input`.",
-    gradient=lambda g, out: -g * conjugated(out * out),
+    gradient=lambda g, out: -g * conjugate(out * out),
     reference=lambda input: 1 / input,
     samples=unary_samples(0.5, 3),
 )
@@ -32,15 +32,15 @@ reciprocal = unary_ufunc(
 def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
     """g * exponent * input^(exponent - 1), and 0 for 0^0, where that would be 0 * inf."""
     if not isinstance(exponent, Tensor):
-        return zero(g) if exponent == 0 else g * conjugated(input ** (exponent - 1) * exponent)
+        return zero(g) if exponent == 0 else g * conjugate(input ** (exponent - 1) * exponent)
     lowered = (exponent - 1).where((exponent != 0) | (input != 0), 1)
-    return g * conjugated(exponent * input**lowered)
+    return g * conjugate(exponent * input**lowered)
 
 
 def _exponent_gradient(g: Tensor, input: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
     """g * out * log(input), and 0 for the finite powers of 0; of a negative number to a complex power, too."""
     input = input.to(promote_types(input.dtype, out.dtype))  # the dtype of the computation
-    return g * conjugated(out * input.where((input != 0) | (exponent.real < 0), 1).log())
+    return g * conjugate(out * input.where((input != 0) | (exponent.real < 0), 1).log())
 
 
 def _pow_reference(input: Any, exponent: Any) -> Any:
@@ -66,7 +66,7 @@ def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
         raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {value} is negative")
     if value < 0:
         raise RuntimeError(f"integers to negative integer powers are not allowed, got {value}; use a floating type")
-    return fitted(np.asarray(value), dtype)
+    return cast_checked(np.asarray(value), dtype)
 
 
 @op(
@@ -123,7 +123,7 @@ Tensor.float_power_ = _float_power_  # type: ignore[assignment, method-assign]
 
 
 @op(
-    input=lambda g, input: g * conjugated(input) * 2,  # which overflows no sooner than the result
+    input=lambda g, input: g * conjugate(input) * 2,  # which overflows no sooner than the result
     ufunc=np.square,
     inplace=True,
     reference=lambda input: input * (1 * input),
@@ -137,14 +137,14 @@ def square(input: Array):
 sqrt = unary_ufunc(
     np.sqrt,
     "The square root; NaN for negative reals.",
-    gradient=lambda g, out: g / conjugated(out * 2),
+    gradient=lambda g, out: g / conjugate(out * 2),
     samples=unary_samples(0.3, 4),
 )
 
 rsqrt = unary_ufunc(
     elementwise.rsqrt,
     "`1 / sqrt(input)`.",
-    gradient=lambda g, out: g * conjugated(out * out * out * -0.5),
+    gradient=lambda g, out: g * conjugate(out * out * out * -0.5),
     reference=lambda input: np.power(input, -0.5),
     samples=unary_samples(0.3, 4),
 )

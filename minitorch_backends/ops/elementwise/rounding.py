@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import unchanged
+from ...autograd.half_types import identity
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, arrays_like, between, pairs, sample, unary_samples
 from ...kernels.elementwise import each
 from ...kernels.elementwise import sign as sign_of_real
-from ...tensor.casting import fitted, fitted_number
+from ...tensor.casting import cast_checked, fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
@@ -113,7 +113,7 @@ def round(input: Array, *, decimals: int = 0):
 
 
 @op(
-    input=unchanged,
+    input=identity,
     takes="f",
     inplace=True,
     reference=lambda input: np.modf(input)[0],
@@ -179,7 +179,7 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     promote=True,
     only_tensors=("input",),
     takes="bif",
-    scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
+    scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
     inplace=True,
     reference=_clamp_reference,
     samples=_clamp_samples,

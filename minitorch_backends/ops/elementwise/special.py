@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, gapped, pairs, sample, unary_samples
+from ...dispatch.samples import between, pairs, sample, strided_matrix, unary_samples
 from ...kernels import elementwise
 from ...kernels.first_use import load
 from ...kernels.invariance import refuse_library
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
-from ..gradients import conjugated, no_derivative, zero
+from ..gradients import conjugate, no_derivative, zero
 from .unary import unary_ufunc
 
 __all__ = [
@@ -193,7 +193,7 @@ digamma = unary_ufunc(
     samples=lambda: (
         sample(n, array)
         for n in (1, 2)
-        for array in (between(0.3, 4, 3, 4), gapped() + 3, between(0.3, 4), between(0.3, 4, 0, 3))
+        for array in (between(0.3, 4, 3, 4), strided_matrix() + 3, between(0.3, 4), between(0.3, 4, 0, 3))
     ),
 )
 def polygamma(n, input: Array):
@@ -297,7 +297,7 @@ def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:
     for coefficient in reversed(_SINC_SERIES[:-1]):
         series = square * series + coefficient
     direct = (large.cos() - large.sin() / large) / large
-    return g * conjugated((small * series).where(near, direct)) * math.pi
+    return g * conjugate((small * series).where(near, direct)) * math.pi
 
 
 sinc = unary_ufunc(

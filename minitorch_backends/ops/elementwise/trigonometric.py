@@ -12,7 +12,7 @@ from ...dispatch.samples import pairs, unary_samples
 from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 from ..functional import functional
-from ..gradients import conjugated
+from ..gradients import conjugate
 from .unary import unary_ufunc
 
 __all__ = [
@@ -41,14 +41,14 @@ __all__ = [
     "tanh",
 ]
 
-sin = unary_ufunc(np.sin, "The sine.", gradient=lambda g, input: g * conjugated(input.cos()))
+sin = unary_ufunc(np.sin, "The sine.", gradient=lambda g, input: g * conjugate(input.cos()))
 
-cos = unary_ufunc(np.cos, "The cosine.", gradient=lambda g, input: g * conjugated(-input.sin()))
+cos = unary_ufunc(np.cos, "The cosine.", gradient=lambda g, input: g * conjugate(-input.sin()))
 
 tan = unary_ufunc(
     np.tan,
     "The tangent.",
-    gradient=lambda g, out: g * conjugated(out * out + 1),
+    gradient=lambda g, out: g * conjugate(out * out + 1),
     samples=unary_samples(-1.2, 1.2),
 )
 
@@ -56,7 +56,7 @@ asin = unary_ufunc(
     np.arcsin,
     "The angle in [-pi/2, pi/2] of this sine; NaN for reals outside [-1, 1].",
     name="asin",
-    gradient=lambda g, input: g * conjugated((1 - input * input).rsqrt()),
+    gradient=lambda g, input: g * conjugate((1 - input * input).rsqrt()),
     samples=unary_samples(-0.9, 0.9),
 )
 
@@ -64,7 +64,7 @@ acos = unary_ufunc(
     np.arccos,
     "The angle in [0, pi] of this cosine; NaN for reals outside [-1, 1].",
     name="acos",
-    gradient=lambda g, input: -g * conjugated((1 - input * input).rsqrt()),
+    gradient=lambda g, input: -g * conjugate((1 - input * input).rsqrt()),
     samples=unary_samples(-0.9, 0.9),
 )
 
@@ -72,7 +72,7 @@ atan = unary_ufunc(
     np.arctan,
     "The angle in [-pi/2, pi/2] of this tangent.",
     name="atan",
-    gradient=lambda g, input: g / conjugated(input * input + 1),
+    gradient=lambda g, input: g / conjugate(input * input + 1),
 )
 
 
@@ -114,20 +114,18 @@ def hypot(input: Array, other: Array):
     return each(np.hypot, input, other)
 
 
-sinh = unary_ufunc(np.sinh, "The hyperbolic sine.", gradient=lambda g, input: g * conjugated(input.cosh()))
+sinh = unary_ufunc(np.sinh, "The hyperbolic sine.", gradient=lambda g, input: g * conjugate(input.cosh()))
 
-cosh = unary_ufunc(np.cosh, "The hyperbolic cosine.", gradient=lambda g, input: g * conjugated(input.sinh()))
+cosh = unary_ufunc(np.cosh, "The hyperbolic cosine.", gradient=lambda g, input: g * conjugate(input.sinh()))
 
 
-tanh = functional(
-    unary_ufunc(np.tanh, "The hyperbolic tangent.", gradient=lambda g, out: g * conjugated(1 - out * out))
-)
+tanh = functional(unary_ufunc(np.tanh, "The hyperbolic tangent.", gradient=lambda g, out: g * conjugate(1 - out * out)))
 
 asinh = unary_ufunc(
     np.arcsinh,
     "The inverse of `sinh`.",
     name="asinh",
-    gradient=lambda g, input: g * conjugated((input * input + 1).rsqrt()),
+    gradient=lambda g, input: g * conjugate((input * input + 1).rsqrt()),
 )
 
 
@@ -137,7 +135,7 @@ acosh = unary_ufunc(
     np.arccosh,
     "The inverse of `cosh`; NaN for reals below 1.",
     name="acosh",
-    gradient=lambda g, input: g * conjugated((input - 1).rsqrt() * (input - -1).rsqrt()),
+    gradient=lambda g, input: g * conjugate((input - 1).rsqrt() * (input - -1).rsqrt()),
     samples=unary_samples(1.2, 4),
 )
 
@@ -145,7 +143,7 @@ atanh = unary_ufunc(
     np.arctanh,
     "The inverse of `tanh`; NaN for reals outside [-1, 1].",
     name="atanh",
-    gradient=lambda g, input: g / conjugated(1 - input * input),
+    gradient=lambda g, input: g / conjugate(1 - input * input),
     samples=unary_samples(-0.9, 0.9),
 )
 

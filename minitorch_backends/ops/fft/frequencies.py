@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import between, gapped, sample, shaped
-from ...tensor.casting import converted
+from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.tensor import Tensor
 from ..creation.options import factory
@@ -28,7 +28,7 @@ def _frequencies(name: str, numbers: Any, n: Any, d: float, dtype: Any) -> np.nd
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]; expected at least 0")
     with np.errstate(divide="ignore", invalid="ignore"):
         values = numbers(n).astype(np.float64) * (np.float64(1.0) / np.float64(n * d))
-    return converted(values, kind.dtype)
+    return cast_unchecked(values, kind.dtype)
 
 
 @factory()
@@ -50,7 +50,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> np.ndarray:
     return _frequencies("rfftfreq", lambda n: np.arange(n // 2 + 1), n, d, dtype)
 
 
-def _rolled(input: Tensor, dim: Any, inverse: bool) -> Tensor:
+def _roll_frequencies(input: Tensor, dim: Any, inverse: bool) -> Tensor:
     given = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
     dims = tuple(existing_dim(each, input.ndim) for each in given)
     if not dims:
@@ -60,8 +60,8 @@ def _rolled(input: Tensor, dim: Any, inverse: bool) -> Tensor:
 
 
 def _samples() -> Any:
-    yield from shaped(((3, 4),), ((5, 2), 0), ((2, 3, 5), (0, -1)), ((0, 3),))()
-    yield sample(gapped(), 1)
+    yield from samples_of_shapes(((3, 4),), ((5, 2), 0), ((2, 3, 5), (0, -1)), ((0, 3),))()
+    yield sample(strided_matrix(), 1)
     yield sample(between(-2, 2, 5))
 
 
@@ -71,10 +71,10 @@ def fftshift(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
     Raises IndexError for a dim that does not exist, RuntimeError for a tensor without dimensions.
     """
-    return _rolled(input, dim, False)
+    return _roll_frequencies(input, dim, False)
 
 
 @composite(method=False, reference=np.fft.ifftshift, samples=_samples)
 def ifftshift(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """The inverse of `fftshift`, with its errors."""
-    return _rolled(input, dim, True)
+    return _roll_frequencies(input, dim, True)

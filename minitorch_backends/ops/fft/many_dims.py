@@ -11,7 +11,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import integer, wrap_dim
-from .one_dim import complex_input, real_input, refuse_length, resized, scaling_of
+from .one_dim import complex_input, real_input, refuse_length, resize, scaling_of
 from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
 
 __all__ = [
@@ -79,7 +79,7 @@ def _complex(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) 
         return out
     input, scaling = complex_input(name, input), scaling_of(norm, forward)
     dims, sizes = _dims_and_sizes(name, input, s, dim)
-    return transform(resized(input, _lengths(input, dims, sizes)), dims, scaling, forward)
+    return transform(resize(input, _lengths(input, dims, sizes)), dims, scaling, forward)
 
 
 def _real(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
@@ -89,11 +89,11 @@ def _real(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> 
     input, scaling = real_input(name, input), scaling_of(norm, forward)
     dims, sizes = _dims_and_sizes(name, input, s, dim)
     _refuse_no_dims(name, dims)
-    found = real_transform(resized(input, _lengths(input, dims, sizes)), dims, scaling)
+    found = real_transform(resize(input, _lengths(input, dims, sizes)), dims, scaling)
     return found if forward else found.conj()
 
 
-def _halved(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+def _transform_half(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
     """Inverse, or (hfft) forward, which is the inverse transform of the conjugate."""
     if not forward and (out := straight(input, s, dim, norm, "halved", "size")) is not None:
         return out
@@ -105,7 +105,7 @@ def _halved(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -
     lengths = _lengths(input, dims, [*sizes[:-1], last // 2 + 1])
     if forward:
         input = input.conj()
-    return halved_transform(resized(input, lengths), dims, scaling, last)
+    return halved_transform(resize(input, lengths), dims, scaling, last)
 
 
 # References and samples
@@ -190,13 +190,13 @@ def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
 @composite(method=False, reference=_over(np.fft.irfftn, None), samples=_samples(True))
 def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`, real, 2 * (size - 1) long in the last of the dims by default; errors as in `fftn`."""
-    return _halved("irfftn", input, s, dim, norm, False)
+    return _transform_half("irfftn", input, s, dim, norm, False)
 
 
 @composite(method=False, reference=_over(_hermitian(False), None), samples=_samples(True))
 def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a signal with conjugate symmetry, half of it given in the last of the dims: real; errors as there."""
-    return _halved("hfftn", input, s, dim, norm, True)
+    return _transform_half("hfftn", input, s, dim, norm, True)
 
 
 @composite(method=False, takes="bif", also="c", reference=_over(_hermitian(True), None), samples=_samples(True))
@@ -226,13 +226,13 @@ def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | Non
 @composite(method=False, reference=_over(np.fft.irfftn, LAST_TWO), samples=_samples(False))
 def irfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`irfftn` over the last two dims."""
-    return _halved("irfft2", input, s, dim, norm, False)
+    return _transform_half("irfft2", input, s, dim, norm, False)
 
 
 @composite(method=False, reference=_over(_hermitian(False), LAST_TWO), samples=_samples(False))
 def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`hfftn` over the last two dims."""
-    return _halved("hfft2", input, s, dim, norm, True)
+    return _transform_half("hfft2", input, s, dim, norm, True)
 
 
 @composite(method=False, takes="bif", also="c", reference=_over(_hermitian(True), LAST_TWO), samples=_samples(False))

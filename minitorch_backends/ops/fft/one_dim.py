@@ -84,7 +84,7 @@ def refuse_length(length: int) -> None:
         raise RuntimeError(f"Invalid number of data points ({length}) specified; expected at least 1")
 
 
-def resized(input: Tensor, lengths: dict[int, int]) -> Tensor:
+def resize(input: Tensor, lengths: dict[int, int]) -> Tensor:
     """The dims cut off, or filled up with zeros, to these lengths."""
     shape = input._array.shape
     for dim, length in lengths.items():
@@ -136,7 +136,7 @@ def _complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) 
     input, scaling = complex_input(name, input), scaling_of(norm, forward)
     axis = dim_of(name, input, dim)
     length = _length(name, n, input.shape[axis])
-    return transform(resized(input, {axis: length}), (axis,), scaling, forward)
+    return transform(resize(input, {axis: length}), (axis,), scaling, forward)
 
 
 @composite(method=False, reference=np.fft.fft, samples=one_dim())
@@ -161,7 +161,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def _real(name: str, input: Any, n: Any, dim: Any, scaling: str) -> Tensor:
     axis = dim_of(name, input, dim)
     length = _length(name, n, input.shape[axis])
-    return real_transform(resized(input, {axis: length}), (axis,), scaling)
+    return real_transform(resize(input, {axis: length}), (axis,), scaling)
 
 
 @composite(method=False, takes="bif", also="c", reference=np.fft.rfft, samples=one_dim())
@@ -181,10 +181,10 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _real("ihfft", real_input("ihfft", input), n, dim, scaling_of(norm, False)).conj()
 
 
-def _halved(name: str, input: Tensor, n: Any, dim: Any, scaling: str) -> Tensor:
+def _transform_half(name: str, input: Tensor, n: Any, dim: Any, scaling: str) -> Tensor:
     axis = dim_of(name, input, dim)
     last, count = spectrum_length(name, n, input.shape[axis])
-    return halved_transform(resized(input, {axis: count}), (axis,), scaling, last)
+    return halved_transform(resize(input, {axis: count}), (axis,), scaling, last)
 
 
 @composite(method=False, reference=np.fft.irfft, samples=one_dim(half=True))
@@ -195,7 +195,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     """
     if (out := straight(input, n, dim, norm, "halved", "size")) is not None:
         return out
-    return _halved("irfft", complex_input("irfft", input), n, dim, scaling_of(norm, False))
+    return _transform_half("irfft", complex_input("irfft", input), n, dim, scaling_of(norm, False))
 
 
 @composite(method=False, reference=np.fft.hfft, samples=one_dim(half=True))
@@ -204,4 +204,4 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
     Errors are those of `fft`.
     """
-    return _halved("hfft", complex_input("hfft", input).conj(), n, dim, scaling_of(norm, True))
+    return _transform_half("hfft", complex_input("hfft", input).conj(), n, dim, scaling_of(norm, True))

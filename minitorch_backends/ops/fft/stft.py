@@ -186,8 +186,8 @@ def istft(
     frames = spectra.transpose(1, 2)
     pieces = ifft(frames, norm=norm) if return_complex else irfft(frames[..., :half], n_fft, norm=norm)
     total, count = n_fft + hop * (frames.shape[1] - 1), frames.shape[1]
-    signal = _added(pieces * taper, total, hop)
-    envelope = _added((taper * taper).expand(1, count, n_fft), total, hop)
+    signal = _overlap_add(pieces * taper, total, hop)
+    envelope = _overlap_add((taper * taper).expand(1, count, n_fft), total, hop)
     start = n_fft // 2 if center else 0
     end = min(start + length, total) if length is not None else total - start
     signal, envelope = signal[:, start:end], envelope[:, start:end]
@@ -202,10 +202,10 @@ def istft(
     return signal if input.ndim > 2 else signal.squeeze(0)
 
 
-def _added(pieces: Tensor, total: int, hop: int) -> Tensor:
+def _overlap_add(pieces: Tensor, total: int, hop: int) -> Tensor:
     """Pieces (batch, count, size) added where they overlap: (batch, total)."""
     if pieces.is_complex():
-        parts = _added(pieces.real, total, hop), _added(pieces.imag, total, hop)
+        parts = _overlap_add(pieces.real, total, hop), _overlap_add(pieces.imag, total, hop)
         return parts[0] + 1j * parts[1]
     size = pieces.shape[2]
     return fold(pieces.transpose(1, 2), (1, total), (1, size), stride=(1, hop)).reshape(-1, total)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.size import addressable
 from ..creation.options import factory
@@ -30,7 +30,7 @@ def _window(
     addressable((length,))
     last = length if periodic else length - 1
     made = values(np.arange(length) / last) if length > 1 else np.ones(length)
-    return converted(made, kind.dtype)
+    return cast_unchecked(made, kind.dtype)
 
 
 def _cosines(*factors: float) -> Callable[[np.ndarray], np.ndarray]:

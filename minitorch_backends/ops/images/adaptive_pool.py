@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
@@ -89,7 +89,7 @@ def _check(name: str, checked: int, dims: int, input: Tensor, output_size: Any) 
 def _average(name: str, dims: int, input: Tensor, output_size: Any) -> Tensor:
     _check(name, dims, dims, input, output_size)
     wanted = _output_size(name, dims, output_size, input._array.shape[-dims:])
-    x = widened(input)
+    x = widen(input)
     if wanted == (1,) * dims:
         x = x.mean(tuple(range(x.ndim - dims, x.ndim)), keepdim=True)
     else:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
@@ -32,7 +32,7 @@ class _Tap(NamedTuple):
     weight: Tensor
 
 
-def _reflected(place: Tensor, size: int, align_corners: bool) -> Tensor:
+def _reflect(place: Tensor, size: int, align_corners: bool) -> Tensor:
     """Places outside are seen in mirrors at the middles of the first and the last value, or at their outer edges."""
     low, span = (0.0, size - 1) if align_corners else (-0.5, size)
     if not span:
@@ -47,7 +47,7 @@ def _inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) ->
     """Places in the image; on the border, where the slopes of both sides differ, the gradient is 0."""
     if padding_mode == "border":
         return hardtanh(place, 0, size - 1)
-    return _reflected(place, size, align_corners) if padding_mode == "reflection" else place
+    return _reflect(place, size, align_corners) if padding_mode == "reflection" else place
 
 
 def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[_Tap]:
@@ -66,10 +66,10 @@ def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners:
     else:
         taps = [_Tap(first + step, weight) for step, weight in zip((-1, 0, 1, 2), cubic_weights(share), strict=True)]
         taps = [tap._replace(at=_inside(tap.at, size, padding_mode, align_corners).floor()) for tap in taps]
-    return [_counted(tap, size) for tap in taps]
+    return [_clamp_tap(tap, size) for tap in taps]
 
 
-def _counted(tap: _Tap, size: int) -> _Tap:
+def _clamp_tap(tap: _Tap, size: int) -> _Tap:
     """A tap with an index in the image. Taps outside count as the first value times 0; NaN coordinates give NaN
     weights.
     """
@@ -155,7 +155,7 @@ def grid_sample(
             f"{', '.join(_PADDINGS)}, got {mode!r} and {padding_mode!r}"
         )
     _check(input, grid, mode)
-    values, places = widened(input), widened(grid)
+    values, places = widen(input), widen(grid)
     sizes, align = input.shape[2:], bool(align_corners)
     count, channels, points = input.shape[0], input.shape[1], math.prod(grid.shape[1:-1])
     around = [
@@ -233,7 +233,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             "affine_grid(): size must be 4 or 5 positive numbers and theta of shape (N, 2, 3) or (N, 3, 4), got "
             f"{list(size)} and {list(theta.shape)}"
         )
-    maps = widened(theta)
+    maps = widen(theta)
     total = maps[:, :, dims].reshape(size[0], *(1,) * dims, dims)
     for dim in range(dims):
         length = size[-1 - dim]

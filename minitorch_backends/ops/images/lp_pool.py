@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, get_default_dtype
@@ -72,7 +72,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"local_response_norm: expected a size of at least 1, got {size}")
     if not input.numel():
         return input
-    x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
+    x = widen(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
     channels = x.shape[1]
     reach = min(size, 2 * channels + 1)  # windows over the channels
     squares = constant_pad(x * x, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
@@ -125,7 +125,7 @@ def _declare(dims: int) -> Callable[..., Tensor]:
             sign = math.copysign(1.0, norm_type)
             return sign * _GREATEST[dims - 1](sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
         taps = kernel_size**dims if isinstance(kernel_size, int) else int(np.prod(kernel_size))
-        mean = _AVERAGES[dims - 1](widened(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
+        mean = _AVERAGES[dims - 1](widen(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
         result = (relu(mean.abs()) * mean.detach().sign() * taps) ** (1 / norm_type)
         return result.to(input.dtype) if result.dtype is not input.dtype else result
 

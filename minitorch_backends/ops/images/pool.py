@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
@@ -30,7 +30,7 @@ Sizes = tuple[int, ...]
 Given = int | Sequence[int]
 
 
-def batched(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
+def add_batch(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
     """The input as (N, C, *S), and whether N was missing. Raises TypeError for values that are not Tensors,
     RuntimeError for a wrong number of dimensions and for sizes of 0 other than N.
     """
@@ -88,7 +88,7 @@ def _max_pool(
     name: str, dims: int, input: Tensor, kernel_size: Given, stride: Given | None, padding: Given, dilation: Given,
     ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
-    x, unbatched = batched(name, input, dims)
+    x, unbatched = add_batch(name, input, dims)
     at = _windows(name, x, dims, kernel_size, stride, padding, dilation, ceil_mode)
     if not (return_indices or derives_from(input)) and input._array.itemsize != 2:
         result = adopt(largest(x._array, at))
@@ -162,11 +162,11 @@ def _avg_pool(
     name: str, dims: int, input: Tensor, kernel_size: Given, stride: Given | None, padding: Given, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Tensor:  # fmt: skip
-    x, unbatched = batched(name, input, dims)
+    x, unbatched = add_batch(name, input, dims)
     if divisor_override == 0:
         raise RuntimeError(f"{name}: divisor must be not zero, and divisor_override is {divisor_override}")
     at = _windows(name, x, dims, kernel_size, stride, padding, 1, ceil_mode)
-    total = sum_windows(widened(x), at)
+    total = sum_windows(widen(x), at)
     if divisor_override is not None:
         divisor: Any = divisor_override
     else:

@@ -80,7 +80,7 @@ def resample(input: Array, dim: int, at: Neighbours):
     """Along `dim`, counted from the front, of `at.size` values, the sums of `at`."""
     places, shares = at.places, at.shares.astype(input.dtype)
     if resampling.takes(input):
-        found = resampling.resampled(_three(input, dim), places, shares)
+        found = resampling.resample(_three(input, dim), places, shares)
         return found.reshape(*input.shape[:dim], places.shape[1], *input.shape[dim + 1 :])
     weights = shares.reshape(*shares.shape, *(1,) * (input.ndim - dim - 1))
     total = input.take(places[0], dim) * weights[0]

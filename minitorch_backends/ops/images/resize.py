@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.call_errors import argument_errors, scalar
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
@@ -47,7 +47,7 @@ def _nearest(size: int, count: int, scale: float | None, exact: bool) -> Neighbo
 
 
 @functools.lru_cache(256)
-def _weighted(size: int, count: int, scale: float | None, align_corners: bool, cubic: bool) -> Neighbours:
+def _neighbour_weights(size: int, count: int, scale: float | None, align_corners: bool, cubic: bool) -> Neighbours:
     """The two or four neighbours of each result, and their weights."""
     step = _steps(size, count, scale, align_corners)
     place = np.arange(count) * step if align_corners else (np.arange(count) + 0.5) * step - 0.5
@@ -116,7 +116,7 @@ def _check(input: Tensor, mode: str, align_corners: Any, antialias: bool) -> Non
         raise NotImplementedError("interpolate: antialias=True is not supported; expected False")
 
 
-def _interpolated(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]:
+def _interpolate(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]:
     dims = _DIMS.get(mode, 2)
     x = between(-2, 2, 1, 2, *(4, 3, 3)[:dims])
     yield sample(x, size, None, mode, align_corners or (False if mode in _DIMS else None))
@@ -129,7 +129,7 @@ def _interpolated(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]
 
 def _samples() -> Iterator[Sample]:
     for mode in _MODES:
-        yield from _interpolated(5, mode, False)
+        yield from _interpolate(5, mode, False)
 
 
 def _matrix(size: int, count: int, scale: float | None, mode: str, align_corners: bool) -> np.ndarray:
@@ -206,14 +206,14 @@ def interpolate(
         )
     if mode == "area":
         return _AREA[input.ndim - 3](input, wanted)
-    x = input.float() if of_bytes else widened(input)
+    x = input.float() if of_bytes else widen(input)
     of_images = mode == "nearest" and input.ndim == 4  # which torch copies where a size stays
     # The last dimension first, while it is small: there each number is fetched by itself.
     for dim, count, factor in reversed(list(zip(range(2, input.ndim), wanted, factors, strict=True))):
         length = input.shape[dim]
         if mode in _DIMS:
             if count != length or (mode == "bicubic" and factor is not None):
-                x = resample(x, dim, _weighted(length, count, factor, bool(align_corners), mode == "bicubic"))
+                x = resample(x, dim, _neighbour_weights(length, count, factor, bool(align_corners), mode == "bicubic"))
         elif count != length or not (of_images or factor in (None, 1.0)):
             x = resample(x, dim, _nearest(length, count, factor, mode == "nearest-exact"))
     if of_bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
 from ...dispatch.samples import Sample, between, sample
@@ -163,10 +163,10 @@ def embedding_bag(
         kept = indices != padding_idx % rows
         indices, bags = indices[kept], bags[kept]
         factors = factors if factors is None else factors[adopt(kept)]
-    found = widened(embedding(adopt(indices), weight, None, max_norm, norm_type, scale_grad_by_freq, sparse))
+    found = widen(embedding(adopt(indices), weight, None, max_norm, norm_type, scale_grad_by_freq, sparse))
     if mode == "max":
         return _largest(found, bags, count).to(weight.dtype)
-    total = embedding_sums(found if factors is None else found * widened(factors).unsqueeze(1), adopt(bags), count)
+    total = embedding_sums(found if factors is None else found * widen(factors).unsqueeze(1), adopt(bags), count)
     if mode == "mean":
         sizes = np.maximum(np.bincount(bags, minlength=count), 1)
         total = total / adopt(sizes[:, None].astype(total._array.dtype))

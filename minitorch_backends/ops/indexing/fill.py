@@ -9,9 +9,9 @@ import numpy as np
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, gapped, sample
-from ...kernels.elementwise import chosen
-from ...tensor.casting import converted, fitted, fitted_number
+from ...dispatch.samples import between, sample, strided_matrix
+from ...kernels.elementwise import select
+from ...tensor.casting import cast_checked, cast_unchecked, fitted_number
 from ...tensor.dtypes import DType, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, refuse_wide_integer
 
@@ -46,7 +46,7 @@ def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tenso
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {kind_of(value)} to a {like.dtype!r} tensor; use mt.tensor({name})")
     refuse_wide_integer("fill", name, value)
-    made = fitted_number if finite and like.dtype.letter != "n" else fitted
+    made = fitted_number if finite and like.dtype.letter != "n" else cast_checked
     return adopt(made(np.asarray(value), dtype_of(like._array)))
 
 
@@ -57,7 +57,7 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
 def _copy_samples() -> Any:
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 3, 4))
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 4))
-    yield sample(gapped(), gapped()[::-1])
+    yield sample(strided_matrix(), strided_matrix()[::-1])
     yield sample(between(-2, 2), between(-3, 3))
     yield sample(between(-2, 2, 0, 3), between(-3, 3, 3))
 
@@ -84,7 +84,7 @@ def copy(input: Array, src: Array, non_blocking=False):
                 "at "
                 "every non-singleton dimension: the source of a copy must broadcast to the tensor that is written to"
             ) from None
-    input[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
+    input[...] = src if src.dtype == input.dtype else cast_unchecked(src, input.dtype)
 
 
 _copied = Tensor.copy_
@@ -104,7 +104,7 @@ Tensor.copy_ = _copy_  # type: ignore[assignment, method-assign]
 
 
 def _fill_samples() -> Any:
-    for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3)):
+    for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2), between(-2, 2, 0, 3)):
         yield sample(array, 0.1)
     yield sample(between(-2, 2, 3, 4), between(-3, 3))
 
@@ -146,7 +146,7 @@ def _masked_samples() -> Any:
     yield sample(a, a > 0.5, between(-3, 3))
     yield sample(a, a[0] > 0, -2)
     yield sample(a[0], a > 0, 0.5)
-    yield sample(gapped(), gapped() > 0, 1)
+    yield sample(strided_matrix(), strided_matrix() > 0, 1)
     yield sample(between(-2, 2), np.array(True), 1)
     yield sample(between(-2, 2, 0, 3), np.zeros((0, 3), bool), 1)
 
@@ -174,4 +174,4 @@ def masked_fill(input: Array, mask: Array, value: Array):
         raise RuntimeError(
             f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()"
         )
-    return chosen(mask, _filling("masked_fill", value, dtype_of(input)), input)
+    return select(mask, _filling("masked_fill", value, dtype_of(input)), input)

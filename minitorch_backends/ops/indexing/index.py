@@ -11,7 +11,7 @@ from ...dispatch.call_errors import install
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
-from ...dispatch.samples import between, gapped, sample
+from ...dispatch.samples import between, sample, strided_matrix
 from ...kernels.elementwise import in_order, is_half
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
@@ -20,7 +20,7 @@ from ..views.shape import reshape
 from ..views.slices import getitem
 from .accumulate import add_at, apply_at, selected_ndim
 from .fill import number_as
-from .index_parts import parsed, plain, refusal
+from .index_parts import parse, plain, refusal
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def _index_samples() -> Any:
     for indices in ((rows,), (_ALL, columns), (rows, columns), (rows[:, None], columns), (np.array([[0, 1], [2, 2]]),)):
         yield sample(a, indices)
     yield sample(between(-2, 2, 2, 3, 4), (np.array([0, 1, 1]), _ALL, columns))
-    yield sample(gapped(), (rows,))
+    yield sample(strided_matrix(), (rows,))
     yield sample(a, (np.empty(0, np.int64),))
     yield sample(between(-2, 2, 0, 3), (_ALL, rows))
     yield sample(between(-2, 2, 3), (np.array(1),))
@@ -97,7 +97,7 @@ def _assign_samples() -> Any:
     yield sample(a, between(-3, 3, 3, 1), (_ALL, columns))
     yield sample(a, between(-3, 3, 3, 4), (np.array([1, 1, 0]),), accumulate=True)
     yield sample(a, between(-3, 3, 3), (np.array([1, 1, 0]), np.array([3, 3, -1])), accumulate=True)
-    yield sample(gapped(), between(-3, 3, 2, 2), (rows,))
+    yield sample(strided_matrix(), between(-3, 3, 2, 2), (rows,))
     yield sample(a, between(-3, 3, 0, 4), (np.empty(0, np.int64),))
 
 
@@ -187,7 +187,7 @@ def _zero(like: Tensor) -> Tensor:
     return adopt(np.zeros((), like._array.dtype))
 
 
-def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
+def copy_written(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
     """Index arrays as a backward pass may need them: copies, so that later writes to them do not matter."""
     if all(not isinstance(each, Tensor) or each._node is None for each in tensors):
         return arrays
@@ -196,7 +196,7 @@ def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
 
 def read(tensor: Tensor, arrays: tuple[Any, ...]) -> Tensor:
     """`look_up` that saves the tensors for a backward pass."""
-    return look_up(tensor, kept(arrays, tensor))
+    return look_up(tensor, copy_written(arrays, tensor))
 
 
 def read_where(tensor: Tensor, mask: np.ndarray) -> Tensor:
@@ -225,7 +225,7 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
     """
     if _is_mask(key, self._array.shape):
         return read_where(self, key._array)
-    basic, arrays = parsed(key, self._array.shape)
+    basic, arrays = parse(key, self._array.shape)
     view = self if basic is None else getitem(self, basic)
     return view if arrays is None else read(view, arrays)
 
@@ -243,7 +243,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         mask = reshape(key, (*key._array.shape, *(1,) * (self._array.ndim - key._array.ndim)))
         self.masked_fill_(mask, reshape(value, ()))
         return
-    basic, arrays = parsed(key, self._array.shape)
+    basic, arrays = parse(key, self._array.shape)
     if is_number and arrays is None and is_plain(self):
         write_plainly(self, self._array if basic is None else getitem.op.forward(self._array, basic), value._array)
         return
@@ -261,7 +261,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     else:
         if value._array.size == 1 and value.dtype is not view.dtype and _holds_mask(key):
             value = value.to(view.dtype)
-        view.index_assign_(value, kept(arrays, view, value))
+        view.index_assign_(value, copy_written(arrays, view, value))
 
 
 install(__setitem__=_setitem)

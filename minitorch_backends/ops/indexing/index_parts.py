@@ -17,12 +17,12 @@ from ...tensor.dtypes import DType, dtype_of, int32, int64
 from ...tensor.from_data import array_from, foreign_array, is_sequence
 from ...tensor.tensor import Tensor, is_foreign, kind_of
 
-__all__ = ["index_arrays", "parsed", "plain", "refusal", "refuse_index_dtype"]
+__all__ = ["index_arrays", "parse", "plain", "refusal", "refuse_index_dtype"]
 
 ALL = slice(None)
 
 
-def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
+def parse(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
     """Split an index into a tensor of `shape` into (basic, arrays): the view to take, and the arrays that index that
     view.
 
@@ -48,9 +48,9 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
             step = item.step
             if step is not None or type(item.start) is Tensor or type(item.stop) is Tensor:
                 _refuse_step(step)
-                return _mixed(items, shape)
+                return _parse_mixed(items, shape)
         elif not (kind is int or item is None or item is Ellipsis):
-            return _mixed(items, shape)
+            return _parse_mixed(items, shape)
     ellipses = items.count(Ellipsis)
     return ((*items, Ellipsis) if not ellipses else items if ellipses == 1 else _with_one_ellipsis(items)), None
 
@@ -71,12 +71,14 @@ def _with_one_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(each for place, each in enumerate(items) if each is not Ellipsis or not first < place > last)
 
 
-def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """`parsed` for indices that hold something other than ints, plain slices, None and Ellipsis."""
+def _parse_mixed(
+    items: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
+    """`parse` for indices that hold something other than ints, plain slices, None and Ellipsis."""
     items = _with_one_ellipsis(tuple(_item(each) for each in items))
     if not any(each is Ellipsis for each in items):
         items = (*items, Ellipsis)
-    missing = len(shape) - sum(_consumed(each) for each in items)
+    missing = len(shape) - sum(_dims_consumed(each) for each in items)
     if missing < 0:
         raise IndexError(
             f"too many indices for tensor of dimension {len(shape)}: {len(shape) - missing} for shape {list(shape)}"
@@ -92,7 +94,7 @@ def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, .
             positions = _positions(item, position, source, shape)
             arrays |= {kept + offset: each for offset, each in enumerate(positions)}
             added = [ALL] * len(positions) if item.ndim or item.dtype != bool else [None]
-            source += _consumed(item)
+            source += _dims_consumed(item)
         basic += added
         kept += sum(type(each) is not int for each in added)
     view = None if all(type(each) is slice and each == ALL for each in basic) else (*basic, Ellipsis)
@@ -143,7 +145,7 @@ def _refuse_step(step: Any) -> None:
         raise ValueError("slice step must not be 0, got 0")
 
 
-def _consumed(item: Any) -> int:
+def _dims_consumed(item: Any) -> int:
     """The number of the tensor's dimensions that one part of an index consumes."""
     if isinstance(item, np.ndarray):
         return item.ndim if item.dtype == bool else 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, gapped, sample
+from ...dispatch.samples import between, sample, strided_matrix
 from ...tensor.dtypes import INTEGER, bool_, int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import shape_of, wrap_dim
@@ -44,7 +44,7 @@ def _select_samples() -> Any:
     a = between(-2, 2, 3, 4)
     yield sample(a, 0, np.array([2, 0, 2]))
     yield sample(a, -1, np.array([1]))
-    yield sample(gapped(), 1, np.array([1, 0, 1]))
+    yield sample(strided_matrix(), 1, np.array([1, 0, 1]))
     yield sample(a, 0, np.empty(0, np.int64))
     yield sample(between(-2, 2, 0, 3), 1, np.array([2]))
 
@@ -62,7 +62,7 @@ def _write_samples(*more: Any) -> Any:
         a = between(-2, 2, 3, 4)
         yield sample(a, 0, np.array([2, 0]), between(-3, 3, 2, 4))
         yield sample(a, -1, np.array([1, 3, 0]), between(-3, 3, 3, 3))
-        yield sample(gapped(), 1, np.array([1]), between(-3, 3, 3, 1))
+        yield sample(strided_matrix(), 1, np.array([1]), between(-3, 3, 3, 1))
         yield sample(a, 0, np.empty(0, np.int64), between(-3, 3, 0, 4))
         yield from more
 
@@ -164,7 +164,7 @@ def _put_samples() -> Any:
     yield sample(a, (rows, columns), between(-3, 3, 2))
     yield sample(a, (a > 0,), between(-3, 3))
     yield sample(a, (np.array([1, 1, 0]),), between(-3, 3, 3, 4), accumulate=True)
-    yield sample(gapped(), (rows,), between(-3, 3, 2, 2))
+    yield sample(strided_matrix(), (rows,), between(-3, 3, 2, 2))
     yield sample(a, (np.empty(0, np.int64),), between(-3, 3, 0, 4))
 
 
@@ -190,7 +190,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 
 def _take_samples() -> Any:
-    for array in (between(-2, 2, 3, 4), gapped()):
+    for array in (between(-2, 2, 3, 4), strided_matrix()):
         yield sample(array, np.array([[0, 5], [-1, 5]]))
     yield sample(between(-2, 2), np.array(0))
     yield sample(between(-2, 2, 0, 3), np.empty(0, np.int64))
@@ -206,7 +206,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def _write_flat_samples() -> Any:
     yield sample(between(-2, 2, 3, 4), np.array([[0, 5], [-1, 7]]), between(-3, 3, 2, 2))
     yield sample(between(-2, 2, 3, 4), np.array([3, 3, -9]), between(-3, 3, 3), True)
-    yield sample(gapped(), np.array([4, 1]), between(-3, 3, 2, 1))
+    yield sample(strided_matrix(), np.array([4, 1]), between(-3, 3, 2, 1))
     yield sample(between(-2, 2), np.array([0, 0]), between(-3, 3, 2), accumulate=True)
     yield sample(between(-2, 2, 0, 3), np.empty(0, np.int64), between(-3, 3, 0))
 
@@ -275,7 +275,7 @@ def _masks() -> Any:
     yield a, a > 0.5
     yield a, a[0] > 0
     yield a[0], a > 0
-    yield gapped(), gapped() > 0
+    yield strided_matrix(), strided_matrix() > 0
     yield between(-2, 2), np.array(True)
     yield between(-2, 2, 0, 3), np.zeros((0, 3), bool)
 

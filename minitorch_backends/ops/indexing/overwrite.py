@@ -9,10 +9,10 @@ import numpy as np
 
 from ...autograd.views import walk
 from ...dispatch.op import composite
-from ...dispatch.samples import between, gapped, sample
+from ...dispatch.samples import between, sample, strided_matrix
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
-from ..views.slices import diagonal, getitem, sliced
+from ..views.slices import diagonal, getitem, slice_index
 from ..views.strided import refuse_overlaps, strided_window, window_of
 from ..views.view_replay import view_scatter
 
@@ -36,7 +36,7 @@ def _overwritten(name: str, input: Tensor, src: Tensor, view: Any, **metadata: A
 def _select_samples() -> Any:
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 4), 0, 1)
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 3), -1, -2)
-    yield sample(gapped(), between(-3, 3, 2), 0, 0)
+    yield sample(strided_matrix(), between(-3, 3, 2), 0, 0)
     yield sample(between(-2, 2, 3), between(-3, 3), 0, 2)
     yield sample(between(-2, 2, 0, 3), between(-3, 3, 0), 1, 0)
 
@@ -54,14 +54,14 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     Raises IndexError out of range, RuntimeError for other shapes.
     """
     ndim = input._array.ndim
-    part = (*sliced(ndim, wrap_dim(dim, ndim), as_int(index)), ...)
+    part = (*slice_index(ndim, wrap_dim(dim, ndim), as_int(index)), ...)
     return _overwritten("select_scatter", input, src, getitem, index=part)
 
 
 def _slice_samples() -> Any:
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 2, 4), 0, 1)
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 3, 2), 1, 0, 4, 2)
-    yield sample(gapped(), gapped(), dim=-1)
+    yield sample(strided_matrix(), strided_matrix(), dim=-1)
     yield sample(between(-2, 2, 3), between(-3, 3, 0), 0, 1, 1)
 
 
@@ -84,7 +84,7 @@ def slice_scatter(
     if step < 1:
         raise RuntimeError(f"slice step must be positive, got {step}; use flip to reverse the order")
     ndim = input._array.ndim
-    part = sliced(ndim, wrap_dim(dim, ndim), slice(start, end, step))
+    part = slice_index(ndim, wrap_dim(dim, ndim), slice(start, end, step))
     return _overwritten("slice_scatter", input, src, getitem, index=part)
 
 
@@ -92,7 +92,7 @@ def _diagonal_samples() -> Any:
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 3))
     yield sample(between(-2, 2, 3, 4), between(-3, 3, 2), -1)
     yield sample(between(-2, 2, 2, 3, 2), between(-3, 3, 3, 1), 1, 0, 2)
-    yield sample(gapped(), between(-3, 3, 2))
+    yield sample(strided_matrix(), between(-3, 3, 2))
     yield sample(between(-2, 2, 0, 3), between(-3, 3, 0))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import between, gapped, sample
+from ...dispatch.samples import between, sample, strided_matrix
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
@@ -55,7 +55,7 @@ def _gather_samples() -> Any:
     a = between(-2, 2, 3, 4)
     yield sample(a, 0, np.array([[0, 2, 1, 1], [2, 0, 0, 1]]))
     yield sample(a, 1, np.array([[3, 3], [0, 1]]))
-    yield sample(gapped(), -1, np.array([[1, 0, 1]]))
+    yield sample(strided_matrix(), -1, np.array([[1, 0, 1]]))
     yield sample(between(-2, 2), 0, np.array([0, 0]))
     yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64))
 
@@ -88,7 +88,7 @@ def _scatter_samples() -> Any:
     yield sample(a, 0, first, between(-3, 3, 2, 4))
     yield sample(a, 0, first, between(-3, 3, 3, 5))
     yield sample(a, 1, np.array([[3, 2], [0, 1]]), between(-3, 3, 2, 2))
-    yield sample(gapped(), -1, np.array([[1, 0]]), between(-3, 3, 1, 2))
+    yield sample(strided_matrix(), -1, np.array([[1, 0]]), between(-3, 3, 1, 2))
     yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64), between(-2, 2, 0, 2))
 
 
@@ -177,7 +177,7 @@ def _along_samples() -> Any:
     yield sample(a, np.array([[3, 3], [0, 1], [-2, 0]]), 1)
     yield sample(a[:, :1], np.array([[0, -1, 1, 1]]), 0)
     yield sample(a, np.array([7, 0, 11]))
-    yield sample(gapped(), np.array([[1]]), -1)
+    yield sample(strided_matrix(), np.array([[1]]), -1)
     yield sample(between(-2, 2, 0, 3), np.zeros((0, 2), np.int64), 1)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...tensor.dtypes import COMPLEX
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
-from ..gradients import conjugated
+from ..gradients import conjugate
 from ..views.shape import ravel
 from .accumulate import add_at, flat_positions
 from .index import read
@@ -61,7 +61,7 @@ def _samples(*reductions: str) -> Any:
         for reduce in reductions:
             for include_self in (True, False):
                 yield sample(between(1, 30, 2, 4), between(1.3, 27, 2, 3, seed=1), places, reduce, include_self)
-        yield sample(gapped(), between(-3, 3, 3, seed=1), np.array([1, 1, 4]), reductions[0])
+        yield sample(strided_matrix(), between(-3, 3, 3, seed=1), np.array([1, 1, 4]), reductions[0])
         yield sample(between(-2, 2), between(-3, 3, 2, seed=1), np.array([0, 0]), reductions[0])
         yield sample(between(-2, 2, 0, 3), between(-3, 3, 0), np.zeros(0, np.int64), reductions[0])
 
@@ -88,8 +88,8 @@ def _product_gradients(g: Tensor, input: Tensor, src: Tensor, places: Tensor) ->
     product = combine_at(*(each.where(~is_zero, 1) for each, is_zero in zip(both, zero, strict=True)), places, "prod")
     if not count.any():
         return tuple(
-            at * conjugated(p / each)
-            for at, p, each in ((g, product, input), (_taken(g, places), _taken(product, places), src))
+            at * conjugate(p / each)
+            for at, p, each in ((g, product, input), (_take_flat(g, places), _take_flat(product, places), src))
         )
     lone = combine_at(*(each.where(is_zero, 0) for each, is_zero in zip(both, zero, strict=True)), places, "sum")
 
@@ -97,12 +97,12 @@ def _product_gradients(g: Tensor, input: Tensor, src: Tensor, places: Tensor) ->
         number, p, other = adopt(np.asarray(at(adopt(count))._array)), at(product), at(lone)
         beside_zero = (p / each.where(~is_zero, 1)) * other.where(number == 1, 0).where(number != 0, 1)
         of_zero = p * (other - each).where(number == 2, 0).where(number != 1, 1)
-        return at(g) * conjugated(of_zero.where(is_zero, beside_zero))
+        return at(g) * conjugate(of_zero.where(is_zero, beside_zero))
 
-    return gradient(lambda x: x, input, zero[0]), gradient(lambda x: _taken(x, places), src, zero[1])
+    return gradient(lambda x: x, input, zero[0]), gradient(lambda x: _take_flat(x, places), src, zero[1])
 
 
-def _taken(value: Tensor, places: Tensor) -> Tensor:
+def _take_flat(value: Tensor, places: Tensor) -> Tensor:
     """The elements of `value`, flattened, at the places."""
     return read(ravel(value), (places._array,))
 
@@ -123,8 +123,8 @@ def _combined_gradients(
     if reduce == "mean":
         count = _counts(places._array, True, input._array.size).reshape(input._array.shape) + include_self
         share = g / adopt(np.maximum(count, 1).astype(np.float64 if g._array.itemsize > 4 else np.float32)).to(g.dtype)
-        return _beside(g, share, input, places, include_self), _taken(share, places), None
-    return _beside(g, g, input, places, include_self), _taken(g, places), None
+        return _beside(g, share, input, places, include_self), _take_flat(share, places), None
+    return _beside(g, g, input, places, include_self), _take_flat(g, places), None
 
 
 @op(
@@ -173,7 +173,7 @@ def _extreme_gradients(
     count = _counts(places._array, equal[1], found.size).reshape(found.shape) + (equal[0] if include_self else 0)
     share = g / adopt(np.maximum(count, 1).astype(np.float64 if g._array.itemsize > 4 else np.float32)).to(g.dtype)
     of_input = share.where(adopt(np.asarray(equal[0])), 0)
-    return _beside(g, of_input, input, places, include_self), _taken(share, places).where(adopt(equal[1]), 0), None
+    return _beside(g, of_input, input, places, include_self), _take_flat(share, places).where(adopt(equal[1]), 0), None
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -227,7 +227,7 @@ def _scatter_samples() -> Iterator[Sample]:
         for include_self in (True, False):
             args = between(1, 30, 3, 4), 0, index, between(1.3, 27, 2, 4, seed=1), reduce
             yield sample(*args, include_self=include_self)
-    yield sample(gapped(), -1, np.array([[1, 1, 0]]), between(-3, 3, 3, 3, seed=1), "amin")
+    yield sample(strided_matrix(), -1, np.array([[1, 1, 0]]), between(-3, 3, 3, 3, seed=1), "amin")
     yield sample(between(-2, 2), 0, np.array([0, 0]), between(-3, 3, 2, seed=1), "amax")
     yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64), between(-3, 3, 0, 2), "amax")
 
@@ -267,7 +267,7 @@ def _index_samples() -> Iterator[Sample]:
         for include_self in (True, False):
             args = between(1, 30, 3, 4), 0, np.array([2, 0, 2]), between(1.3, 27, 3, 4, seed=1), reduce
             yield sample(*args, include_self=include_self)
-    yield sample(gapped() + 3, -1, np.array([1]), between(1, 4, 3, 1), "mean")
+    yield sample(strided_matrix() + 3, -1, np.array([1]), between(1, 4, 3, 1), "mean")
     yield sample(between(-2, 2), 0, np.array(0), between(-3, 5), "amax")
     yield sample(between(-2, 2, 0, 3), 1, np.array([2, 2]), between(-3, 3, 0, 2), "amax")
 

@@ -211,7 +211,7 @@ def _refuse_complex(name: str, input: Tensor) -> None:
         raise NotImplementedError(f"{name}() is not implemented for {input.dtype!r}; expected real tensors")
 
 
-def _chosen(made: Any, return_inverse: bool, return_counts: bool) -> Any:
+def _select_results(made: Any, return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = made
     chosen = [values, *[inverse] * return_inverse, *[counts] * return_counts]
     return chosen[0] if len(chosen) == 1 else tuple(chosen)
@@ -239,7 +239,7 @@ def _unique_reference(
     input: np.ndarray, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    return _chosen(_unique(input, dim), return_inverse, return_counts)
+    return _select_results(_unique(input, dim), return_inverse, return_counts)
 
 
 def _parts(input: np.ndarray, dim: int) -> np.ndarray:
@@ -274,7 +274,7 @@ def _runs_reference(
         inverse.append(len(kept) - 1)
     values = np.array(kept, input.dtype) if dim is None else np.stack(kept, dim)
     places = np.array(inverse, np.int64).reshape(input.shape if dim is None else -1)
-    return _chosen((values, places, np.array(counts, np.int64)), return_inverse, return_counts)
+    return _select_results((values, places, np.array(counts, np.int64)), return_inverse, return_counts)
 
 
 class Distinct(NamedTuple):
@@ -327,7 +327,7 @@ def unique(
     result is sorted whatever `sorted` is; NaN equals nothing. Raises RuntimeError for empty slices.
     """
     _refuse_complex("unique", input)
-    return _chosen(distinct(input, _dim_of_parts("unique", input, dim)), return_inverse, return_counts)
+    return _select_results(distinct(input, _dim_of_parts("unique", input, dim)), return_inverse, return_counts)
 
 
 def _run_samples() -> Iterator[Sample]:
@@ -348,4 +348,4 @@ def unique_consecutive(
     """
     _refuse_complex("unique_consecutive", input)
     axis = _dim_of_parts("unique_consecutive", input, dim)
-    return _chosen(distinct(input, axis, consecutive=True), return_inverse, return_counts)
+    return _select_results(distinct(input, axis, consecutive=True), return_inverse, return_counts)

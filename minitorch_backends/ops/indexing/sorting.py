@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import selection
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
-from ..gradients import kept_shape, restored
+from ..gradients import kept_shape, restore_dims
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
@@ -33,7 +33,7 @@ def of_selected(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) ->
     axis = wrap_dim(dim, len(shape))
     places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
     chosen = places == indices._array.reshape(kept_shape(shape, axis))
-    return restored(g, shape, axis).where(adopt(chosen), 0)
+    return restore_dims(g, shape, axis).where(adopt(chosen), 0)
 
 
 def _of_many(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
@@ -97,7 +97,7 @@ def sorted_pair(array: np.ndarray, axis: int, descending: bool) -> ValuesIndices
     float32).
     """
     if array.ndim > 32:  # which NumPy does not sort
-        return _shaped(sorted_pair(_in_three(array, axis), 1, descending), array.shape)
+        return _reshape_pair(sorted_pair(_in_three(array, axis), 1, descending), array.shape)
     if array.size >= _LEAST_NUMBERED and (keys := _keys(array)) is not None:
         return _sorted_by_number(array, keys, axis, descending)
     order = np.argsort(array, axis=axis)
@@ -118,7 +118,7 @@ def _part(pair: ValuesIndices, part: slice, axis: int) -> ValuesIndices:
     return ValuesIndices(*(each[(slice(None),) * axis + (part,)] for each in pair))
 
 
-def _shaped(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
+def _reshape_pair(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
     return ValuesIndices(pair.values.reshape(shape), pair.indices.reshape(shape))
 
 
@@ -140,20 +140,20 @@ def _sort_reference(input: np.ndarray, dim: int = -1, descending: bool = False, 
 
 
 def _sort_samples() -> Iterator[Sample]:
-    for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3), between(-2, 2, 3, 0)):
+    for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2), between(-2, 2, 0, 3), between(-2, 2, 3, 0)):
         yield sample(array, -1, False)
         yield sample(array, 0, True)
 
 
-def _tied(samples: Any) -> Any:
+def _with_ties(samples: Any) -> Any:
     """The samples, and a call on equal elements, whose order must be kept."""
 
-    def extended() -> Iterator[Sample]:
+    def all_samples() -> Iterator[Sample]:
         yield from samples()
         yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), -1, False)
         yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), 1, True)
 
-    return extended
+    return all_samples
 
 
 @op(
@@ -168,10 +168,10 @@ def _tied(samples: Any) -> Any:
 def sorted_along(input: Array, dim, descending) -> ValuesIndices:
     """The elements sorted along `dim` and their indices, equal ones in their order."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
-    return _shaped(sorted_pair(array, axis, descending), input.shape)
+    return _reshape_pair(sorted_pair(array, axis, descending), input.shape)
 
 
-@composite(takes="bif", reference=_sort_reference, samples=_tied(_sort_samples))
+@composite(takes="bif", reference=_sort_reference, samples=_with_ties(_sort_samples))
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
     """The elements sorted along `dim`, and their indices; equal ones keep their order always, NaN is the largest."""
     return sorted_along(input, dim, descending)
@@ -182,7 +182,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     takes="bif",
     warns=False,
     reference=lambda *args, **named: _sort_reference(*args, **named)[1],
-    samples=_tied(_sort_samples),
+    samples=_with_ties(_sort_samples),
 )
 def argsort(input: Array, dim=-1, descending=False, stable=False):
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
@@ -193,7 +193,9 @@ def argsort(input: Array, dim=-1, descending=False, stable=False):
 @composite(
     takes="bif",
     reference=lambda input: np.sort(input, axis=0) if input.ndim else input,
-    samples=lambda: (sample(array) for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3))),
+    samples=lambda: (
+        sample(array) for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2), between(-2, 2, 0, 3))
+    ),
 )
 def msort(input: Tensor) -> Tensor:
     """The elements sorted along the first dimension."""
@@ -272,13 +274,13 @@ def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndic
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"
         )
     shape = tuple(k if axis == each else size for each, size in enumerate(input.shape))
-    return _shaped(_leading(array, k, axis, largest), shape)
+    return _reshape_pair(_leading(array, k, axis, largest), shape)
 
 
 # The k-th smallest
 
 
-def ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
+def select_rank(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
     """The k-th smallest along `axis`, of equal elements the k-th one, counted from 1."""
     kept = kept_shape(original, axis)
     if array.shape[axis] > _FEW:
@@ -286,7 +288,7 @@ def ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[
     else:
         pair = _part(sorted_pair(array, axis, False), slice(k - 1, k), axis)
         pair = ValuesIndices(pair.values.copy(), pair.indices.copy())  # which does not keep all of them alive
-    return _shaped(pair, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis))
+    return _reshape_pair(pair, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis))
 
 
 def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
@@ -330,4 +332,4 @@ def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
         raise RuntimeError(
             f"kthvalue(): selected number k out of range, {k} of {array.shape[axis]} along {dim=}; pass 1 to its size"
         )
-    return ranked(array, k, axis, keepdim, input.shape)
+    return select_rank(array, k, axis, keepdim, input.shape)

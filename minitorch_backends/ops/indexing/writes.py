@@ -13,7 +13,7 @@ from ...dispatch.op import composite
 from ...tensor.dtypes import DType, int32, int64
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..views.shape import reshape
-from .index import index_assign, index_multiply, kept
+from .index import copy_written, index_assign, index_multiply
 from .index_parts import refuse_index_dtype
 
 __all__ = ["assigning", "at_least_vector", "checked_positions"]
@@ -41,7 +41,7 @@ def assigning(
             if expanded is not None:
                 input = expanded(input, *args, **named)
             values, arrays, accumulate = arguments(input, *args, **named)
-            target, arrays = at_least_vector(input), kept(arrays, input, values)
+            target, arrays = at_least_vector(input), copy_written(arrays, input, values)
             if accumulate == "multiply":
                 result = index_multiply(target, values, arrays)
             else:
@@ -51,7 +51,7 @@ def assigning(
         @functools.wraps(arguments)
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
             values, arrays, accumulate = arguments(self, *args, **named)
-            target, arrays = at_least_vector(self), kept(arrays, self, values)
+            target, arrays = at_least_vector(self), copy_written(arrays, self, values)
             if accumulate == "multiply":
                 target.index_multiply_(values, arrays)
             else:

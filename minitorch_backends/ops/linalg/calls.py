@@ -10,11 +10,11 @@ import numpy as np
 
 from ...backends.precision_policy import resolve
 from ...flags import State, current
-from ...kernels.linalg.choice import preferred
+from ...kernels.linalg.choice import preferred_name
 from ...kernels.registry import Kernel
 from .cross_check import cross_check, second_family
 
-__all__ = ["call", "call_at_precision", "swapped"]
+__all__ = ["call", "call_at_precision", "transpose_last"]
 
 
 def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
@@ -52,7 +52,7 @@ def _run(
     state: State, kernel: Kernel, arrays: tuple, keywords: dict[str, Any], decided_by: str, driver: str | None
 ) -> Any:
     lowered = "precision" in keywords
-    prefer = preferred(kernel.name, arrays[0].shape, state.read("cuda.linalg_library"), driver, lowered)
+    prefer = preferred_name(kernel.name, arrays[0].shape, state.read("cuda.linalg_library"), driver, lowered)
     if not state.read("cross_check"):
         return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
     names = second_family(kernel, arrays, keywords, prefer)
@@ -64,5 +64,5 @@ def _run(
     return result
 
 
-def swapped(a: np.ndarray) -> np.ndarray:
+def transpose_last(a: np.ndarray) -> np.ndarray:
     return a.swapaxes(-1, -2)

@@ -12,7 +12,7 @@ from ...tensor.tensor import Tensor, not_a_tensor
 
 __all__ = [
     "LinAlgError",
-    "declared",
+    "declare",
     "empty_factors",
     "of_finite",
     "of_floating",
@@ -28,7 +28,7 @@ class LinAlgError(RuntimeError):
     """Raised if the values (not shapes or dtypes) make a factorisation or a solution impossible."""
 
 
-def declared(
+def declare(
     *,
     reference: Callable[..., Any],
     samples: Callable[..., Any],

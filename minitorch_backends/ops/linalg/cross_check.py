@@ -20,7 +20,7 @@ class CrossCheckWarning(UserWarning):
     """Two families of algorithms disagree on a matrix beyond the bound."""
 
 
-def _allowed(arrays: tuple[np.ndarray, ...]) -> float:
+def _error_bound(arrays: tuple[np.ndarray, ...]) -> float:
     """p(n) in units of roundoff: generous for a stable method, and passed at once by one that is not."""
     return 50.0 + 10.0 * max(arrays[0].shape[-2:])
 
@@ -42,7 +42,7 @@ def cross_check(
     first, second = names
     other = kernel(*arrays, prefer=second, decided_by="cross_check = True", **keywords)
     complaints = [*_unlike(kernel.name, result, other, arrays)]
-    allowed = _allowed(arrays)
+    allowed = _error_bound(arrays)
     # A comparison is impossible if one of them reports failure, or neither has finite numbers.
     failed = any(np.any(getattr(each, "info", 0)) for each in (result, other)) or not (
         _finite(result) or _finite(other)
@@ -82,7 +82,7 @@ def _unlike(name: str, one: Any, other: Any, arrays: tuple[np.ndarray, ...]) -> 
     scale = float(np.abs(first).max(initial=0)) * float(np.finfo(first.dtype).eps) / 2
     distance = float(np.abs(first - second).max(initial=0))
     units = distance / scale if scale else (np.inf if distance else 0.0)
-    if units <= _allowed(arrays):
+    if units <= _error_bound(arrays):
         return []
     return [f"the values differ by {distance:.3g}, {units:.3g} units of roundoff of the largest"]
 
@@ -93,7 +93,7 @@ def _rounding_decides(name: str, one: Any, info: np.ndarray, other: Any, arrays:
         return np.zeros(info.shape, bool)
     pivots = zip(_pivots(name, one, arrays), _pivots(name, other, arrays), strict=True)
     smallest, largest = (np.where(info == 0, first, second) for first, second in pivots)
-    units = _allowed(arrays) * float(np.finfo(arrays[0].dtype).eps)
+    units = _error_bound(arrays) * float(np.finfo(arrays[0].dtype).eps)
     return (smallest > 0) & (smallest <= units * largest)
 
 

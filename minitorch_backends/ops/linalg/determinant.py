@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, sample
@@ -17,7 +17,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 from ..views.join import cat, stack
 from .calls import call
-from .checks import declared, of_square
+from .checks import declare, of_square
 from .lu import lu_solve
 from .samples import eye_plus, leading, squares
 from .solve import inv_ex
@@ -67,7 +67,7 @@ def _part(x: Tensor, which: np.ndarray) -> Tensor:
 
 
 def _by_cofactors(g: Tensor, A: Tensor) -> Tensor:
-    return g[..., None, None] * cofactors(widened(A)).conj()
+    return g[..., None, None] * cofactors(widen(A)).conj()
 
 
 def _by_factors(scale: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def _determinant(A: Array) -> WithFactors:
     return WithFactors(np.asarray(product * _parity(found.pivots)).astype(A.dtype), found.LU, found.pivots)
 
 
-@declared(widen=True, reference=_det_reference, samples=_of_all_ranks)
+@declare(widen=True, reference=_det_reference, samples=_of_all_ranks)
 def det(A: Tensor) -> Tensor:
     """The determinant of each matrix. A: (..., n, n). Its gradients are exact at singular matrices, of every rank."""
     return _determinant(A)[0]
@@ -219,7 +219,7 @@ def _sign_and_logarithm(A: Array) -> SignAndLogarithm:
     return SignAndLogarithm(np.asarray(sign).astype(A.dtype), np.asarray(logarithm), found.LU, found.pivots)
 
 
-@declared(reference=np.linalg.slogdet, samples=squares(eye_plus))
+@declare(reference=np.linalg.slogdet, samples=squares(eye_plus))
 def slogdet(A: Tensor) -> SlogDet:
     """The sign (of absolute value 1) of each determinant and the logarithm of its absolute value.
 

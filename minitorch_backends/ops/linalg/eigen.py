@@ -14,9 +14,9 @@ from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 from .calls import call
-from .checks import declared, of_finite, of_square, raise_for
+from .checks import declare, of_finite, of_square, raise_for
 from .gauge import equal_values, is_zero, over_differences, refuse_phases, through_values
-from .samples import eye_plus, of_hermitian, squares, symmetric, unsigned
+from .samples import absolute_results, eye_plus, of_hermitian, squares, symmetric
 from .solve import solve
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
@@ -72,7 +72,7 @@ def _hermitian() -> Iterator[Sample]:
     A=_eigh_gradient,
     reference=lambda A, UPLO="L": tuple(_lower_part(A, UPLO)),
     samples=_hermitian,
-    tested_as=unsigned(1, of=of_hermitian),
+    tested_as=absolute_results(1, of=of_hermitian),
 )
 def _eigh(A: Array, UPLO="L") -> Eig:
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
@@ -91,10 +91,10 @@ def _triangle(function: str, UPLO: Any, A: np.ndarray) -> dict[str, Any]:
     return {} if lower else {"lower": False}
 
 
-@declared(
+@declare(
     reference=lambda A, UPLO="L": tuple(_lower_part(A, UPLO)),
     samples=_hermitian,
-    tested_as=unsigned(1, of=of_hermitian),
+    tested_as=absolute_results(1, of=of_hermitian),
 )
 def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     """The eigenvalues of Hermitian matrices, real and ascending, and orthonormal eigenvectors, the columns of V.
@@ -123,7 +123,7 @@ def _eigvalsh(A: Array, UPLO="L"):
     return found.w
 
 
-@declared(reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0], samples=_hermitian, tested_as=of_hermitian)
+@declare(reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0], samples=_hermitian, tested_as=of_hermitian)
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, real and ascending, without vectors unless a gradient needs them."""
     if isinstance(A, Tensor) and derives_from(A):
@@ -162,7 +162,7 @@ def in_order(function: Any) -> Any:
     order.
     """
 
-    def ordered(A: Any) -> Any:
+    def sort_eigenvalues(A: Any) -> Any:
         w, V = function(A)
         values = w.numpy(force=True) if hasattr(w, "resolve_conj") else w._array if isinstance(w, Tensor) else w
         order = np.lexsort((np.round(values.imag, 4), np.round(values.real, 4)), axis=-1)
@@ -172,7 +172,7 @@ def in_order(function: Any) -> Any:
         index = adopt(order) if isinstance(w, Tensor) else __import__("torch").from_numpy(order)
         return w.gather(-1, index), (abs(V) + 0j).gather(-1, index[..., None, :].expand(V.shape))
 
-    return ordered
+    return sort_eigenvalues
 
 
 @op(
@@ -225,7 +225,7 @@ def _eigvals(A: Array):
     return found.w
 
 
-@declared(
+@declare(
     reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)),
     samples=squares(eye_plus),
     tested_as=power_sums,

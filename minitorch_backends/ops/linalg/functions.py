@@ -17,7 +17,7 @@ from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
 from ..views.join import cat
 from .calls import call
-from .checks import declared, of_floating, of_numbers, of_square
+from .checks import declare, of_floating, of_numbers, of_square
 from .samples import eye_plus, squares
 from .solve import inv
 
@@ -173,7 +173,7 @@ def matrix_exp(A: Array):
     return out.reshape(A.shape)
 
 
-@declared(
+@declare(
     takes="ifc", product="matmul", reference=np.linalg.matrix_power, samples=_power_samples, name="linalg_matrix_power"
 )
 def _linalg_matrix_power(A: Tensor, n: int) -> Tensor:

@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
 from ..matmul.matmul import adjoint, times
 from .calls import call, call_at_precision
-from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
+from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
 from .samples import eye_plus, leading, of_hermitian, squares, symmetric
 from .singular import _pinv_gradient, pinv, roundoff
 from .triangular import fitting
@@ -107,7 +107,7 @@ def _systems() -> Iterator[Sample]:
     yield sample(eye_plus(0, 3, 2), between(-1, 1, 0, 3, 2))
 
 
-@declared(widen=True, product="matmul", reference=_lstsq_reference, samples=_systems)
+@declare(widen=True, product="matmul", reference=_lstsq_reference, samples=_systems)
 def lstsq(
     A: Tensor,
     B: Tensor,
@@ -203,7 +203,7 @@ def _options(hermitian: bool) -> dict[str, Any]:
 _ZERO_BLOCK = "The factorization has a zero block D[{info},{info}], with which a system cannot be solved."
 
 
-@declared(reference=lambda A, **named: _ldl_reference(A, **named)[:2], samples=_indefinite, tested_as=of_hermitian)
+@declare(reference=lambda A, **named: _ldl_reference(A, **named)[:2], samples=_indefinite, tested_as=of_hermitian)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     """A = L @ D @ L.T (L.H if `hermitian`) with 1 x 1 and 2 x 2 blocks in D, in LAPACK's compact form (sytrf, hetrf).
 

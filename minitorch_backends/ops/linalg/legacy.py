@@ -17,7 +17,7 @@ from . import determinant, norms, orthogonal, singular, solve, triangular, vecto
 from .lu import _lu_reference as _factors_reference
 from .lu import _lu_solve_reference, _systems, lu_factor, lu_factor_ex
 from .lu import lu_solve as _solve_factored
-from .samples import definite, eye_plus, of_hermitian, squares, unsigned
+from .samples import absolute_results, definite, eye_plus, of_hermitian, squares
 
 __all__ = [
     "cholesky",
@@ -89,7 +89,7 @@ class QR(NamedTuple):
     samples=lambda: iter(
         [sample(eye_plus(4, 2)), sample(eye_plus(2, 3, 3).mT), sample(eye_plus(2, 4), False), sample(eye_plus(0, 2))]
     ),
-    tested_as=unsigned(0, 1),
+    tested_as=absolute_results(0, 1),
 )
 def qr(input: Tensor, some: bool = True) -> QR:
     """`linalg.qr` in mode "reduced" if `some`, else "complete"."""
@@ -114,7 +114,7 @@ def _svd_samples() -> Iterator[Sample]:
     yield sample(eye_plus(0, 2))
 
 
-@composite(takes="fc", reference=_svd_reference, samples=_svd_samples, tested_as=unsigned(0, 2))
+@composite(takes="fc", reference=_svd_reference, samples=_svd_samples, tested_as=absolute_results(0, 2))
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
     """`linalg.svd` with V in place of its adjoint; thin matrices if `some`; zeros for U and V unless `compute_uv`."""
     if compute_uv:
@@ -190,7 +190,7 @@ def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tenso
     return lu_factor_ex(A, pivot=pivot) if get_infos else tuple(lu_factor(A, pivot=pivot))
 
 
-def _multiplied(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+def _multiply(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     m, count = input.shape[-2], tau.shape[-1]
     square = np.concatenate([input[..., :count], np.zeros((*input.shape[:-1], m - count), input.dtype)], -1)
     Q = orthogonal._product_reference(square, tau)
@@ -212,7 +212,7 @@ def _ormqr_samples() -> Iterator[Sample]:
     widen=True,
     takes="fc",
     product="matmul",
-    reference=_multiplied,
+    reference=_multiply,
     samples=_ormqr_samples,
     aliases={"input2": "tau", "input3": "other"},
 )

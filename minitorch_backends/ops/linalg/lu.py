@@ -13,12 +13,12 @@ from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 from ..views.join import cat
-from .calls import call, swapped
-from .checks import declared, of_floating, of_matrices, of_square, raise_for, tensor_argument
+from .calls import call, transpose_last
+from .checks import declare, of_floating, of_matrices, of_square, raise_for, tensor_argument
 from .samples import eye_plus
 from .triangular import fitting, solve_triangular
 
-__all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "permutation", "permuted", "unit_lower"]
+__all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "permutation", "permute_rows", "unit_lower"]
 
 
 def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
@@ -39,7 +39,7 @@ def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
     return order.reshape(*batch, rows)
 
 
-def permuted(matrix: Tensor, order: np.ndarray) -> Tensor:
+def permute_rows(matrix: Tensor, order: np.ndarray) -> Tensor:
     """The rows of each matrix in another order."""
     index = np.broadcast_to(order[..., None], matrix._array.shape)
     return matrix.gather(-2, adopt(np.ascontiguousarray(index)))
@@ -51,7 +51,7 @@ def unit_lower(LU: Tensor) -> Tensor:
     return LU[..., : min(m, n)].tril(-1) + adopt(np.eye(m, min(m, n), dtype=LU._array.dtype))
 
 
-def _unpacked(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
+def _unpack(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
     m, n = LU.shape[-2:]
     k = min(m, n)
     P = np.eye(m)[permutation(np.asarray(pivots), m)].mT.astype(LU.dtype)
@@ -99,7 +99,7 @@ def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
         gB = cat([gB, solve_triangular(square, gU[..., k:], upper=True, unitriangular=True)], -1)
     if m > k:
         gB = cat([gB, solve_triangular(right, gL[..., k:, :], upper=False, left=False)], -2)
-    return permuted(gB, np.argsort(permutation(out[1]._array, m), axis=-1))
+    return permute_rows(gB, np.argsort(permutation(out[1]._array, m), axis=-1))
 
 
 def _lu_reference(A: Any, **_: Any) -> tuple[Any, Any, Any]:
@@ -143,7 +143,7 @@ _SINGULAR = (
 )
 
 
-@declared(reference=lambda A, **_: _lu_reference(A)[:2], samples=_matrices)
+@declare(reference=lambda A, **_: _lu_reference(A)[:2], samples=_matrices)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
     """A = P @ L @ U with partial pivoting, in LAPACK's compact form: U on and above the diagonal of LU, L below it.
 
@@ -162,7 +162,7 @@ def _unpack_samples() -> Iterator[Sample]:
 
 
 @composite(
-    method=False, takes="fc", reference=lambda LU, pivots: LUUnpacked(*_unpacked(LU, pivots)), samples=_unpack_samples
+    method=False, takes="fc", reference=lambda LU, pivots: LUUnpacked(*_unpack(LU, pivots)), samples=_unpack_samples
 )
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpacked:
     """(P, L, U) from the result of `lu_factor`; empty tensors for parts that are not requested."""
@@ -193,7 +193,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     return LUUnpacked(P, L, U)
 
 
-@declared(reference=lambda A, **_: LUUnpacked(*_unpacked(*_lu_reference(A)[:2])), samples=_matrices)
+@declare(reference=lambda A, **_: LUUnpacked(*_unpack(*_lu_reference(A)[:2])), samples=_matrices)
 def lu(A: Tensor, *, pivot: bool = True) -> LUUnpacked:
     """(P, L, U) so that A = P @ L @ U: a permutation, a unit lower and an upper triangular matrix. A: (..., m, n)."""
     LU, pivots, _ = lu_factor_ex(A, pivot=pivot)
@@ -208,12 +208,12 @@ def _gradient_of_factors(
 ) -> Tensor:
     gB = lu_solve(LU, pivots, g, left=left, adjoint=not adjoint)
     gA = -(gB @ out.mH if left else out.mH @ gB)
-    gA = permuted(gA.mH if adjoint else gA, permutation(pivots._array, LU._array.shape[-1]))
+    gA = permute_rows(gA.mH if adjoint else gA, permutation(pivots._array, LU._array.shape[-1]))
     return (gA @ LU.triu().mH).tril(-1) + (unit_lower(LU).mH @ gA).triu()
 
 
 def _lu_solve_reference(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    P, L, U = _unpacked(LU, pivots)
+    P, L, U = _unpack(LU, pivots)
     A = P @ L @ U
     A = A.conj().mT if adjoint else A
     return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
@@ -261,9 +261,9 @@ def lu_solve(LU: Array, pivots, B: Array, *, left=True, adjoint=False):
     factors, right = fitting("lu_solve", LU, B, left)
     swaps = np.broadcast_to(swaps, factors.shape[:-1])
     # X A = B is A.T X.T = B.T, and A.H X = B is A.T conj(X) = conj(B).
-    right = right if left else swapped(right)
+    right = right if left else transpose_last(right)
     right = right.conj() if adjoint else right
     options: dict[str, Any] = {"transpose": True} if left == adjoint else {}
     x = call(kernels.lu_solve, factors, np.ascontiguousarray(swaps), right, **options)
     x = x.conj() if adjoint else x
-    return x if left else swapped(x)
+    return x if left else transpose_last(x)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...tensor.dtypes import promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dims
 from ..reductions.variance import norm_of_elements
-from .checks import declared, of_floating, of_matrices, of_square, tensor_argument
+from .checks import declare, of_floating, of_matrices, of_square, tensor_argument
 from .samples import eye_plus
 from .singular import svdvals
 from .solve import inv_ex
@@ -28,7 +28,7 @@ _ORDERS = ("fro", *_BY_VALUES, *_BY_SUMS)
 def _vector_samples() -> Iterator[Sample]:
     for order in (2, 1, 3.5, math.inf, -math.inf, 0, -1):
         yield sample(between(-2, 2.3, 3, 4), order, 1)
-    yield sample(gapped(), 2, None, True)
+    yield sample(strided_matrix(), 2, None, True)
     yield sample(between(-2, 2.3, 2, 3, 2), 2, (0, -1))
     yield sample(between(-2, 2.3), 2)
     yield sample(between(-2, 2.3, 0, 3), 2, 0)
@@ -44,7 +44,7 @@ def _vector_reference(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = Fal
     return np.sum(size**ord, **named) ** (1 / ord)
 
 
-@declared(reference=_vector_reference, samples=_vector_samples)
+@declare(reference=_vector_reference, samples=_vector_samples)
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """sum(|x|^ord)^(1/ord) over `dim`, an int or several; all dimensions by default. The result is real.
 
@@ -89,7 +89,7 @@ def _matrix_reference(
     return np.linalg.norm(A, ord, axis=tuple(dim), keepdims=keepdim)
 
 
-@declared(reference=_matrix_reference, samples=_matrix_samples)
+@declare(reference=_matrix_reference, samples=_matrix_samples)
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -132,7 +132,7 @@ def _extreme(values: Tensor, ord: Any, dim: int) -> Tensor:
 def _norm_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 3, 4))
     yield sample(between(-2, 2.3))
-    yield sample(gapped(), None, 0, True)
+    yield sample(strided_matrix(), None, 0, True)
     yield sample(between(-2, 2.3, 4), 3)
     yield sample(eye_plus(3, 3), "nuc")
     yield sample(eye_plus(3, 3), 2)
@@ -147,7 +147,7 @@ def _norm_reference(input: Any, ord: Any = None, dim: Any = None, keepdim: bool 
     return np.linalg.norm(input, ord, axis=dim, keepdims=keepdim)
 
 
-@declared(reference=_norm_reference, samples=_norm_samples)
+@declare(reference=_norm_reference, samples=_norm_samples)
 def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm for one `dim`, a matrix norm for two; without `ord`, the 2-norm of all elements.
 
@@ -191,7 +191,7 @@ def _cond_reference(A: Any, p: Any = None) -> Any:
     return np.linalg.norm(A, p, axes) * np.linalg.norm(np.linalg.inv(A), p, axes)
 
 
-@declared(widen=True, product="matmul", reference=_cond_reference, samples=_cond_samples)
+@declare(widen=True, product="matmul", reference=_cond_reference, samples=_cond_samples)
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """norm(A, p) * norm(inv(A), p); for None, 2 and -2 the ratio of extreme singular values, of any m x n matrix.
 

@@ -15,8 +15,8 @@ from ..gradients import no_derivative
 from ..matmul.matmul import adjoint
 from ..views.join import cat
 from .calls import call
-from .checks import declared, empty_factors, of_matrices
-from .samples import eye_plus, unsigned
+from .checks import declare, empty_factors, of_matrices
+from .samples import absolute_results, eye_plus
 from .triangular import halved_diagonal, solve_triangular
 
 __all__ = ["geqrf", "householder_product", "qr"]
@@ -90,7 +90,7 @@ def _all_modes() -> Iterator[Sample]:
     A=_qr_gradient,
     reference=_qr_reference,
     samples=_all_modes,
-    tested_as=unsigned(0, 1),
+    tested_as=absolute_results(0, 1),
 )
 def qr(A: Array, mode="reduced") -> QR:
     """A = Q @ R, with orthonormal columns in Q and R upper triangular. A: (..., m, n). Returns (Q, R).
@@ -153,7 +153,7 @@ def _reflectors() -> Iterator[Sample]:
     yield sample(between(-1, 1, 0, 0), np.zeros(0))
 
 
-@declared(
+@declare(
     widen=True, name="linalg_householder_product", product="matmul", reference=_product_reference, samples=_reflectors
 )
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:

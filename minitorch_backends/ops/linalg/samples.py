@@ -10,6 +10,7 @@ import numpy as np
 from ...dispatch.samples import Sample, between, sample
 
 __all__ = [
+    "absolute_results",
     "definite",
     "eye_plus",
     "invertible",
@@ -18,7 +19,6 @@ __all__ = [
     "of_hermitian",
     "squares",
     "symmetric",
-    "unsigned",
 ]
 
 
@@ -68,7 +68,7 @@ def of_hermitian(function: Callable[..., Any]) -> Callable[..., Any]:
 def of_factor(place: int) -> Callable[..., Any]:
     """The function of the triangle that it reads of the argument at a place, with a real diagonal."""
 
-    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(function: Callable[..., Any]) -> Callable[..., Any]:
         def of_triangle(*args: Any, upper: bool = False, **named: Any) -> Any:
             args = (*args[: place + 1], upper, *args[place + 1 :]) if len(args) == place + 1 else args
             factor, upper = args[place], args[place + 1]
@@ -81,7 +81,7 @@ def of_factor(place: int) -> Callable[..., Any]:
 
         return of_triangle
 
-    return wrapped
+    return wrapper
 
 
 def is_floating(A: Any) -> bool:
@@ -92,16 +92,16 @@ def is_floating(A: Any) -> bool:
 def leading(count: int) -> Callable[..., Any]:
     """A function with its first results only: the others have no gradients."""
 
-    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **named: tuple(function(*args, **named))[:count]
 
-    return wrapped
+    return wrapper
 
 
-def unsigned(*which: int, of: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def absolute_results(*which: int, of: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """A function with the absolute values of these results, that is without signs and phases of vectors."""
 
-    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(function: Callable[..., Any]) -> Callable[..., Any]:
         function = function if of is None else of(function)
 
         def absolute(*args: Any, **named: Any) -> Any:
@@ -110,4 +110,4 @@ def unsigned(*which: int, of: Callable[..., Any] | None = None) -> Callable[...,
 
         return absolute
 
-    return wrapped
+    return wrapper

@@ -16,10 +16,10 @@ from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
 from .calls import call
-from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for
+from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh
 from .gauge import equal_values, is_zero, over_differences, quotient, refuse_phases, through_values
-from .samples import definite, eye_plus, unsigned
+from .samples import absolute_results, definite, eye_plus
 
 __all__ = ["matrix_rank", "pinv", "svd", "svdvals"]
 
@@ -114,7 +114,7 @@ def _thin_and_full() -> Iterator[Sample]:
     A=_svd_gradient,
     reference=_svd_reference,
     samples=_thin_and_full,
-    tested_as=unsigned(0, 2),
+    tested_as=absolute_results(0, 2),
 )
 def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
@@ -126,11 +126,11 @@ def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
     singular values are distinct (and nonzero, for a matrix that is not square) and the loss does not depend on signs or
     phases. Raises LinAlgError if the iteration fails or a number is not finite.
     """
-    found = _decomposed("svd", A, driver, full=full_matrices)
+    found = _decompose("svd", A, driver, full=full_matrices)
     return SVD(found.U, found.S, found.Vh)
 
 
-def _decomposed(function: str, A: np.ndarray, driver: str | None, full: bool = False, vectors: bool = True) -> Any:
+def _decompose(function: str, A: np.ndarray, driver: str | None, full: bool = False, vectors: bool = True) -> Any:
     of_matrices(function, A)
     if driver not in DRIVERS:
         raise RuntimeError(
@@ -156,7 +156,7 @@ def _decomposed(function: str, A: np.ndarray, driver: str | None, full: bool = F
 )
 def _svdvals(A: Array, driver=None):
     """The singular values, without gradients."""
-    return _decomposed("svdvals", A, driver, vectors=False).S
+    return _decompose("svdvals", A, driver, vectors=False).S
 
 
 def _any_shapes() -> Iterator[Sample]:
@@ -165,7 +165,7 @@ def _any_shapes() -> Iterator[Sample]:
     yield sample(_apart(4, 3).T)
 
 
-@declared(reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False), samples=_any_shapes)
+@declare(reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False), samples=_any_shapes)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending, without vectors unless a gradient needs them. A: (..., m, n)."""
     if isinstance(A, Tensor) and derives_from(A):
@@ -238,7 +238,7 @@ def _pinv(A: Array, atol, rtol, hermitian):
         raise_for("pinv", found.info, _NOT_CONVERGED)
         U, values, Vh = found.V, found.w, found.V.conj().swapaxes(-1, -2)
     else:
-        found = _decomposed("pinv", A, None)
+        found = _decompose("pinv", A, None)
         U, values, Vh = found.U, found.S, found.Vh
     size = np.abs(values)
     kept = size > _cut(size.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None]
@@ -246,7 +246,7 @@ def _pinv(A: Array, atol, rtol, hermitian):
     return product(Vh.conj().swapaxes(-1, -2) * inverse[..., None, :], U.conj().swapaxes(-1, -2))
 
 
-@declared(reference=_pinv_reference, samples=_pinv_samples)
+@declare(reference=_pinv_reference, samples=_pinv_samples)
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverse. A: (..., m, n).
 
@@ -278,7 +278,7 @@ def _rank_reference(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bo
     return np.count_nonzero(_cut(S.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None] < S, axis=-1)
 
 
-@declared(reference=_rank_reference, samples=_rank_samples)
+@declare(reference=_rank_reference, samples=_rank_samples)
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of singular values (absolute eigenvalues, if `hermitian`) above max(atol, rtol * the largest), int64.
 

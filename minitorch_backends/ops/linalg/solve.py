@@ -15,8 +15,8 @@ from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from .calls import call_at_precision, swapped
-from .checks import declared, of_matrices, of_square, raise_for, tensor_argument
+from .calls import call_at_precision, transpose_last
+from .checks import declare, of_matrices, of_square, raise_for, tensor_argument
 from .lu import lu_solve
 from .samples import eye_plus, leading, squares
 from .triangular import fitting
@@ -66,7 +66,7 @@ _NOT_INVERTIBLE = (
 )
 
 
-@declared(product="matmul", reference=lambda A, **_: np.linalg.inv(A), samples=_inverses)
+@declare(product="matmul", reference=lambda A, **_: np.linalg.inv(A), samples=_inverses)
 def inv(A: Tensor, *, precision: str | None = None, refine: bool = True) -> Tensor:
     """The inverse of each matrix. A: (..., n, n).
 
@@ -140,9 +140,9 @@ def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True) ->
     of_square("solve", A)
     of_matrices("solve", B, "B")
     A, B = fitting("solve", A, B, left)
-    A, B = (A, B) if left else (swapped(A), swapped(B))
+    A, B = (A, B) if left else (transpose_last(A), transpose_last(B))
     found = call_at_precision(kernels.solve, A, B, precision=precision, refine=refine)
-    return Solved(found.x if left else swapped(found.x), found.LU, found.pivots, found.info)
+    return Solved(found.x if left else transpose_last(found.x), found.LU, found.pivots, found.info)
 
 
 def _is_vector(A: Any, B: Any) -> bool:
@@ -167,7 +167,7 @@ def _systems() -> Iterator[Sample]:
     yield sample(eye_plus(0, 0), between(-1, 1, 0))
 
 
-@declared(
+@declare(
     widen=True,
     product="matmul",
     reference=lambda A, B, **named: (_solve_reference(A, B, **named), np.zeros(A.shape[:-2], np.int32)),
@@ -226,7 +226,7 @@ def _as_columns(A: Tensor, B: Tensor, precision: Any, refine: bool) -> tuple[Ten
 _NO_SOLUTION = "The solver failed because the input matrix is singular: the diagonal element {info} of U is zero."
 
 
-@declared(widen=True, product="matmul", reference=_solve_reference, samples=_systems)
+@declare(widen=True, product="matmul", reference=_solve_reference, samples=_systems)
 def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
     """Solve A @ X = B, or X @ A = B unless `left`.
 
@@ -249,7 +249,7 @@ def _tensorinv_samples() -> Iterator[Sample]:
     yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2))
 
 
-@declared(product="matmul", reference=lambda A, ind=2: np.linalg.tensorinv(A, ind), samples=_tensorinv_samples)
+@declare(product="matmul", reference=lambda A, ind=2: np.linalg.tensorinv(A, ind), samples=_tensorinv_samples)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A, whose first `ind` dimensions are those of the rows of a square matrix.
 
@@ -278,7 +278,7 @@ def _tensorsolve_reference(A: Any, B: Any, dims: Any = None) -> Any:
     return np.linalg.tensorsolve(A, B, axes=dims)
 
 
-@declared(product="matmul", reference=_tensorsolve_reference, samples=_tensorsolve_samples)
+@declare(product="matmul", reference=_tensorsolve_reference, samples=_tensorsolve_samples)
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X so that tensordot(A, X, X.ndim) = B, where the dimensions `dims` of A are moved to its end first.
 

@@ -14,8 +14,8 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from .calls import call, call_at_precision, swapped
-from .checks import declared, of_matrices, of_square, raise_for
+from .calls import call, call_at_precision, transpose_last
+from .checks import declare, of_matrices, of_square, raise_for
 from .samples import definite, eye_plus, of_factor, of_hermitian, squares
 
 __all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "halved_diagonal", "solve_triangular"]
@@ -70,10 +70,10 @@ def cholesky_ex(A: Array, *, upper=False, check_errors=False) -> CholeskyEx:
     Returns (L, info); raises only for shapes and types, and with `check_errors` as `cholesky` does.
     """
     of_square("cholesky", A)
-    found = call(kernels.cholesky, swapped(A).conj() if upper else A)
+    found = call(kernels.cholesky, transpose_last(A).conj() if upper else A)
     if check_errors:
         raise_for("cholesky_ex", found.info, _INDEFINITE)
-    return CholeskyEx(swapped(found.L).conj() if upper else found.L, found.info)
+    return CholeskyEx(transpose_last(found.L).conj() if upper else found.L, found.info)
 
 
 _INDEFINITE = (
@@ -82,7 +82,7 @@ _INDEFINITE = (
 )
 
 
-@declared(reference=_factor, samples=_definite, tested_as=of_hermitian)
+@declare(reference=_factor, samples=_definite, tested_as=of_hermitian)
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L, lower triangular with a positive diagonal, so that A = L @ L.H; U so that A = U.H @ U, if `upper`.
 
@@ -97,14 +97,14 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 # Triangular systems
 
 
-def _oriented(A: np.ndarray, upper: bool) -> np.ndarray:
+def _orient(A: np.ndarray, upper: bool) -> np.ndarray:
     return np.triu(A) if upper else np.tril(A)
 
 
 def _triangular_reference(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, precision: Any = None
 ) -> Any:
-    A = _oriented(A, upper)
+    A = _orient(A, upper)
     if unitriangular:
         A = A - np.eye(A.shape[-1]) * A + np.eye(A.shape[-1])
     return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
@@ -236,7 +236,7 @@ def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=Tr
     of_matrices("cholesky_solve", B, "B")
     of_square("cholesky_solve", L, "L")
     L, B = fitting("cholesky_solve", L, B)
-    factor = swapped(L).conj() if upper else L
+    factor = transpose_last(L).conj() if upper else L
     return call_at_precision(kernels.cholesky_solve, factor, B, precision=precision, refine=refine)
 
 
@@ -275,4 +275,4 @@ def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -
 def inverse_of_factor(L: Array, upper):
     """`cholesky_inverse`, with `upper` given."""
     of_square("cholesky_inverse", L, "L")
-    return call(kernels.cholesky_inverse, swapped(L).conj() if upper else L)
+    return call(kernels.cholesky_inverse, transpose_last(L).conj() if upper else L)

@@ -13,7 +13,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..views.join import cat
 from ..views.slices import diagonal as diagonal_of_first
-from .checks import declared, of_floating, of_numbers, tensor_argument
+from .checks import declare, of_floating, of_numbers, tensor_argument
 from .samples import eye_plus
 
 __all__ = ["cross", "diagonal", "vander", "vecdot"]
@@ -30,7 +30,7 @@ def _cross_reference(input: Any, other: Any, *, dim: int = -1) -> Any:
     return np.cross(input, other, axis=dim)
 
 
-@declared(widen=True, takes="ifc", reference=_cross_reference, samples=_cross_samples)
+@declare(widen=True, takes="ifc", reference=_cross_reference, samples=_cross_samples)
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of vectors of three elements along `dim`; the other dimensions broadcast.
 
@@ -68,7 +68,7 @@ def _inner_products(x: Tensor, y: Tensor, dim: int) -> Tensor:
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
-@declared(reference=_vecdot_reference, samples=_vecdot_samples)
+@declare(reference=_vecdot_reference, samples=_vecdot_samples)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The inner products of vectors along `dim`, the first conjugated; the other dimensions broadcast.
 
@@ -92,7 +92,7 @@ def _vander_samples() -> Iterator[Sample]:
     yield sample(between(0.5, 2, 0), N=2)
 
 
-@declared(widen=True, takes="ifc", reference=_vander_reference, samples=_vander_samples)
+@declare(widen=True, takes="ifc", reference=_vander_reference, samples=_vander_samples)
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of each element along a new last dimension; N is the size of the last one by default.
 
@@ -108,7 +108,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return cat([ones, x.unsqueeze(-1).expand((*x.shape, max(count - 1, 0)))], -1).cumprod(-1)[..., :count]
 
 
-@declared(
+@declare(
     takes="bifc",
     reference=lambda A, *, offset=0, dim1=-2, dim2=-1: np.diagonal(A, offset, dim1, dim2),
     samples=lambda: iter(

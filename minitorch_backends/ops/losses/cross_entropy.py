@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
-from ...kernels.gathering import gathered, scattered
+from ...kernels.gathering import gather, scatter
 from ...kernels.sums import sum as sum_over
 from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor
@@ -18,7 +18,7 @@ from ..dims import integer
 from ..functional import functional
 from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
-from .reduction import reduced, reduced_array
+from .reduction import reduce_loss, reduced_array
 
 __all__ = ["cross_entropy", "nll_loss"]
 
@@ -63,7 +63,7 @@ def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarr
     return array.reshape(shape[0] if len(shape) > 1 else 1, parts, math.prod(shape[2:]))
 
 
-def _named(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
+def _target_classes(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
     """The target classes for scores of this shape, and the number of classes."""
     classes = shape[min(1, len(shape) - 1)]
     if target.dtype.kind not in "iu" or target.size * classes != math.prod(shape):
@@ -74,8 +74,8 @@ def _named(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]
 
 def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: bool = False) -> np.ndarray:
     """Those of the targets' classes, or minus those; 0 where the target is ignored."""
-    classes, count = _named(target, input.shape)
-    out = gathered(_as_lines(input, input.shape, count), classes, skip=ignore_index, negative=negative)
+    classes, count = _target_classes(target, input.shape)
+    out = gather(_as_lines(input, input.shape, count), classes, skip=ignore_index, negative=negative)
     if out is None:
         raise _no_class(target, count, ignore_index)
     return out.reshape(target.shape)
@@ -100,8 +100,8 @@ def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
 )
 def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
     """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
-    classes, count = _named(target, shape)
-    out = scattered(_as_lines(grad_output, shape, 1), classes, count, skip=ignore_index, negative=True)
+    classes, count = _target_classes(target, shape)
+    out = scatter(_as_lines(grad_output, shape, 1), classes, count, skip=ignore_index, negative=True)
     if out is None:
         raise _no_class(target, count, ignore_index)
     return out.reshape(shape)
@@ -129,16 +129,16 @@ def _mean_samples() -> Iterator[Sample]:
 
 def _mean_reference(input: Any, target: Any, ignore_index: int = -100) -> Any:
     with np.errstate(invalid="ignore"):
-        return np.divide(_terms_reference(input, target, ignore_index).sum(), _counted(target, ignore_index))
+        return np.divide(_terms_reference(input, target, ignore_index).sum(), _count_targets(target, ignore_index))
 
 
-def _counted(target: np.ndarray, ignore_index: int) -> int:
+def _count_targets(target: np.ndarray, ignore_index: int) -> int:
     """The number of targets that count."""
     return int(np.count_nonzero(target != ignore_index))
 
 
 def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], ignore_index: int) -> Tensor:
-    shares = (g / _counted(target._array, ignore_index)).expand(target.shape)
+    shares = (g / _count_targets(target._array, ignore_index)).expand(target.shape)
     return nll_spread(shares, target, input_shape, ignore_index)
 
 
@@ -146,7 +146,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
 def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
     total = sum_over(_scores(input, target, ignore_index))
-    return np.asarray(-(total / _counted(target, ignore_index)))
+    return np.asarray(-(total / _count_targets(target, ignore_index)))
 
 
 def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: Any) -> int:
@@ -181,10 +181,10 @@ def _per_class(weight: Tensor, like: Tensor) -> Tensor:
     return weight.reshape((-1,) + (1,) * max(like.ndim - 2, 0))
 
 
-def _reduced(loss: Tensor, target: Tensor, factors: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+def _reduce_losses(loss: Tensor, target: Tensor, factors: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     """The mean is the sum of the losses over the weights of the targets that count; NaN where none does."""
     if reduction != "mean":
-        return reduced(loss, reduction)
+        return reduce_loss(loss, reduction)
     counted = int(np.count_nonzero(target._array != ignore_index)) if factors is None else factors.sum()
     return loss.sum() / counted
 
@@ -234,9 +234,9 @@ def _of_classes(input: Tensor, target: Tensor, weight: Tensor | None, ignore_ind
         return nll_mean(input, target, ignore_index)
     loss = nll_terms(input, target, ignore_index)
     if weight is None:
-        return _reduced(loss, target, None, ignore_index, reduction)
+        return _reduce_losses(loss, target, None, ignore_index, reduction)
     factors = _weights(weight, input, target, ignore_index)
-    return _reduced(loss * factors, target, factors, ignore_index, reduction)
+    return _reduce_losses(loss * factors, target, factors, ignore_index, reduction)
 
 
 def _cross_entropy_samples() -> Iterator[Sample]:
@@ -314,7 +314,7 @@ def cross_entropy(
     weighted = log_probabilities if weight is None else log_probabilities * _per_class(weight, input)
     uniform = weighted.sum(dim).masked_fill(target == ignore_index, 0) * (-label_smoothing / input.shape[dim])
     loss = (certain if factors is None else certain * factors) * (1 - label_smoothing) + uniform
-    return _reduced(loss, target, factors, ignore_index, reduction)
+    return _reduce_losses(loss, target, factors, ignore_index, reduction)
 
 
 def _of_probabilities(
@@ -330,4 +330,4 @@ def _of_probabilities(
         target = target * (1 - label_smoothing) + label_smoothing / classes
     terms = log_softmax(input, dim) * target
     loss = -(terms if weight is None else terms * _per_class(weight, input)).sum(dim)
-    return loss.sum() / (input.numel() // classes) if reduction == "mean" else reduced(loss, reduction)
+    return loss.sum() / (input.numel() // classes) if reduction == "mean" else reduce_loss(loss, reduction)

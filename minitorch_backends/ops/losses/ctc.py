@@ -24,7 +24,7 @@ from ..indexing.index import read
 from ..reductions.variance import logsumexp
 from ..views.join import stack
 from ..views.padding import pad
-from .reduction import reduced, reduced_array
+from .reduction import reduce_loss, reduced_array
 
 __all__ = ["ctc_loss"]
 
@@ -204,4 +204,4 @@ def ctc_loss(
         loss = loss.where(adopt(np.isfinite(loss._array)), 0)
     if reduction == "mean":
         loss = loss / adopt(np.maximum(lengths, 1).astype(loss._array.dtype))
-    return reduced(loss.squeeze(0) if single and reduction == "none" else loss, reduction)
+    return reduce_loss(loss.squeeze(0) if single and reduction == "none" else loss, reduction)

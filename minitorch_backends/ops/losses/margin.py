@@ -15,7 +15,7 @@ from ..elementwise.activations import logsigmoid, relu
 from ..functional import functional
 from ..indexing.index import read
 from ..indexing.index_parts import refuse_index_dtype
-from .reduction import reduced, reduced_array, refuse_reduction
+from .reduction import reduce_loss, reduced_array, refuse_reduction
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
 
@@ -92,7 +92,7 @@ def multi_margin_loss(
     loss = (terms if p == 1 else terms.square()).sum(1) / classes
     if weight is not None:
         loss = loss * read(weight, (labels,))
-    return reduced(loss.reshape(target.shape), reduction)
+    return reduce_loss(loss.reshape(target.shape), reduction)
 
 
 def _multilabel_reference(input: Any, target: Any, reduction: str = "mean") -> Any:
@@ -134,7 +134,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     own = read(scores, (np.broadcast_to(rows, labels.shape), named))
     terms = relu(1 - own.unsqueeze(2) + scores.unsqueeze(1))
     loss = terms.where(adopt(counted[:, :, None] & others[:, None]), 0).sum((1, 2)) / classes
-    return reduced(loss.reshape(input.shape[:-1]), reduction)
+    return reduce_loss(loss.reshape(input.shape[:-1]), reduction)
 
 
 def _soft_reference(input: Any, target: Any, weight: Any = 1, reduction: str = "mean") -> Any:
@@ -161,4 +161,4 @@ def multilabel_soft_margin_loss(
         raise IndexError("multilabel_soft_margin_loss(): input must have at least 1 dimension, got a 0-dim tensor")
     terms = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = (terms if weight is None else terms * weight).sum(-1) / input.shape[-1]
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)

@@ -19,7 +19,7 @@ from ...tensor.tensor import Tensor
 from ..elementwise.activations import logsigmoid
 from ..elementwise.comparison import where
 from ..functional import functional
-from .reduction import reduced, reduced_array
+from .reduction import reduce_loss, reduced_array
 
 __all__ = [
     "binary_cross_entropy",
@@ -43,7 +43,7 @@ def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-def compared(
+def loss_samples(
     low: float, high: float, low_target: float, high_target: float, *options: dict[str, Any]
 ) -> Callable[[], Iterator[Sample]]:
     """Samples of inputs and targets of equal shapes, one set for each reduction, and one for each set of options."""
@@ -73,7 +73,7 @@ def _apply_weight(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
 def _reduce_weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """`reduced` of a loss, where a mean of weighted elements divides by the sum of the weights."""
     weighted = _apply_weight(name, loss, weight)
-    return reduced(weighted, reduction) if weight is None or reduction != "mean" else weighted.sum() / weight.sum()
+    return reduce_loss(weighted, reduction) if weight is None or reduction != "mean" else weighted.sum() / weight.sum()
 
 
 # Distances
@@ -95,7 +95,7 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
     also="i",
     widen=True,
     reference=lambda input, target, reduction="mean": reduced_array(np.square(input - target), reduction),
-    samples=compared(-2, 2, -2, 2),
+    samples=loss_samples(-2, 2, -2, 2),
 )
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)**2, times `weight` of the same shape; the mean is over the weights."""
@@ -109,7 +109,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     widen=True,
     takes="ifc",
     reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
-    samples=compared(-2, 2, -3, 2),
+    samples=loss_samples(-2, 2, -3, 2),
 )
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, times `weight` of the same shape; the mean is over the weights."""
@@ -141,7 +141,7 @@ def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta:
     also="i",
     widen=True,
     reference=_smooth_l1_reference,
-    samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0}),
+    samples=loss_samples(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0}),
 )
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
@@ -150,9 +150,9 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     _warn_of_broadcast("smooth_l1_loss", input, target)
     difference = _difference("smooth_l1_loss", input, target)
     if beta == 0:
-        return reduced(difference.abs(), reduction)
+        return reduce_loss(difference.abs(), reduction)
     square, rest = _square_and_rest(difference, beta)
-    return reduced(square * (0.5 / beta) + rest, reduction)
+    return reduce_loss(square * (0.5 / beta) + rest, reduction)
 
 
 def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
@@ -162,7 +162,7 @@ def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: fl
 
 @functional(positional="options")
 @composite(
-    method=False, takes="f", widen=True, reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37})
+    method=False, takes="f", widen=True, reference=_huber_reference, samples=loss_samples(-2, 2, -3, 2, {"delta": 0.37})
 )
 def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
@@ -174,7 +174,7 @@ def huber_loss(
         raise RuntimeError(f"huber_loss takes a positive delta, got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
     square, rest = _square_and_rest(_difference("huber_loss", input, target), delta)
-    return reduced(_apply_weight("huber_loss", square * 0.5 + rest * delta, weight), reduction)
+    return reduce_loss(_apply_weight("huber_loss", square * 0.5 + rest * delta, weight), reduction)
 
 
 # Likelihoods
@@ -192,7 +192,7 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
     takes="f",
     widen=True,
     reference=_kl_div_reference,
-    samples=compared(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}),
+    samples=loss_samples(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}),
 )
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input): the divergence of `target` from what `input` is the logarithm of.
@@ -207,7 +207,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
         loss = (target * target.log()).masked_fill(target == 0, 0) - target * input
     if reduction == "batchmean":
         return loss.sum() / loss.shape[0] if loss.ndim else loss
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 _LEAST_LOG = -100.0
@@ -241,7 +241,7 @@ def binary_cross_entropy_terms(input: Array, target: Array):
 @functools.partial(rounding_once, typed_by=("input",))
 def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     loss = binary_cross_entropy_terms(input, target)
-    return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
+    return reduce_loss(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
 @functional(positional="averaging")
@@ -249,7 +249,7 @@ def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduc
     method=False,
     takes="f",
     reference=_bce_reference,
-    samples=compared(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
+    samples=loss_samples(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
 )
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
@@ -299,7 +299,7 @@ def _bce_with_logits_reference(
     takes="f",
     widen=("input", "target"),
     reference=_bce_with_logits_reference,
-    samples=compared(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
+    samples=loss_samples(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
 )
 def binary_cross_entropy_with_logits(
     input: Tensor,
@@ -320,7 +320,7 @@ def binary_cross_entropy_with_logits(
     certain, contrary = logsigmoid(input), (1 - target) * input
     positive: Any = 1 if pos_weight is None else (pos_weight.to(certain.dtype) - 1) * target + 1
     loss = contrary - positive * certain
-    return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
+    return reduce_loss(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
 @functional(positional="averaging")
@@ -329,11 +329,11 @@ def binary_cross_entropy_with_logits(
     takes="f",
     widen=("input",),
     reference=lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
-    samples=compared(-3, 3, -1, 1.2),
+    samples=loss_samples(-3, 3, -1, 1.2),
 )
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
-    return reduced(-logsigmoid(target * input), reduction)
+    return reduce_loss(-logsigmoid(target * input), reduction)
 
 
 def _poisson_reference(
@@ -350,7 +350,7 @@ def _poisson_reference(
     widen=True,
     takes="if",
     reference=_poisson_reference,
-    samples=compared(0.2, 2, 0.3, 4, {"full": True}, {"log_input": False}),
+    samples=loss_samples(0.2, 2, 0.3, 4, {"full": True}, {"log_input": False}),
 )
 def poisson_nll_loss(
     input: Tensor,
@@ -369,11 +369,11 @@ def poisson_nll_loss(
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
         loss = loss + stirling.masked_fill(target <= 1, 0)
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def _gaussian_samples() -> Iterator[Sample]:
-    for (input, target), options in compared(-2, 2, -2, 2, {"full": True})():
+    for (input, target), options in loss_samples(-2, 2, -2, 2, {"full": True})():
         yield sample(input, target, between(0.2, 2, *input.shape, seed=7), **options)
 
 
@@ -417,4 +417,4 @@ def gaussian_nll_loss(
         raise ValueError("gaussian_nll_loss: var has negative entries; expected variances, which are at least 0")
     bounded = spread + (spread.detach().clamp(min=eps) - spread.detach())
     loss = 0.5 * (bounded.log() + (input - target).square() / bounded)
-    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+    return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

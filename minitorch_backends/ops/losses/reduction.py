@@ -9,7 +9,7 @@ import numpy as np
 from ...dispatch.call_errors import warn_caller
 from ...tensor.tensor import Tensor
 
-__all__ = ["reduced", "reduced_array", "reduction_of", "refuse_reduction"]
+__all__ = ["reduce_loss", "reduced_array", "reduction_of", "refuse_reduction"]
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
@@ -19,7 +19,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     return reduction
 
 
-def reduced(loss: Tensor, reduction: str) -> Tensor:
+def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     """The loss of each element, their mean, or their sum. Raises ValueError for another word."""
     if reduction == "mean":
         return loss.mean()
@@ -41,5 +41,5 @@ def refuse_reduction(reduction: str) -> None:
 
 
 def reduced_array(loss: Any, reduction: str) -> Any:
-    """`reduced`, for references."""
+    """`reduce_loss`, for references."""
     return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)

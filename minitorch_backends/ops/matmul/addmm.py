@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import from_float32, is_float8
 from ...kernels.shapes import broadcast_shapes
-from ...tensor.casting import converted, fitted_number
+from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
-from ..gradients import conjugated
+from ..gradients import conjugate
 from .dispatch import fused_sum, product, wide_product
 from .matmul import adjoint, gradient_of_right, is_wider, of_dims, times
 from .shapes import refuse_mixed, shape_error
@@ -24,7 +24,7 @@ from .shapes import refuse_mixed, shape_error
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
 
-def added(
+def add_product(
     name: str,
     x: np.ndarray,
     a: np.ndarray,
@@ -49,7 +49,7 @@ def added(
     if wide or is_float8(a.dtype):  # in float32, rounded once
         total: np.ndarray = wide_product(a, b) * np.float32(alpha)
         if beta != 0:
-            total = total + converted(x, total.dtype) * np.float32(beta)
+            total = total + cast_unchecked(x, total.dtype) * np.float32(beta)
         return total if wide else from_float32(total, a.dtype)
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
@@ -83,17 +83,17 @@ def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
-    return g if beta == 1 else widened(g) * conjugated(beta)
+    return g if beta == 1 else widen(g) * conjugate(beta)
 
 
 def _scaled_product(a: Tensor, b: Tensor, alpha: Any, precision: str | None) -> Tensor:
     """conj(alpha) * (a @ b), rounded once; for a half type beside float32, in float32."""
     if a.dtype is not b.dtype:
-        a, b = widened(a), widened(b)
+        a, b = widen(a), widen(b)
     if alpha == 1:
         return times(a, b, precision)
     scaled = addmm if a.ndim == 2 else baddbmm
-    return scaled(a.new_empty(()), a, b, beta=0, alpha=conjugated(alpha), precision=precision)
+    return scaled(a.new_empty(()), a, b, beta=0, alpha=conjugate(alpha), precision=precision)
 
 
 def _scaled_first(first: str, second: str) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def addmm(
         raise RuntimeError(
             f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}"
         )
-    return added("addmm", input, mat1, mat2, beta, alpha, precision, out_dtype)
+    return add_product("addmm", input, mat1, mat2, beta, alpha, precision, out_dtype)
 
 
 @op(
@@ -169,7 +169,7 @@ def baddbmm(
             "baddbmm(): batch1 and batch2 must be 3-D with equal first sizes, and their shapes are "
             f"{list(batch1.shape)} and {list(batch2.shape)}"
         )
-    return added("baddbmm", input, batch1, batch2, beta, alpha, precision, out_dtype)
+    return add_product("baddbmm", input, batch1, batch2, beta, alpha, precision, out_dtype)
 
 
 @composite(

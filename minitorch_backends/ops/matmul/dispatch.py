@@ -20,9 +20,9 @@ from ...kernels.gemm import gains_by_packing
 from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
-from ...kernels.invariance import demanded
+from ...kernels.invariance import current_demand
 from ...kernels.registry import ArraySpec
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
 from .shapes import check_factors, with_vectors
 
@@ -38,10 +38,10 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     RuntimeError for mismatched shapes and for factors of different dtypes.
     """
     if precision is None or type(precision) is str or is_float8(a.dtype):
-        return _prepared(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
+        return _prepare(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
     call = resolve(kind, a.dtype, precision)  # recorded, with its origin
     multiply = functools.partial(_kernel(call), decided_by=call.decided_by, **call.keywords)
-    return _checked(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), lambda *_: multiply)(a, b)
+    return _check_shapes(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), lambda *_: multiply)(a, b)
 
 
 def _kernel(call: Call) -> Any:
@@ -84,7 +84,7 @@ def _narrow_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @per_state()
-def _prepared(
+def _prepare(
     state: State,
     a: np.dtype,
     b: np.dtype,
@@ -95,10 +95,12 @@ def _prepared(
     _: bool,
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The cached function for products of two shapes, since checks and resolution take longer than small products."""
-    return _checked(ArraySpec(a_shape, a), ArraySpec(b_shape, b), lambda a, b: prepared_product(a, b, precision, kind))
+    return _check_shapes(
+        ArraySpec(a_shape, a), ArraySpec(b_shape, b), lambda a, b: prepared_product(a, b, precision, kind)
+    )
 
 
-def _checked(
+def _check_shapes(
     a: ArraySpec, b: ArraySpec, prepare: Callable[[ArraySpec, ArraySpec], Callable[..., np.ndarray]]
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     check_factors(a, b)
@@ -114,7 +116,7 @@ def prepared_product(
     if is_float8(a.dtype):
         return _narrow_product
     call = resolve(kind, a.dtype, precision)
-    return _kernel(call).prepared(a, b, call.decided_by, **call.keywords)
+    return _kernel(call).prepare(a, b, call.decided_by, **call.keywords)
 
 
 _LEAST_FUSED = 500_000
@@ -146,7 +148,7 @@ def fused_sum(
         "prefer" in call.keywords or math.prod(a.shape[:-1]) * b.shape[-1] < _LEAST_FUSED or not _packs(a, b, call)
     ):
         return None
-    half, fixed = a.dtype.itemsize == 2, any(demanded())
+    half, fixed = a.dtype.itemsize == 2, any(current_demand())
     if fixed and not half and (alpha, beta) != (1, 1):
         return None
     small = alpha == beta == 1 and max(a.size, b.size) <= _MOST_CAST and not _packs(a, b, call)
@@ -167,7 +169,7 @@ def _packs(a: np.ndarray, b: np.ndarray, call: Call) -> bool:
 def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Small arrays between float32 and a half type, by the loops that `converted` uses for large ones."""
     found = cast(array, dtype)
-    return converted(array, dtype) if found is None else found
+    return cast_unchecked(array, dtype) if found is None else found
 
 
 def plain_call(dtype: np.dtype, precision: str | None = None) -> Call | None:

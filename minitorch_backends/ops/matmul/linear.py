@@ -19,7 +19,7 @@ from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from .addmm import added, refuse_unfit
+from .addmm import add_product, refuse_unfit
 from .dispatch import plain_call, product
 from .matmul import times
 
@@ -65,7 +65,11 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
     no copy.
     """
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
-    out = product(rows, weight.T, precision) if bias is None else added("linear", bias, rows, weight.T, 1, 1, precision)
+    out = (
+        product(rows, weight.T, precision)
+        if bias is None
+        else add_product("linear", bias, rows, weight.T, 1, 1, precision)
+    )
     return out.reshape(*input.shape[:-1], len(weight))
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.registry import ArraySpec
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from .dispatch import product, wide_product
@@ -61,7 +61,7 @@ def gradient_of_right(
 def _summed_later(a: Tensor, b: Tensor, batch: tuple[int, ...], precision: str | None) -> Tensor:
     """`times`, in float32 for half types if the result will be summed to a smaller `batch` and rounded."""
     if is_half(a._array.dtype) and max(a._array.shape[:-2], b._array.shape[:-2], key=math.prod) != batch:
-        return times(widened(a), widened(b), "ieee")
+        return times(widen(a), widen(b), "ieee")
     return times(a, b, precision)
 
 
@@ -159,8 +159,8 @@ def _wide_samples() -> Iterator[Sample]:
     widen=False,
     warns=False,
     product="matmul",
-    input=lambda g, other: times(g.to(widened(other).dtype), adjoint(widened(other)), None),
-    other=lambda g, input: times(adjoint(widened(input)), g.to(widened(input).dtype), None),
+    input=lambda g, other: times(g.to(widen(other).dtype), adjoint(widen(other)), None),
+    other=lambda g, input: times(adjoint(widen(input)), g.to(widen(input).dtype), None),
     reference=lambda input, other, out_dtype: np.matmul(input, other),
     samples=_wide_samples,
 )
@@ -170,7 +170,7 @@ def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
     wanted = to_dtype(input.dtype if out_dtype is None else out_dtype)
     check_factors(ArraySpec(input.shape, input.dtype), ArraySpec(other.shape, other.dtype))
     wide = is_half(input.dtype) and wanted is float32
-    return wide_product(input, other) if wide else converted(product(input, other), wanted.dtype)
+    return wide_product(input, other) if wide else cast_unchecked(product(input, other), wanted.dtype)
 
 
 def is_wider(name: str, dtype: np.dtype, out_dtype: Any) -> bool:

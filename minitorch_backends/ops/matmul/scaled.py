@@ -14,14 +14,14 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
-from ...kernels.float8 import FORMATS, PACKED, from_float32, unpacked
-from ...tensor.casting import converted
+from ...kernels.float8 import FORMATS, PACKED, from_float32, unpack
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import DType, bfloat16, dtype_of, float8_e4m3fn, float32, to_dtype
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import no_derivative
 from .dispatch import wide_product
-from .scales import BLOCKS, PAIRS, Operand, ScalingType, SwizzleType, explicit, inferred
+from .scales import BLOCKS, PAIRS, Operand, ScalingType, SwizzleType, explicit, infer_recipes
 
 __all__ = ["_scaled_mm"]
 
@@ -124,7 +124,7 @@ def scaled_product(
     if use_fast_accum and mat_a.dtype == PACKED:
         raise ValueError(f"{called}(): use_fast_accum must be False for {dtype_of(mat_a)!r}, got True")
     if recipes is None:
-        recipes, scales = inferred(called, sides)
+        recipes, scales = infer_recipes(called, sides)
     else:
         scales = explicit(called, sides, recipes, tiled)
     result = _product(
@@ -142,11 +142,11 @@ def scaled_product(
     if bias is not None:
         if bias.size != mat_b.shape[1]:
             raise RuntimeError(f"{called}(): bias must have {mat_b.shape[1]} elements, got {bias.size}")
-        result = result + converted(bias, np.dtype(np.float32)).reshape(-1)
+        result = result + cast_unchecked(bias, np.dtype(np.float32)).reshape(-1)
     if scale_result is not None:
         divisor = _one_number(called, "scale_result", scale_result)
         result = result / divisor if wanted.letter == "n" and out_dtype is not None else result
-    return converted(result, wanted.dtype)
+    return cast_unchecked(result, wanted.dtype)
 
 
 def _one_number(called: str, name: str, array: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ def _product(
     """The product in float32 of operands and scales of the kernel's form."""
     kinds = (a.dtype, b.dtype)
     if a.dtype == PACKED:
-        a, b = unpacked(a, 1), unpacked(b, 0)
+        a, b = unpack(a, 1), unpack(b, 0)
     scales = (np.ascontiguousarray(scale_a), np.ascontiguousarray(scale_b))
     return wide_product(a, b, *scales, kinds=kinds, block=block, inside=inside, fast=fast)
 
@@ -202,13 +202,13 @@ def _scaled_mm(
     )  # fmt: skip
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _recipe(name: str, scale: Any, recipe: Any) -> tuple[Any, ScalingType, Any]:
     """The scale and recipe of blocks, rows or the tensor, and the tensor's scale for blocks of 16."""
-    scales, recipes = _listed(scale), _listed(recipe)
+    scales, recipes = _as_list(scale), _as_list(recipe)
     for each in recipes:
         if not isinstance(each, ScalingType):
             raise TypeError(f"scaled_mm(): scale_recipe_{name} must be a ScalingType, got {each!r}")
@@ -224,10 +224,10 @@ def _recipe(name: str, scale: Any, recipe: Any) -> tuple[Any, ScalingType, Any]:
 
 
 def _is_tiled(name: str, swizzle: Any) -> bool:
-    for each in _listed(swizzle):
+    for each in _as_list(swizzle):
         if each is not None and not isinstance(each, SwizzleType):
             raise TypeError(f"scaled_mm(): swizzle_{name} must be a SwizzleType or None, got {each!r}")
-    return SwizzleType.SWIZZLE_32_4_4 in _listed(swizzle)
+    return SwizzleType.SWIZZLE_32_4_4 in _as_list(swizzle)
 
 
 @functional

@@ -16,7 +16,7 @@ from ...kernels.float8 import to_float32
 from ...tensor.dtypes import DType, dtype_of, float8_e4m3fn, float8_e8m0fnu
 from ..functional import functions
 
-__all__ = ["BLOCKS", "PAIRS", "Operand", "ScalingType", "SwizzleType", "explicit", "inferred"]
+__all__ = ["BLOCKS", "PAIRS", "Operand", "ScalingType", "SwizzleType", "explicit", "infer_recipes"]
 
 
 class ScalingType(Enum):
@@ -141,7 +141,7 @@ def explicit(called: str, sides: Sequence[Operand], recipes: Any, tiled: Any) ->
     ]
 
 
-def inferred(called: str, sides: Sequence[Operand]) -> tuple[tuple[ScalingType, ScalingType], list[np.ndarray]]:
+def infer_recipes(called: str, sides: Sequence[Operand]) -> tuple[tuple[ScalingType, ScalingType], list[np.ndarray]]:
     """The recipes that match the shapes and dtypes of the scales, and the scales. Raises ValueError if none matches."""
     packed = sides[0].dtype.letter == "p"
     pairs = [*([] if packed else PAIRS), (_BY_32, _BY_32), *([(_BY_16, _BY_16)] if packed else [])]

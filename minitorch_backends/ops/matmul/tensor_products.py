@@ -136,20 +136,20 @@ def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Ten
         if left.shape[1] != right.shape[0]:
             raise shape_error(left._array, right._array)
     splits = _cheapest_splits([tensor.shape[0] for tensor in tensors] + [tensors[-1].shape[1]])
-    result = _multiplied(tensors, splits, 0, len(tensors) - 1, precision)
+    result = _multiply_chain(tensors, splits, 0, len(tensors) - 1, precision)
     result = result.squeeze(-1) if last_is_column else result
     return result.squeeze(0) if first_is_row else result
 
 
-def _multiplied(
+def _multiply_chain(
     tensors: list[Tensor], splits: dict[tuple[int, int], int], start: int, stop: int, precision: str | None
 ) -> Tensor:
     """The product of the matrices from `start` to `stop`, in the order of `splits`."""
     if start == stop:
         return tensors[start]
     middle = splits[start, stop]
-    left = _multiplied(tensors, splits, start, middle, precision)
-    return matmul(left, _multiplied(tensors, splits, middle + 1, stop, precision), precision=precision)
+    left = _multiply_chain(tensors, splits, start, middle, precision)
+    return matmul(left, _multiply_chain(tensors, splits, middle + 1, stop, precision), precision=precision)
 
 
 def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import widened
+from ...autograd.half_types import widen
 from ...autograd.modes import no_grad
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
@@ -34,8 +34,8 @@ def _affine(
     """`standardize`, with ones and zeros of the shape `like` for weights and biases that are not given."""
     x = input._array
     dtype = _FLOAT32 if x.dtype.itemsize == 2 else x.dtype
-    weight = adopt(_constant(1, like, dtype)) if weight is None else _shaped(weight, like)
-    bias = adopt(_constant(0, like, dtype)) if bias is None else _shaped(bias, like)
+    weight = adopt(_constant(1, like, dtype)) if weight is None else _reshape_weight(weight, like)
+    bias = adopt(_constant(0, like, dtype)) if bias is None else _reshape_weight(bias, like)
     return standardize(input, weight, bias, dim, eps, statistics)
 
 
@@ -47,7 +47,7 @@ def _constant(value: float, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
     return made
 
 
-def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _reshape_weight(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     return tensor if tensor._array.shape == shape else tensor.reshape(shape)
 
 
@@ -230,9 +230,9 @@ def batch_norm(
     _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), (0, *range(2, input.ndim))
     if not training:
-        scale, shift = (widened(running_var) + eps).rsqrt(), widened(running_mean)
-        scale = scale if weight is None else scale * widened(weight)
-        shift = -shift * scale if bias is None else widened(bias) - shift * scale
+        scale, shift = (widen(running_var) + eps).rsqrt(), widen(running_mean)
+        scale = scale if weight is None else scale * widen(weight)
+        shift = -shift * scale if bias is None else widen(bias) - shift * scale
         return _affine(input, scale, shift, like, dim, 0.0, "nothing").output
     size = input.numel() // max(input.shape[1], 1)
     if size == 1:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...tensor.tensor import Tensor
 from ..dims import addressable
 from ..gradients import no_derivative
@@ -65,7 +65,7 @@ def _points_samples() -> Iterator[Sample]:
     points, weight = between(-2, 2, 6, 2), between(0.5, 2, 6, seed=1)
     yield sample(points, (3, 2))
     yield sample(points, (2, 2), weight, (-1.0, 1.0, -2.0, 1.5), True)
-    yield sample(gapped(), (2, 3))
+    yield sample(strided_matrix(), (2, 3))
     yield sample(between(-2, 2, 0, 2), (2, 1))
 
 
@@ -149,7 +149,7 @@ def _histogramdd_samples() -> Iterator[Sample]:
     yield sample(points, 3)
     yield sample(points, (3, 2), weight=weight)
     yield sample(points.reshape(3, 2, 2), [2, 2], [-1.0, 1.0, -2.0, 1.5], weight.reshape(3, 2), True)
-    yield sample(gapped(), [2, 3])
+    yield sample(strided_matrix(), [2, 3])
     yield sample(points, [np.array([-1.5, 0.0, 1.0]), np.array([-2.0, 2.0])])
     yield sample(between(-2, 2, 0, 2), [2, 1])
 
@@ -187,7 +187,7 @@ def histogramdd(
 def _histogram_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2, 3, 4), 5)
     yield sample(between(-2, 2, 3, 4), 4, range=(-1.0, 1.5), weight=between(0.5, 2, 3, 4, seed=1), density=True)
-    yield sample(gapped(), np.array([-1.0, 0.0, 0.5, 2.0]))
+    yield sample(strided_matrix(), np.array([-1.0, 0.0, 0.5, 2.0]))
     yield sample(between(-2, 2), 2)
     yield sample(between(-2, 2, 0, 3), 2)
 

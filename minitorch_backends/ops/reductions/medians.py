@@ -19,7 +19,7 @@ from ..indexing.sorting import (
     of_selected,
     rank_reference,
     rank_samples,
-    ranked,
+    select_rank,
     sorted_pair,
     take_along,
 )
@@ -100,7 +100,7 @@ def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIn
         values, indices = _median_with_nan(array, axis)
         shape = _reduced_shape(input.shape, axis, keepdim)
         return ValuesIndices(values.reshape(shape), indices.reshape(shape))
-    values, indices = ranked(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
+    values, indices = select_rank(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
     if missing.any():
         first, unknown = (find(missing, axis=axis).reshape(indices.shape) for find in (np.argmax, np.any))
         return ValuesIndices(np.where(unknown, np.nan, values).astype(input.dtype), np.where(unknown, first, indices))

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels.elementwise import in_order
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..elementwise.comparison import maximum, minimum
 from ..gradients import axes_of, shared_among_ties
 from ..indexing.sorting import ValuesIndices, of_selected
-from .reduce import joined, reductions
+from .reduce import join_elements, reductions
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -44,24 +44,24 @@ def refuse_empty(name: str, input: np.ndarray, axes: tuple[int, ...] | None) -> 
 
 def _largest(input: np.ndarray) -> np.ndarray:
     refuse_empty("amax", input, None)
-    return joined("Largest", np.maximum, input)
+    return join_elements("Largest", np.maximum, input)
 
 
 def _smallest(input: np.ndarray) -> np.ndarray:
     refuse_empty("amin", input, None)
-    return joined("Smallest", np.minimum, input)
+    return join_elements("Smallest", np.minimum, input)
 
 
 def _full(samples: Any, empty: bool = True) -> Any:
     """The samples with elements in every reduced dimension; with `empty=False`, the other dimensions too."""
 
-    def filtered() -> Iterator[Sample]:
+    def full_samples() -> Iterator[Sample]:
         for call in samples():
             dim = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
             if call.args[0].size or (empty and dim is not None and dim != () and call.args[0].shape[dim]):
                 yield call
 
-    return filtered
+    return full_samples
 
 
 def _axis_of(dim: Any, input: np.ndarray) -> Any:
@@ -85,7 +85,7 @@ def amax(input: Array, dim=(), keepdim=False):
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amax", input, axes)
-    return joined("Largest", np.maximum, input, axes, keepdim)
+    return join_elements("Largest", np.maximum, input, axes, keepdim)
 
 
 @op(
@@ -105,7 +105,7 @@ def amin(input: Array, dim=(), keepdim=False):
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amin", input, axes)
-    return joined("Smallest", np.minimum, input, axes, keepdim)
+    return join_elements("Smallest", np.minimum, input, axes, keepdim)
 
 
 # Values and places along one dimension
@@ -135,7 +135,7 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
 def _one_dim_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2, 3, 4), 0)
     yield sample(between(-2, 2, 2, 3, 4), -2, True)
-    yield sample(gapped(), 1)
+    yield sample(strided_matrix(), 1)
     yield sample(between(-2, 2), -1)
     yield sample(between(-2, 2, 0, 3), 1)
     yield sample(np.array([[1.0, 2.0, 2.0], [-1.0, -1.0, -2.0]])[:, :2], 0)
@@ -160,7 +160,7 @@ def _first_reference(values: Any, arg: Any) -> Any:
 )
 def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
-    return _first(functools.partial(joined, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
+    return _first(functools.partial(join_elements, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
 @op(
@@ -174,11 +174,11 @@ def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
 )
 def min_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
-    return _first(functools.partial(joined, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
+    return _first(functools.partial(join_elements, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
 
 
 def _three_forms() -> Iterator[Sample]:
-    for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2)):
+    for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2)):
         yield sample(array)
         yield sample(array, dim=0, keepdim=True)
     yield sample(between(-2, 2, 0, 3), 1)

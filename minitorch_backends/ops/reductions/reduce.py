@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import sums
-from ...kernels.rows import joined as joined_rows
-from ...tensor.casting import converted
+from ...kernels.rows import join_rows as joined_rows
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, float32, int64, to_dtype
 from ...tensor.tensor import Tensor
 from ..dims import shape_of
@@ -22,7 +22,7 @@ from ..gradients import axes_of, spread
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
 
 
-def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
+def join_elements(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     """`join.reduce`, which `kernels.rows` calls `name`, by all threads where that gains."""
     found = joined_rows(name, array, axis)
     if found is None:
@@ -32,7 +32,7 @@ def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepd
     return found if keepdims else found.squeeze(axis)
 
 
-def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
+def prepare_sum(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     """The input of a sum or product, cast, and the dtype of the result: `dtype` if given, otherwise int64 for integers.
 
     Requested half types are summed in float32. Raises NotImplementedError for 8-bit floats.
@@ -42,7 +42,7 @@ def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     if dtype is None:
         return array, int64.dtype if array.dtype.kind in "biu" else array.dtype
     if array.dtype != wanted.dtype:
-        array = converted(array, wanted.dtype)
+        array = cast_unchecked(array, wanted.dtype)
     return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
 
 
@@ -52,12 +52,12 @@ def reductions(*, keepdim: bool = True, several: bool = True, of_nothing: bool =
     """
 
     def samples() -> Iterator[Sample]:
-        for array in (between(-2, 2.3, 3, 4), gapped(), between(-2, 2.3)):
+        for array in (between(-2, 2.3, 3, 4), strided_matrix(), between(-2, 2.3)):
             yield sample(array)
         if of_nothing:
             yield sample(between(-2, 2.3, 0, 3))
         yield sample(between(-2, 2.3, 3, 4), 0)
-        yield sample(gapped(), -1)
+        yield sample(strided_matrix(), -1)
         yield sample(between(-2, 2.3, 3, 0), 0)
         yield sample(between(-2, 2.3), -1)
         if several:
@@ -92,9 +92,9 @@ def _with_axis(function: Any) -> Any:
 )
 def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
-    array, result = prepared(input, dtype)
+    array, result = prepare_sum(input, dtype)
     out = sums.sum(array, axes_of(dim, input.ndim), keepdim)
-    return out if out.dtype == result else converted(out, result)
+    return out if out.dtype == result else cast_unchecked(out, result)
 
 
 # Sums to a smaller shape, on the way back through broadcasts
@@ -119,7 +119,7 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
 def _sum_to_size_samples() -> Iterator[Sample]:
     for size in ((4,), (1, 4), (3, 1), (1,), ()):
         yield sample(between(-2, 2, 3, 4), size)
-    yield sample(gapped(), (1, 2))
+    yield sample(strided_matrix(), (1, 2))
     yield sample(between(-2, 2, 2, 3, 4), (3, 1))
     yield sample(between(-2, 2), ())
     yield sample(between(-2, 2, 0, 3), (3,))
@@ -166,7 +166,7 @@ Tensor.sum_to_size = sum_to_size  # type: ignore[method-assign]
 # Means
 
 
-def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
+def count_reduced(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     """The number of elements that each result of a reduction over `axes` combines."""
     return math.prod(shape if axes is None else [shape[axis] for axis in axes])
 
@@ -175,7 +175,7 @@ def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     takes="bifcn",
     row_major=True,
     input=lambda g, input_shape, dim: spread(
-        g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
+        g / count_reduced(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
     ),
     widen=False,
     ufunc=sums.mean_of_all,
@@ -187,14 +187,14 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
 
     Raises RuntimeError for integers, unless a floating `dtype` is given.
     """
-    array, result = prepared(input, dtype)
+    array, result = prepare_sum(input, dtype)
     if result.kind in "biu":
         raise RuntimeError(
             f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {input.dtype if dtype is None else dtype}; pass dtype=mt.float32, for example"
         )
     out = sums.sum(array, axes_of(dim, input.ndim), keepdim, mean=True)
-    return out if out.dtype == result else converted(out, result)
+    return out if out.dtype == result else cast_unchecked(out, result)
 
 
 @composite(takes="bif", reference=_with_axis(np.nansum), samples=reductions())

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, gapped, sample
+from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import sums
 from ...kernels.elementwise.arrays import is_half
 from ...kernels.rows import running_products, running_sums
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import complex128, float32, float64
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..elementwise.exponential import logaddexp
-from ..gradients import conjugated, restored
+from ..gradients import conjugate, restore_dims
 from ..indexing.sorting import ValuesIndices
 from ..views.join import cat
-from .reduce import prepared, reductions
+from .reduce import prepare_sum, reductions
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod"]
 
@@ -32,7 +32,7 @@ def _one_dim(*rest: Any) -> Any:
     """Samples of a function along one dimension, with further arguments."""
 
     def samples() -> Iterator[Sample]:
-        for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2, 3, 0), between(-2, 2, 0, 3)):
+        for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2, 3, 0), between(-2, 2, 0, 3)):
             yield sample(array, 0, *rest)
             yield sample(array, -1, *rest)
         yield sample(between(-2, 2), 0, *rest)
@@ -56,15 +56,15 @@ def cumsum(input: Array, dim, *, dtype=None):
     """Cumulative sums along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype` is
     given.
     """
-    array, result = prepared(input, dtype)
+    array, result = prepare_sum(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_sums(rows, axis)
     if found is None:
-        rows = converted(rows, _FLOAT32) if is_half(rows.dtype) else rows
+        rows = cast_unchecked(rows, _FLOAT32) if is_half(rows.dtype) else rows
         found = np.add.accumulate(
             rows, axis=axis, dtype=np.result_type(rows, np.float64) if rows.dtype.kind in "fc" else None
         )
-    return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
+    return (found if found.dtype == result else cast_unchecked(found, result)).reshape(input.shape)
 
 
 # Products. Their gradients never divide by an element, so zeros need no special case.
@@ -119,13 +119,13 @@ def _recurrences() -> Iterator[Sample]:
 
 
 def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse: bool) -> Tensor:
-    carried = linear_recurrence(conjugated(factors), g, dim, not reverse)
-    return shift(carried, dim, 1) * conjugated(out) if reverse else carried * conjugated(shift(out, dim, 1))
+    carried = linear_recurrence(conjugate(factors), g, dim, not reverse)
+    return shift(carried, dim, 1) * conjugate(out) if reverse else carried * conjugate(shift(out, dim, 1))
 
 
 @op(
     factors=_factors_gradient,
-    input=lambda g, factors, dim, reverse: linear_recurrence(conjugated(factors), g, dim, not reverse),
+    input=lambda g, factors, dim, reverse: linear_recurrence(conjugate(factors), g, dim, not reverse),
     method=False,
     takes="fc",
     reference=_recurrence_reference,
@@ -178,7 +178,7 @@ def _products(x: Tensor, dim: int) -> Tensor:
 
 
 def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
-    x = conjugated(_with_range(input))
+    x = conjugate(_with_range(input))
     before = _products(shift(x, dim, 1, 1), dim)
     return _product_with_overflow(before, linear_recurrence(x, g, dim, True))
 
@@ -186,13 +186,13 @@ def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
 def _with_zeros(samples: Any) -> Any:
     """The samples, and calls with one or two zero elements along the dimension."""
 
-    def extended() -> Iterator[Sample]:
+    def all_samples() -> Iterator[Sample]:
         yield from samples()
         zeros = np.array([[2.0, 0.0, 3.0, -1.0], [0.0, 1.5, 0.0, 2.0], [1.0, -2.0, 0.5, 3.0]])
         yield sample(zeros, 1)
         yield sample(zeros.T, 0)
 
-    return extended
+    return all_samples
 
 
 @op(
@@ -206,14 +206,14 @@ def cumprod(input: Array, dim, *, dtype=None):
     """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
     is given.
     """
-    array, result = prepared(input, dtype)
+    array, result = prepare_sum(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_products(rows, axis)
     if found is None:
         if array.dtype.kind in "fc":
             rows = rows.astype(np.result_type(rows, np.float64))  # which is faster than to accumulate in it
         found = np.multiply.accumulate(rows, axis=axis)
-    return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
+    return (found if found.dtype == result else cast_unchecked(found, result)).reshape(input.shape)
 
 
 def _others(input: Tensor, dim: int) -> Tensor:
@@ -226,8 +226,8 @@ def _others(input: Tensor, dim: int) -> Tensor:
 
 def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
     if dim is None:
-        return g * conjugated(_others(input.reshape(-1), 0).reshape(input._array.shape))
-    return restored(g, input._array.shape, dim) * conjugated(_others(input, dim))
+        return g * conjugate(_others(input.reshape(-1), 0).reshape(input._array.shape))
+    return restore_dims(g, input._array.shape, dim) * conjugate(_others(input, dim))
 
 
 @op(
@@ -238,7 +238,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
 )
 def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
-    array, result = prepared(input, dtype)
+    array, result = prepare_sum(input, dtype)
     axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
     axis = axis if input.ndim else ()
     return np.asarray(sums.product(array, axis, keepdim)).astype(result, copy=False)
@@ -251,7 +251,7 @@ def _log_cum_sum_exp(array: np.ndarray, axis: int) -> np.ndarray:
     """In float64, as each sum takes over the error of the one before; for complex numbers by doubling, as in
     `linear_recurrence`."""
     if array.dtype.kind != "c":
-        return converted(np.logaddexp.accumulate(array, axis=axis, dtype=np.float64), array.dtype)
+        return cast_unchecked(np.logaddexp.accumulate(array, axis=axis, dtype=np.float64), array.dtype)
     values = np.array(np.moveaxis(array, axis, 0))
     step = 1
     while step < len(values):
@@ -265,8 +265,8 @@ def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -
     float64, since a sum takes over the errors of all ratios before."""
     kind, wide = g.dtype, complex128 if out.is_complex() else float64
     g, input, out = g.to(wide), input.to(wide), out.to(wide)
-    ratios = conjugated((shift(out, dim, 1, -np.inf) - out).exp())
-    return (conjugated((input - out).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
+    ratios = conjugate((shift(out, dim, 1, -np.inf) - out).exp())
+    return (conjugate((input - out).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
 
 
 @op(
@@ -306,13 +306,13 @@ def _running_reference(better: Any) -> Any:
     return reference
 
 
-def _gathered(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
+def _scatter_gradient(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
     """The gradient of elements taken along `dim`, some of them several times."""
     return adopt(np.zeros(shape, g[0]._array.dtype)).scatter_add(dim, indices, g[0])
 
 
 @op(
-    input=lambda g, indices, input_shape, dim: _gathered(g, indices, input_shape, dim),
+    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
     takes="bif",
     warns=False,
     reference=_running_reference(np.greater_equal),
@@ -324,7 +324,7 @@ def cummax(input: Array, dim) -> ValuesIndices:
 
 
 @op(
-    input=lambda g, indices, input_shape, dim: _gathered(g, indices, input_shape, dim),
+    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
     takes="bif",
     warns=False,
     reference=_running_reference(np.less_equal),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.half_types import product_precision, rounding_once, widened
+from ...autograd.half_types import product_precision, rounding_once, widen
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
@@ -51,7 +51,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {list(input.shape)}")
     parts = _parts_of(name, input, q)
-    x, ndim = widened(input), input.ndim
+    x, ndim = widen(input), input.ndim
     rows = x.reshape(-1) if dim is None or not ndim else x.movedim(wrap_dim(dim, ndim), -1)
     found = _at_ranks(rows.sort(-1).values, parts.reshape(-1), how, skip_nan).to(input.dtype)
     if keepdim and ndim:

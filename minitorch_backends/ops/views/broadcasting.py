@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite
-from ...dispatch.samples import between, gapped, sample, shaped
+from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
 from ...kernels.shapes import broadcast_shapes as shape_of_all
 from ...tensor.size import Size
 from ...tensor.tensor import Tensor, adopt, is_foreign, not_a_tensor
@@ -52,7 +52,7 @@ def _at_least(atleast: Any, tensors: tuple[Any, ...]) -> Any:
     return tuple(map(atleast, _several(atleast.__name__, tensors)))
 
 
-_any_shape = shaped(((),), ((3,),), ((2, 3),), (gapped(),), ((2, 0, 3),))
+_any_shape = samples_of_shapes(((),), ((3,),), ((2, 3),), (strided_matrix(),), ((2, 0, 3),))
 
 
 @composite(method=False, reference=np.atleast_1d, samples=_any_shape)
@@ -102,7 +102,7 @@ def _broadcast_reference(*tensors: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _broadcast_samples() -> Any:
     yield sample(between(-2, 2, 3, 1), between(-2, 2, 4))
-    yield sample(gapped(), between(-2, 2), between(-2, 2, 2))
+    yield sample(strided_matrix(), between(-2, 2), between(-2, 2, 2))
     yield sample(between(-2, 2, 0, 1), between(-2, 2, 3))
 
 
@@ -168,7 +168,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 def _combination_samples() -> Any:
-    for array in (between(-2, 2, 4), gapped()[0]):
+    for array in (between(-2, 2, 4), strided_matrix()[0]):
         yield sample(array)
         yield sample(array, 3)
         yield sample(array, 2, True)

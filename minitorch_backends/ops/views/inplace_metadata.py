@@ -40,7 +40,7 @@ def _viewing(op: Any) -> Any:
         _refuse_leaf(self, name)
         bound = op.bind((self, *args), named)
         reshape_in_place(self, op, {key: bound[key] for key in op.metadata_names})
-        return _counted(self)
+        return _count_write(self)
 
     method.__name__ = method.__qualname__ = name + "_"
     method.__wrapped__ = op.public  # type: ignore[attr-defined]
@@ -53,17 +53,17 @@ def _as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | Non
     _refuse_leaf(self, "as_strided")
     window = window_of("as_strided_", self, size, stride, storage_offset, self, whole=derives_from(self))
     reshape_in_place(self, strided_window.op, window)
-    return _counted(self)
+    return _count_write(self)
 
 
 def _t_(self: Tensor) -> Tensor:
     """`t`, of this tensor itself."""
     if self.ndim > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self.ndim}D; use transpose_")
-    return self.transpose_(0, 1) if self.ndim == 2 else self.transpose_(0, 0) if self.ndim else _counted(self)
+    return self.transpose_(0, 1) if self.ndim == 2 else self.transpose_(0, 0) if self.ndim else _count_write(self)
 
 
-def _counted(tensor: Tensor) -> Tensor:
+def _count_write(tensor: Tensor) -> Tensor:
     bump(tensor)
     return tensor
 
@@ -89,7 +89,7 @@ def _resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         grown[: flat.size] = flat
         flat = grown
     self._array = flat[:wanted].reshape(shape)
-    return _counted(self)
+    return _count_write(self)
 
 
 def _resize_as_(self: Tensor, the_template: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
             f"set_: expected a source of dtype {self.dtype!r}, got {source.dtype!r}; convert it with .to()"
         )
     self._array = np.empty(0, self._array.dtype) if source is None else source._array
-    return _counted(self)
+    return _count_write(self)
 
 
 for _public in (transpose, squeeze, unsqueeze):

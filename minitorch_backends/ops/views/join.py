@@ -8,7 +8,7 @@ import numpy as np
 
 from ...dispatch.op import Arrays, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, gapped, sample
+from ...dispatch.samples import between, sample, strided_matrix
 from ...kernels.first_use import load
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt
@@ -51,7 +51,7 @@ def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
 def _cat_samples() -> Any:
     a, b = between(-2, 2, 2, 3), between(-2, 2, 4, 3, seed=1)
     yield sample([a, b])
-    yield sample([a, gapped().T], 0)
+    yield sample([a, strided_matrix().T], 0)
     yield sample([a, a, b[:2]], 1)
     yield sample([a, b[:2]], -1)
     yield sample([a, np.empty((0, 3))], 0)
@@ -99,7 +99,7 @@ def cat(tensors: Arrays, dim=0):
 def _stack_samples() -> Any:
     a, b = between(-2, 2, 2, 3), between(-2, 2, 2, 3, seed=1)
     yield sample([a, b])
-    yield sample([a, gapped().T], 1)
+    yield sample([a, strided_matrix().T], 1)
     yield sample([a, b, a], -1)
     yield sample([between(-2, 2), between(-3, 3)])
     yield sample([between(-2, 2, 0, 3), between(-2, 2, 0, 3)], 2)
@@ -138,7 +138,7 @@ concat = concatenate = cat
 
 def _list_samples() -> Any:
     yield sample([between(-2, 2, 2, 3), between(-2, 2, 2, 3, seed=1)])
-    yield sample([gapped(), gapped()])
+    yield sample([strided_matrix(), strided_matrix()])
     yield sample([between(-2, 2, 3), between(-2, 2, 3, seed=1)])
     yield sample([between(-2, 2), between(-3, 3)])
     yield sample([between(-2, 2, 2, 2, 2), between(-3, 3, 2, 2, 2)])
@@ -189,7 +189,7 @@ def _corners(shapes: Any) -> Any:
 
 
 def _block_samples() -> Any:
-    yield sample([between(-2, 2, 2, 3), between(-2, 2), gapped()])
+    yield sample([between(-2, 2, 2, 3), between(-2, 2), strided_matrix()])
     yield sample([between(-2, 2, 3), between(-2, 2, 0), between(-2, 2, 2, 0)])
 
 

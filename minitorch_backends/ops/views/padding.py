@@ -90,7 +90,7 @@ def _indices(size: int, before: int, after: int, mode: str) -> np.ndarray:
     return size - 1 - np.abs(size - 1 - np.abs(places))
 
 
-def _folded(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
+def _fold_gradient(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
     for dim, ((before, after), size) in reversed(list(enumerate(zip(pairs, input_shape, strict=True)))):
         if before or after:
             shape = *g._array.shape[:dim], size, *g._array.shape[dim + 1 :]
@@ -126,7 +126,7 @@ _NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circ
     widen=False,
     widen_rules=True,
     warns=False,
-    input=_folded,
+    input=_fold_gradient,
     reference=lambda input, pairs, mode: np.pad(input, pairs, mode=_NUMPY_MODES[mode]),
     samples=_mirrored_samples,
 )
@@ -207,14 +207,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: comple
             )
     widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
     if mode in ("reflect", "replicate"):  # cropped values still appear in the reflection
-        return _without_ends(_mirrored(input, widths, mode), pairs)
+        return _without_ends(_mirror(input, widths, mode), pairs)
     input = _without_ends(input, pairs)
     if mode == "constant":
         return constant_pad(input, widths, 0.0 if value is None else value)
-    return _mirrored(input, widths, mode)
+    return _mirror(input, widths, mode)
 
 
-def _mirrored(input: Tensor, widths: Pairs, mode: str) -> Tensor:
+def _mirror(input: Tensor, widths: Pairs, mode: str) -> Tensor:
     return mirrored_pad(input, widths, mode) if any(map(any, widths)) else input
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, gapped, sample, shaped
-from ...kernels.elementwise import chosen
+from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
+from ...kernels.elementwise import select
 from ...tensor.memory import contiguous_format
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import addressable, clamp_diagonal, existing_dim, shape_of, wrap_dim, wrap_dims
@@ -20,7 +20,7 @@ from .shape import expand, flatten, ravel, reshape, unsqueeze
 from .slices import diagonal
 from .slices import diagonal as _diagonal
 from .transpose import transpose
-from .view_replay import embedded
+from .view_replay import embed_adjoint
 
 __all__ = [
     "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90",
@@ -39,7 +39,9 @@ def _dims_tuple(dims: Any) -> tuple[int, ...]:
     warns=False,
     variadic="dims",
     reference=lambda input, dims: np.flip(input, dims),
-    samples=shaped(((3, 4), (0,)), ((3, 4), (0, -1)), ((3, 4), ()), (gapped(), (1,)), ((0, 3), (0,)), ((), ())),
+    samples=samples_of_shapes(
+        ((3, 4), (0,)), ((3, 4), (0, -1)), ((3, 4), ()), (strided_matrix(), (1,)), ((0, 3), (0,)), ((), ())
+    ),
 )
 def flip(input: Array, dims):
     """A copy with the order of the elements along `dims` reversed."""
@@ -47,7 +49,7 @@ def flip(input: Array, dims):
     return input[tuple(slice(None, None, -1 if dim in reversed_dims else 1) for dim in range(input.ndim))].copy()
 
 
-@composite(reference=np.fliplr, samples=shaped(((3, 4),), (gapped(),), ((0, 3),)))
+@composite(reference=np.fliplr, samples=samples_of_shapes(((3, 4),), (strided_matrix(),), ((0, 3),)))
 def fliplr(input: Tensor) -> Tensor:
     """The second dimension reversed. Raises RuntimeError for fewer than two."""
     if input._array.ndim < 2:
@@ -55,7 +57,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, (1,))
 
 
-@composite(reference=np.flipud, samples=shaped(((3, 4),), ((3,),), (gapped(),), ((0, 3),)))
+@composite(reference=np.flipud, samples=samples_of_shapes(((3, 4),), ((3,),), (strided_matrix(),), ((0, 3),)))
 def flipud(input: Tensor) -> Tensor:
     """The first dimension reversed. Raises RuntimeError for a 0-dim tensor."""
     if input._array.ndim < 1:
@@ -65,7 +67,9 @@ def flipud(input: Tensor) -> Tensor:
 
 @composite(
     reference=np.rot90,
-    samples=shaped(((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (gapped(), 3), ((0, 3),)),
+    samples=samples_of_shapes(
+        ((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (strided_matrix(), 3), ((0, 3),)
+    ),
 )
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
@@ -84,18 +88,20 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     return flip(transpose(input, first, second), (first if turns == 1 else second,))
 
 
-def _negated(shifts: Any) -> Any:
+def _negate(shifts: Any) -> Any:
     return tuple(-shift for shift in shifts) if isinstance(shifts, (tuple, list)) else -shifts
 
 
 @op(
     takes=EVERY_DTYPE,
     row_major=True,
-    input=lambda g, shifts, dims: roll(g, _negated(shifts), dims),
+    input=lambda g, shifts, dims: roll(g, _negate(shifts), dims),
     widen=False,
     warns=False,
     reference=lambda input, shifts, dims=None: np.roll(input, shifts, dims),
-    samples=shaped(((3, 4), 2), ((3, 4), -1, 1), ((3, 4), (1, 2), (0, 1)), (gapped(), 1, 0), ((0, 3), 1, 0), ((), 1)),
+    samples=samples_of_shapes(
+        ((3, 4), 2), ((3, 4), -1, 1), ((3, 4), (1, 2), (0, 1)), (strided_matrix(), 1, 0), ((0, 3), 1, 0), ((), 1)
+    ),
 )
 def roll(input: Array, shifts, dims=()):
     """Roll the elements by `shifts` along `dims`; those that leave at one end re-enter at the other.
@@ -119,7 +125,9 @@ def _repeat_reference(input: np.ndarray, *repeats: Any) -> np.ndarray:
 
 @composite(
     reference=_repeat_reference,
-    samples=shaped(((3, 2), 2, 3), ((3,), (2, 1, 2)), ((), 2, 3), (gapped(), 1, 2), ((0, 3), 2, 1), ((3,), 0)),
+    samples=samples_of_shapes(
+        ((3, 2), 2, 3), ((3,), (2, 1, 2)), ((), 2, 3), (strided_matrix(), 1, 2), ((0, 3), 2, 1), ((3,), 0)
+    ),
 )
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """A copy with the tensor repeated `repeats` times along each dimension; additional numbers add leading dimensions.
@@ -146,7 +154,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 @composite(
     reference=_repeat_reference,
-    samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2), ((0, 3), 2)),
+    samples=samples_of_shapes(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (strided_matrix(), 2), ((0, 3), 2)),
 )
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """`repeat` with missing leading numbers set to 1."""
@@ -155,7 +163,9 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
 
 
 def _repeat_interleave_samples() -> Any:
-    yield from shaped(((3, 2), 2), ((3, 2), 2, 0), ((3, 2), 3, -1), (gapped(), 2, 1), ((), 2), ((0, 3), 2, 0))()
+    yield from samples_of_shapes(
+        ((3, 2), 2), ((3, 2), 2, 0), ((3, 2), 3, -1), (strided_matrix(), 2, 1), ((), 2), ((0, 3), 2, 0)
+    )()
     yield sample(between(-2, 2, 3, 2), np.array([1, 0, 2]), 0)
     yield sample(between(-2, 2, 3), np.array([2]))
 
@@ -213,7 +223,9 @@ def repeat_interleave(
     return input[(slice(None),) * dim + (places,)]
 
 
-_triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1), (gapped(), 0), ((0, 3),))
+_triangle_samples = samples_of_shapes(
+    ((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1), (strided_matrix(), 0), ((0, 3),)
+)
 
 
 def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
@@ -244,7 +256,7 @@ def tril(input: Array, diagonal: int = 0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("tril", input)
-    return chosen(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
+    return select(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
 
 
 @op(
@@ -262,7 +274,7 @@ def triu(input: Array, diagonal: int = 0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("triu", input)
-    return chosen(_triangle(input.shape, as_int(diagonal) - 1), np.zeros((), input.dtype), input)
+    return select(_triangle(input.shape, as_int(diagonal) - 1), np.zeros((), input.dtype), input)
 
 
 def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[int, ...]:
@@ -291,8 +303,8 @@ def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, di
     widen=False,
     warns=False,
     reference=_diag_embed_reference,
-    samples=shaped(
-        ((3,),), ((2, 3),), ((2, 3), 1), ((2, 3), -2, 0, 2), ((2, 3), 1, 2, 0), (gapped(),), ((0,),), ((0,), 2)
+    samples=samples_of_shapes(
+        ((3,),), ((2, 3),), ((2, 3), 1), ((2, 3), -2, 0, 2), ((2, 3), 1, 2, 0), (strided_matrix(),), ((0,),), ((0,), 2)
     ),
 )
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
@@ -302,10 +314,13 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
     if input.ndim == 0:
         raise IndexError("diag_embed expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     step = (diagonal.op, {"offset": offset, "dim1": dim1, "dim2": dim2}, None)
-    return embedded(input, _square(input.shape, offset, dim1, dim2), (step,))
+    return embed_adjoint(input, _square(input.shape, offset, dim1, dim2), (step,))
 
 
-@composite(reference=np.diag, samples=shaped(((3,),), ((3,), 1), ((3, 4),), ((3, 4), -1), (gapped(), 1), ((0,),)))
+@composite(
+    reference=np.diag,
+    samples=samples_of_shapes(((3,),), ((3,), 1), ((3, 4),), ((3, 4), -1), (strided_matrix(), 1), ((0,),)),
+)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with the vector on its diagonal, or a copy of the diagonal of a matrix.
 
@@ -320,13 +335,15 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return clone(_diagonal(input, diagonal))
 
 
-@composite(reference=np.diagflat, samples=shaped(((3,), 1), ((2, 2),), (gapped(),), ((),), ((0, 3),)))
+@composite(
+    reference=np.diagflat, samples=samples_of_shapes(((3,), 1), ((2, 2),), (strided_matrix(),), ((),), ((0, 3),))
+)
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of the tensor on its `offset`-th diagonal."""
     return diag_embed(ravel(input), offset)
 
 
-@composite(reference=np.trace, samples=shaped(((3, 4),), (gapped(),), ((0, 3),)))
+@composite(reference=np.trace, samples=samples_of_shapes(((3, 4),), (strided_matrix(),), ((0, 3),)))
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix. Raises RuntimeError for other tensors."""
     if input._array.ndim != 2:

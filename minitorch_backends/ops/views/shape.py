@@ -13,9 +13,9 @@ import numpy as np
 from ...autograd.views import shares_memory
 from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, gapped, sample, shaped, unary_samples
+from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix, unary_samples
 from ...kernels.elementwise import LARGE, in_order
-from ...kernels.shapes import strided
+from ...kernels.shapes import strided_view
 from ...tensor.dtypes import to_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import addressable, shape_of, wrap_dim, wrap_dims
@@ -23,7 +23,7 @@ from ..dims import addressable, shape_of, wrap_dim, wrap_dims
 __all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
 
 
-def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+def resolve_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """`shape` with its -1 filled in for `size` elements. Raises RuntimeError where they do not fit."""
     for position, each in enumerate(shape):
         if each < -1:
@@ -48,11 +48,11 @@ def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def _reshape_samples() -> Any:
-    yield from shaped(
+    yield from samples_of_shapes(
         ((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0))
     )()
-    yield sample(gapped(), (-1,))
-    yield sample(gapped(), (3, 1, 2))
+    yield sample(strided_matrix(), (-1,))
+    yield sample(strided_matrix(), (3, 1, 2))
 
 
 @op(
@@ -76,7 +76,7 @@ def reshape(input: Array, shape):
         pass
     except TypeError:
         shape = shape_of(shape)
-    return _in_shape(input, resolved(shape, input.size))
+    return _in_shape(input, resolve_size(shape, input.size))
 
 
 def _in_shape(array: np.ndarray, shape: Any) -> np.ndarray:
@@ -88,17 +88,17 @@ def _in_shape(array: np.ndarray, shape: Any) -> np.ndarray:
         return in_order(array).reshape(shape)
 
 
-def _viewed(input: Tensor, *shape: Any) -> Tensor:
+def _view(input: Tensor, *shape: Any) -> Tensor:
     """The same memory in another shape, or, given a dtype, its bytes read as another type (without gradients).
 
     Raises RuntimeError when the strides do not allow it without a copy; `reshape` copies then.
     """
     if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list, np.integer)):
-        return _reinterpreted(input, shape[0])
+        return _reinterpret(input, shape[0])
     array, sizes = input._array, shape_of(shape)
     if (
         not array.flags.c_contiguous
-        and not shares_memory(array.reshape(resolved(sizes, array.size)), array)
+        and not shares_memory(array.reshape(resolve_size(sizes, array.size)), array)
         and array.size
     ):
         raise RuntimeError(
@@ -109,7 +109,7 @@ def _viewed(input: Tensor, *shape: Any) -> Tensor:
     return reshape(input, sizes)
 
 
-def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
+def _reinterpret(input: Tensor, dtype: Any) -> Tensor:
     wanted = to_dtype(dtype)
     try:
         array = input._array.view(wanted.dtype)
@@ -129,9 +129,9 @@ def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
 view = composite(
     name="view",
     reference=np.reshape,
-    samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))),
+    samples=samples_of_shapes(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))),
     aliases={"size": "shape", "dtype": "shape"},
-)(_viewed)
+)(_view)
 
 
 def _refuse_expansion(shape: tuple[int, ...], size: tuple[int, ...]) -> None:
@@ -158,7 +158,7 @@ def _refuse_expansion(shape: tuple[int, ...], size: tuple[int, ...]) -> None:
     )
 
 
-def expanded(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+def expand_view(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     """A writable view of `array` broadcast to `size`; -1 keeps a size.
 
     It is faster than np.broadcast_to, whose result is read-only. Raises RuntimeError for sizes that do not broadcast.
@@ -181,11 +181,11 @@ def expanded(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     except (ValueError, TypeError, BufferError):
         addressable(wanted)
         # The memory has gaps or is read-only, or the buffer protocol does not support the dtype.
-        return strided(array, wanted, strides)
+        return strided_view(array, wanted, strides)
 
 
 def _expand_samples() -> Any:
-    yield from shaped(
+    yield from samples_of_shapes(
         ((3, 1), (3, 4)),
         ((3, 1), (2, -1, 4)),
         ((4,), (3, 4)),
@@ -214,12 +214,12 @@ def expand(input: Array, size):
     """A view with dimensions of size 1 expanded to `size` without copying; -1 keeps a size, new dimensions come
     first.
     """
-    return expanded(input, shape_of(size))
+    return expand_view(input, shape_of(size))
 
 
 @composite(
     reference=lambda input, *size: input + np.zeros(size[0]),
-    samples=shaped(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
+    samples=samples_of_shapes(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
 )
 def broadcast_to(input: Tensor, *size: Any) -> Tensor:
     """`expand`, under NumPy's name."""
@@ -245,7 +245,7 @@ install(expand_as=_expand_as, reshape_as=_reshape_as, view_as=_view_as)
 
 
 def _squeeze_samples() -> Any:
-    yield from shaped(
+    yield from samples_of_shapes(
         ((1, 3, 1),),
         ((3, 4),),
         ((),),
@@ -284,8 +284,8 @@ def squeeze(input: Array, dim=None):
 
 
 def _unsqueeze_samples() -> Any:
-    yield from shaped(((3, 4), 0), ((3, 4), 1), ((3, 4), -1), ((), 0), ((0, 3), 2))()
-    yield sample(gapped(), 1)
+    yield from samples_of_shapes(((3, 4), 0), ((3, 4), 1), ((3, 4), -1), ((), 0), ((0, 3), 2))()
+    yield sample(strided_matrix(), 1)
 
 
 @op(
@@ -306,7 +306,9 @@ def unsqueeze(input: Array, dim):
     reference=lambda input, start_dim=0, end_dim=-1: np.reshape(
         input, (*input.shape[:start_dim], -1, *input.shape[input.ndim + end_dim + 1 :])
     ),
-    samples=shaped(((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)),
+    samples=samples_of_shapes(
+        ((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)
+    ),
 )
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions `start_dim` to `end_dim` as one.
@@ -332,7 +334,7 @@ def ravel(input: Tensor) -> Tensor:
 
 @composite(
     reference=lambda input, dim, sizes: np.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :])),
-    samples=shaped(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
+    samples=samples_of_shapes(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
 )
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Split dimension `dim` into several of the given `sizes`; one may be -1."""
@@ -342,4 +344,4 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
         raise IndexError(f"unflatten: dimension specified as {dim} but tensor has no dimensions; use reshape()")
     if not isinstance(sizes, (tuple, list)):
         raise TypeError(f"unflatten(): argument 'sizes' must be a tuple of ints, not {type(sizes).__name__}")
-    return reshape(input, (*shape[:dim], *resolved(shape_of(sizes), shape[dim]), *shape[dim + 1 :]))
+    return reshape(input, (*shape[:dim], *resolve_size(shape_of(sizes), shape[dim]), *shape[dim + 1 :]))

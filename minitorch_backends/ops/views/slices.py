@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, gapped, sample, shaped
+from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
 from ...kernels.shapes import windows
 from ...tensor.dtypes import INTEGER, int64
 from ...tensor.tensor import Tensor
@@ -32,7 +32,7 @@ def embed(view: Any, g: Tensor, shape: tuple[int, ...], **metadata: Any) -> Tens
     return view_embed(g, shape, ((view.op, metadata, None),))
 
 
-def sliced(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
+def slice_index(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
     """The index that takes `part` of dimension `dim`, counted from the front, and everything of the others."""
     return (slice(None),) * dim + (part,) + (slice(None),) * (ndim - dim - 1)
 
@@ -49,7 +49,7 @@ def _getitem_samples() -> Any:
         (slice(None, None, -1), slice(2, None, -2)),
     ):
         yield sample(a, index)
-    yield sample(gapped(), (slice(1, None), ...))
+    yield sample(strided_matrix(), (slice(1, None), ...))
     yield sample(between(-2, 2), (None, ...))
     yield sample(between(-2, 2, 0, 3), (slice(None), 1))
 
@@ -81,7 +81,7 @@ def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:
 
 @composite(
     reference=_select_reference,
-    samples=shaped(((3, 4), 0, 1), ((3, 4), -1, -2), (gapped(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)),
+    samples=samples_of_shapes(((3, 4), 0, 1), ((3, 4), -1, -2), (strided_matrix(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)),
 )
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The view at one `index` of dimension `dim`, which is removed. Raises IndexError out of range."""
@@ -91,7 +91,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     dim, index = wrap_dim(dim, len(shape)), as_int(index)
     if not -shape[dim] <= index < shape[dim]:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
-    return getitem(input, (*sliced(len(shape), dim, index), ...))
+    return getitem(input, (*slice_index(len(shape), dim, index), ...))
 
 
 def _narrow_reference(input: np.ndarray, dim: int, start: int, length: int) -> np.ndarray:
@@ -100,11 +100,11 @@ def _narrow_reference(input: np.ndarray, dim: int, start: int, length: int) -> n
 
 @composite(
     reference=_narrow_reference,
-    samples=shaped(
+    samples=samples_of_shapes(
         ((3, 4), 0, 1, 2),
         ((3, 4), -1, 0, 4),
         ((3, 4), 1, -3, 2),
-        (gapped(), 0, 2, 1),
+        (strided_matrix(), 0, 2, 1),
         ((3, 4), 0, 3, 0),
         ((0, 3), 1, 1, 2),
     ),
@@ -133,12 +133,12 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
             f"narrow(): start ({start}) + length ({length}) exceeds dimension {dim} of size {size}, or length is "
             "negative"
         )
-    return getitem(input, sliced(len(shape), dim, slice(start, start + length)))
+    return getitem(input, slice_index(len(shape), dim, slice(start, start + length)))
 
 
 def _diagonal_samples() -> Any:
-    yield from shaped(
-        ((3, 4),), ((3, 4), 1), ((3, 4), -2), ((3, 4), 4), ((2, 3, 4), 0, 2, 0), (gapped(), 0), ((0, 3),)
+    yield from samples_of_shapes(
+        ((3, 4),), ((3, 4), 1), ((3, 4), -2), ((3, 4), 4), ((2, 3, 4), 0, 2, 0), (strided_matrix(), 0), ((0, 3),)
     )()
 
 
@@ -183,7 +183,7 @@ def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -
     widen=False,
     warns=False,
     reference=_unfold_reference,
-    samples=shaped(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (gapped(), 0, 2, 1), ((0, 3), 1, 2, 1)),
+    samples=samples_of_shapes(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (strided_matrix(), 0, 2, 1), ((0, 3), 1, 2, 1)),
 )
 def unfold(input: Array, dimension: int, size: int, step: int):
     """The view of all windows of `size` elements along `dimension`, `step` apart, as a new last dimension. Windows may
@@ -199,7 +199,7 @@ def unfold(input: Array, dimension: int, size: int, step: int):
     if step < 1:
         raise RuntimeError(f"step is {step} but must be > 0")
     found = windows(rows, size, dimension)
-    found = found[sliced(found.ndim, dimension, slice(None, None, step))]
+    found = found[slice_index(found.ndim, dimension, slice(None, None, step))]
     return found if input.ndim else found[0]
 
 
@@ -231,13 +231,19 @@ def _split_reference(tensor: np.ndarray, split_size_or_sections: Any, dim: int =
     return tuple(np.split(tensor, cuts, dim))
 
 
-_split_samples = shaped(
-    ((5, 2), 2), ((5, 2), (1, 0, 4)), ((2, 5), 3, 1), ((2, 4), 2, -1), (gapped(), 2), ((0, 3), 2), ((0, 3), 2, 1)
+_split_samples = samples_of_shapes(
+    ((5, 2), 2),
+    ((5, 2), (1, 0, 4)),
+    ((2, 5), 3, 1),
+    ((2, 4), 2, -1),
+    (strided_matrix(), 2),
+    ((0, 3), 2),
+    ((0, 3), 2, 1),
 )
 
 
 @op(
-    tensor=lambda g, dim: _joined(g, dim),
+    tensor=lambda g, dim: _join_gradients(g, dim),
     view=True,
     widen=False,
     warns=False,
@@ -254,18 +260,18 @@ def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...
         raise RuntimeError("split expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     dim, start, pieces = wrap_dim(dim, tensor.ndim), 0, []
     for size in _sections(tensor.shape[dim], split_size_or_sections, dim):
-        pieces.append(tensor[sliced(tensor.ndim, dim, slice(start, start + size))])
+        pieces.append(tensor[slice_index(tensor.ndim, dim, slice(start, start + size))])
         start += size
     return tuple(pieces)
 
 
-def _joined(g: tuple[Tensor, ...], dim: int) -> Tensor:
+def _join_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
     from .join import cat
 
     return cat(list(g), dim)
 
 
-def _stacked(g: tuple[Tensor, ...], dim: int) -> Tensor:
+def _stack_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
     from .join import stack
 
     return stack(list(g), dim)
@@ -276,12 +282,12 @@ def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]
 
 
 @op(
-    input=lambda g, dim: _stacked(g, dim),
+    input=lambda g, dim: _stack_gradients(g, dim),
     view=True,
     widen=False,
     warns=False,
     reference=_unbind_reference,
-    samples=shaped(((3, 2),), ((3, 2), 1), ((3,),), (gapped(), -1), ((2, 0),)),
+    samples=samples_of_shapes(((3, 2),), ((3, 2), 1), ((3,),), (strided_matrix(), -1), ((2, 0),)),
 )
 def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
     """Views at every index of dimension `dim`, which is removed. Raises IndexError for a dim out of range."""
@@ -294,7 +300,7 @@ def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
 
 @composite(
     reference=lambda input, chunks, dim=0: tuple(np.array_split(input, chunks, dim)),
-    samples=shaped(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (gapped(), 3), ((0, 2), 3)),
+    samples=samples_of_shapes(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (strided_matrix(), 3), ((0, 2), 3)),
 )
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` pieces of equal size along dimension `dim`; the last may be smaller."""
@@ -311,7 +317,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 _CUTS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
 
 
-@composite(reference=_split_reference, samples=shaped(((5, 2), (2, 3)), ((2, 5), (1, 4), 1), ((0, 3), (0, 0))))
+@composite(
+    reference=_split_reference, samples=samples_of_shapes(((5, 2), (2, 3)), ((2, 5), (1, 4), 1), ((0, 3), (0, 0)))
+)
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` by a list of sizes."""
     return split(input, list(split_sizes), dim)
@@ -319,7 +327,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 
 @composite(
     reference=lambda input, indices_or_sections, dim=0: tuple(np.array_split(input, indices_or_sections, dim)),
-    samples=shaped(((7, 2), 3), ((7, 2), (2, 5)), ((2, 4), 3, 1), (gapped(), (1,)), ((0, 3), 2)),
+    samples=samples_of_shapes(((7, 2), 3), ((7, 2), (2, 5)), ((2, 4), 3, 1), (strided_matrix(), (1,)), ((0, 3), 2)),
     aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS},
 )
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -343,7 +351,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         cuts = [k * smaller + min(k, larger) for k in range(sections + 1)]
     dim = wrap_dim(dim, input._array.ndim)
     parts = (slice(start, max(start, stop)) for start, stop in itertools.pairwise(cuts))
-    return tuple(getitem(input, sliced(input._array.ndim, dim, part)) for part in parts)
+    return tuple(getitem(input, slice_index(input._array.ndim, dim, part)) for part in parts)
 
 
 def _cut(name: str, input: Tensor, *indices_or_sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
@@ -361,7 +369,7 @@ def _cut(name: str, input: Tensor, *indices_or_sections: Any, dim: int, least: i
 
 @composite(
     reference=np.hsplit,
-    samples=shaped(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (gapped(), 2), ((0, 4), 2)),
+    samples=samples_of_shapes(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (strided_matrix(), 2), ((0, 4), 2)),
     aliases=_CUTS,
 )
 def hsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
@@ -371,7 +379,7 @@ def hsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 @composite(
     reference=np.vsplit,
-    samples=shaped(((4, 2), 2), ((4, 2), (1, 3)), (gapped(), 3), ((0, 2), 2)),
+    samples=samples_of_shapes(((4, 2), 2), ((4, 2), (1, 3)), (strided_matrix(), 3), ((0, 2), 2)),
     aliases=_CUTS,
 )
 def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
@@ -381,7 +389,7 @@ def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 @composite(
     reference=np.dsplit,
-    samples=shaped(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (gapped()[None], 2), ((0, 1, 4), 2)),
+    samples=samples_of_shapes(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (strided_matrix()[None], 2), ((0, 1, 4), 2)),
     aliases=_CUTS,
 )
 def dsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:

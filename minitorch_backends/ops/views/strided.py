@@ -18,7 +18,7 @@ from ...autograd.modes import derives_from
 from ...autograd.views import View
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
-from ...kernels.shapes import strided
+from ...kernels.shapes import strided_view
 from ...tensor.tensor import Tensor
 from ..dims import addressable
 from .slices import embed
@@ -64,8 +64,8 @@ def _refuse_outside(name: str, array: np.ndarray, size: Numbers, stride: Numbers
 
 def _at(array: np.ndarray, size: Numbers, stride: Numbers, start: int) -> np.ndarray:
     """A window within the memory of `array`, already checked."""
-    first = strided(array, (2,), (start * array.itemsize,))[1:]
-    return strided(first, size, tuple(step * array.itemsize for step in stride))
+    first = strided_view(array, (2,), (start * array.itemsize,))[1:]
+    return strided_view(first, size, tuple(step * array.itemsize for step in stride))
 
 
 def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:

@@ -33,7 +33,7 @@ def _batches() -> Any:
     yield sample(between(-2, 2, 2, 3, 4))
 
 
-def _swapped(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
+def _swap_axes(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
     return input.swapaxes(dim0, dim1) if input.ndim else input.copy()
 
 
@@ -43,11 +43,11 @@ def _swapped(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
     view=True,
     widen=False,
     method=False,
-    reference=_swapped,
+    reference=_swap_axes,
     samples=_transpose_samples,
     aliases={"axis0": "dim0", "axis1": "dim1"},
 )
-def _exchanged(input: Array, dim0, dim1):
+def _exchange(input: Array, dim0, dim1):
     dim0, dim1 = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
 
@@ -57,12 +57,12 @@ def transpose(*args: Any, **named: Any) -> Tensor:
     in NumPy. Raises IndexError for a dim out of range."""
     if len(args) == 2 and isinstance(args[1], (tuple, list)) and not named:
         return permute(*args)
-    return _exchanged(*args, **named)
+    return _exchange(*args, **named)
 
 
-transpose.__wrapped__ = _exchanged  # type: ignore[attr-defined]
-transpose.op, transpose.overloads = _exchanged.op, _exchanged.overloads  # type: ignore[attr-defined]
-_exchanged.op.public = Tensor.transpose = transpose  # type: ignore[method-assign]
+transpose.__wrapped__ = _exchange  # type: ignore[attr-defined]
+transpose.op, transpose.overloads = _exchange.op, _exchange.overloads  # type: ignore[attr-defined]
+_exchange.op.public = Tensor.transpose = transpose  # type: ignore[method-assign]
 
 
 @op(
@@ -138,7 +138,7 @@ def t(input: Tensor) -> Tensor:
     return mT(input) if input._array.ndim == 2 else input.view(input._array.shape)
 
 
-def _reversed(self: Tensor) -> Tensor:
+def _reverse_dims(self: Tensor) -> Tensor:
     """The dimensions in reverse order: the transpose of a matrix."""
     ndim = self._array.ndim
     return mT(self) if ndim == 2 else permute(self, tuple(range(ndim - 1, -1, -1)))
@@ -161,7 +161,7 @@ def adjoint(input: Tensor) -> Tensor:
     return mT(input).conj() if input.is_complex() else mT(input)
 
 
-Tensor.mT, Tensor.T = property(mT), property(_reversed)  # type: ignore[assignment, method-assign]
+Tensor.mT, Tensor.T = property(mT), property(_reverse_dims)  # type: ignore[assignment, method-assign]
 Tensor.H, Tensor.mH = property(_hermitian), property(adjoint)  # type: ignore[assignment, method-assign]
 
 

@@ -18,11 +18,11 @@ from ...dispatch.registry import registry
 from ...dispatch.samples import between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import is_float8
-from ...tensor.casting import converted
+from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import adopt
 from ..indexing.accumulate import add_at
 
-__all__ = ["embedded", "overlaps", "scattered"]
+__all__ = ["embed_adjoint", "overlaps", "scatter"]
 
 
 def overlaps(array: np.ndarray) -> bool:
@@ -63,7 +63,7 @@ def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def scattered(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[int, ...] | None = None) -> np.ndarray:
+def scatter(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[int, ...] | None = None) -> np.ndarray:
     """A copy of `base` with `value` written to the view that `steps` lead to."""
     out = base.copy("K") if strides is None or strides == base.strides else _laid_out(base, strides)
     view = walk(out, steps)
@@ -76,7 +76,7 @@ def scattered(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[
     return out
 
 
-def embedded(
+def embed_adjoint(
     value: np.ndarray,
     shape: tuple[int, ...],
     steps: tuple,
@@ -89,7 +89,7 @@ def embedded(
     apart = not shares_memory(view, out)
     if (is_half(out.dtype) or is_float8(out.dtype)) and (apart or overlaps(view)):  # so that sums are rounded once
         single = np.dtype(np.float32)
-        return converted(embedded(converted(value, single), shape, steps, single, strides), out.dtype)
+        return cast_unchecked(embed_adjoint(cast_unchecked(value, single), shape, steps, single, strides), out.dtype)
     if apart:
         add_at(out.reshape(-1), (_positions(shape, steps),), value)
     elif overlaps(view):
@@ -184,7 +184,7 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     """Zeros of `shape` (and of `dtype`, by default that of `value`) with `value` added where `steps` lead. They have
     the memory layout of `strides`.
     """
-    return embedded(value, shape, steps, dtype, strides)
+    return embed_adjoint(value, shape, steps, dtype, strides)
 
 
 @op(
@@ -202,4 +202,4 @@ def view_scatter(base: Array, value: Array, steps, strides=None):
     """A copy of `base` with `value` written to the view that `steps` lead to. It has the memory layout of `strides`, by
     default those of the base.
     """
-    return scattered(base, value, steps, strides)
+    return scatter(base, value, steps, strides)

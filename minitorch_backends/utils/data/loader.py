@@ -203,7 +203,7 @@ class _Workers:
                 self._place += 1
             while following in done or (following < self._place and following not in waiting):
                 if following in done:
-                    yield self._checked(*done.pop(following))
+                    yield self._check_result(*done.pop(following))
                 following += 1
             if not waiting:
                 if len(ended) == self._count or task is END:
@@ -217,10 +217,10 @@ class _Workers:
                 elif self._in_order:
                     done[place] = worker, result
                 else:
-                    yield self._checked(worker, result)
+                    yield self._check_result(worker, result)
 
     @staticmethod
-    def _checked(worker: int, result: Any) -> Any:
+    def _check_result(worker: int, result: Any) -> Any:
         if isinstance(result, Failure):
             result.raise_again(worker)
         return result

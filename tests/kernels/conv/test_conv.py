@@ -111,7 +111,7 @@ def assert_within_bound(
         allowed = (kernel.bound[precision] + unit * TRANSFORMS[name] * 2) * magnitudes.max(initial=0)
     else:
         allowed = (kernel.bound[precision] * 1.01 + unit * (depth(kernel, shape, result) + 8)) * magnitudes
-        allowed = allowed + reference.lost(partial(kernel.reference, **keywords), *arrays[:2], precision)
+        allowed = allowed + reference.lost_share(partial(kernel.reference, **keywords), *arrays[:2], precision)
     if result.dtype.itemsize == 2:
         allowed = allowed + np.abs(exact) * (2.0**-8 if result.dtype.name == "bfloat16" else 2.0**-11) + 2.0**-24
     assert np.all(error <= allowed), f"{(error / np.maximum(allowed, 1e-300)).max()} times the bound"

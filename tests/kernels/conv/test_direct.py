@@ -82,7 +82,7 @@ def last(x: np.ndarray) -> np.ndarray:
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
 
 
-def sliced(x: np.ndarray) -> np.ndarray:
+def slice_columns(x: np.ndarray) -> np.ndarray:
     """The same values as a view of every other column of a larger array, turned around."""
     wide = np.full((*x.shape[:-1], 2 * x.shape[-1]), np.nan, x.dtype)
     wide[..., ::-2] = x
@@ -121,7 +121,7 @@ def test_layouts_and_shapes(kernel: str, name: str, case: str, precision: str) -
     exact = BY_NAME[kernel].reference(*arrays, **keywords)
     magnitudes = BY_NAME[kernel].reference(*map(np.abs, arrays), **keywords)
     allowed = (BY_NAME[kernel].bound[precision] * 1.01 + 2e-6) * magnitudes
-    for layout in (np.asarray, last, sliced):
+    for layout in (np.asarray, last, slice_columns):
         result = run(BY_NAME[kernel], name, [layout(arrays[0]), *arrays[1:]], options)
         assert result.shape == exact.shape
         assert (np.abs(result - exact) <= allowed).all()

@@ -31,7 +31,7 @@ def operands() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def emulated(operands, tmp_path_factory) -> dict[str, np.ndarray]:
+def emulated_products(operands, tmp_path_factory) -> dict[str, np.ndarray]:
     """Products of a process whose tiles are software, by precision."""
     path = str(tmp_path_factory.mktemp("amx") / "arrays.npz")
     np.savez(path, a=operands[0], b=operands[1])
@@ -61,16 +61,16 @@ def tile_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return sums
 
 
-def test_the_model(operands, emulated):
+def test_the_model(operands, emulated_products):
     a, b = (to_bf16(x) for x in operands)
-    np.testing.assert_array_equal(emulated["bf16"], tile_products(a, b))
+    np.testing.assert_array_equal(emulated_products["bf16"], tile_products(a, b))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_the_hardware(operands, emulated, precision):
-    if cpu.refusal("amx") or cpu.emulated("amx"):
+def test_the_hardware(operands, emulated_products, precision):
+    if cpu.refusal("amx") or cpu.is_emulated("amx"):
         pytest.skip("this process has no tiles of the CPU's own to compare with")
-    np.testing.assert_array_equal(emulated[precision], product(*operands, isa="amx", precision=precision))
+    np.testing.assert_array_equal(emulated_products[precision], product(*operands, isa="amx", precision=precision))
 
 
 SUBNORMAL = """
@@ -124,7 +124,7 @@ def test_other_texts_are_refused():
 
 def test_the_refusal_says_what_emulation_needs():
     code = (
-        "from minitorch_backends.kernels import cpu; cpu.described = lambda field: frozenset();"
+        "from minitorch_backends.kernels import cpu; cpu.cpuinfo_field = lambda field: frozenset();"
         "print(cpu.refusal('amx'))"
     )
     expected = f"needs amx, and the CPU capability in force is portable (CPU and {cpu.VARIABLE}"

@@ -51,12 +51,12 @@ def compute(request, monkeypatch) -> Callable:
     software = request.param == "software"
 
     def compute(level: str, emit: Callable, result: np.ndarray, *operands: np.ndarray) -> np.ndarray:
-        if not software and (cpu.refusal(level) or cpu.emulated(level)):
+        if not software and (cpu.refusal(level) or cpu.is_emulated(level)):
             pytest.skip(f"this process has no {level} of the CPU's own")
-        monkeypatch.setattr(cpu, "emulated", lambda level: software)
+        monkeypatch.setattr(cpu, "is_emulated", lambda level: software)
 
         @intrinsic
-        def emitted(typingctx, addresses):
+        def emit_code(typingctx, addresses):
             def codegen(context, builder, signature, arguments):
                 pointers = [
                     builder.inttoptr(builder.extract_value(arguments[0], index), POINTER)
@@ -71,7 +71,7 @@ def compute(request, monkeypatch) -> Callable:
 
         @njit(cache=False)
         def run(addresses):
-            emitted(addresses)
+            emit_code(addresses)
 
         run(tuple(each.ctypes.data for each in (result, *operands)))
         return result
@@ -89,7 +89,7 @@ def vectors(name: str, result: ir.Type, *kinds: ir.Type, constants: tuple = ()) 
     return emit
 
 
-def flushed(x: np.ndarray) -> np.ndarray:
+def flush(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < TINY, np.copysign(np.float32(0), x), x)
 
 
@@ -102,14 +102,14 @@ def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
 def test_rounding_to_bf16(compute):
     emit = vectors("avx512bf16.cvtneps2bf16.512", vector(BF16), vector(F32))
     found = compute("avx512_bf16", emit, np.empty(16, ml_dtypes.bfloat16), NUMBERS)
-    assert_same(found, flushed(NUMBERS).astype(ml_dtypes.bfloat16))
+    assert_same(found, flush(NUMBERS).astype(ml_dtypes.bfloat16))
 
 
 def test_rounding_two_vectors_to_bf16(compute):
     emit = vectors("avx512bf16.cvtne2ps2bf16.512", vector(BF16, 32), vector(F32), vector(F32))
     upper = NUMBERS[::-1].copy()
     found = compute("avx512_bf16", emit, np.empty(32, ml_dtypes.bfloat16), upper, NUMBERS)
-    assert_same(found, flushed(np.append(NUMBERS, upper)).astype(ml_dtypes.bfloat16))
+    assert_same(found, flush(np.append(NUMBERS, upper)).astype(ml_dtypes.bfloat16))
 
 
 def test_products_of_pairs(compute):
@@ -121,8 +121,8 @@ def test_products_of_pairs(compute):
     a[4:6], b[4:6], total[2] = [1, np.inf], [1, 1], 1
     expected = total
     for place in (1, 0):
-        products = flushed(a.astype(np.float32)).astype(np.float64)[place::2] * b.astype(np.float64)[place::2]
-        expected = flushed((expected + products).astype(np.float32))
+        products = flush(a.astype(np.float32)).astype(np.float64)[place::2] * b.astype(np.float64)[place::2]
+        expected = flush((expected + products).astype(np.float32))
     assert_same(compute("avx512_bf16", emit, np.empty(16, np.float32), total, a, b), expected)
 
 

@@ -33,7 +33,7 @@ def param(isa):
     if isa == "portable":
         reason = passed_over(isa)
     elif isa == "odd":
-        reason = "these are as without emulation" if cpu.emulated("amx") else None
+        reason = "these are as without emulation" if cpu.is_emulated("amx") else None
     else:
         reason = cpu.refusal(isa) and f"no {isa}"
     return pytest.param(isa, marks=pytest.mark.skipif(reason is not None, reason=reason or ""))
@@ -58,7 +58,7 @@ def product(a, b, *, isa, **keywords):
     return product(a, b, isa=isa, **keywords)
 
 
-def held(isa, *arrays):
+def round_held(isa, *arrays):
     """Arrays rounded to what the finest precision of an instruction set holds."""
     return [x.astype(ml_dtypes.bfloat16).astype(x.dtype) if isa == "avx512_bf16" else x for x in arrays]
 
@@ -99,7 +99,7 @@ LAYOUTS = list(layouts(np.zeros((1, 1), np.float32)))
 @pytest.mark.parametrize("shape", [(45, 70, 39), (3, 300, 5), (70, 3, 70)])
 def test_strides(isa, layout, shape):
     m, k, n = shape
-    a, b = held(isa, normal(m, k, seed=1), normal(k, n, seed=2))
+    a, b = round_held(isa, normal(m, k, seed=1), normal(k, n, seed=2))
     expected = product(a, b, isa=isa)
     assert_close(expected, a, b)
     np.testing.assert_array_equal(product(layouts(a)[layout], b, isa=isa), expected)
@@ -112,7 +112,7 @@ def test_strides(isa, layout, shape):
 )
 def test_blocks_and_edges(isa, shape):
     m, k, n = shape
-    a, b = held(isa, normal(m, k, seed=3), normal(k, n, seed=4))
+    a, b = round_held(isa, normal(m, k, seed=3), normal(k, n, seed=4))
     assert_close(product(a, b, isa=isa), a, b)
 
 
@@ -180,7 +180,7 @@ def test_sixteen_bits_are_rounded_once(isa, dtype):
     ],
 )
 def test_batches(isa, shape_a, shape_b):
-    a, b = held(isa, normal(*shape_a), normal(*shape_b, seed=1))
+    a, b = round_held(isa, normal(*shape_a), normal(*shape_b, seed=1))
     assert_close(product(a, b, isa=isa), a, b)
     flipped = product(b.mT, a.mT, isa=isa)
     np.testing.assert_array_equal(flipped, product(np.ascontiguousarray(b.mT), np.ascontiguousarray(a.mT), isa=isa))
@@ -193,9 +193,9 @@ def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
     from minitorch_backends.kernels.gemm import plans, strips, tuning
     from minitorch_backends.kernels.gemm import product as gemm_product
 
-    a, b = held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
+    a, b = round_held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
     addend, places = normal(415, seed=3), layouts(b)[layout]
-    caches = plans.columns, plans.strip, gemm_product._divided
+    caches = plans.columns, plans.strip, gemm_product._prepare_strips
     calls, run = [], strips.multiply_columns
     monkeypatch.setattr(strips, "multiply_columns", lambda *arguments: calls.append(1) or run(*arguments))
 
@@ -227,7 +227,7 @@ def test_a_batch_of_large_products(isa):
 @every_isa
 @pytest.mark.parametrize("shape", [(1,), (40,), (37, 1), (1, 40), (37, 40), ()])
 def test_alpha_beta_and_addend(isa, shape):
-    a, b, addend = *held(isa, normal(37, 50), normal(50, 40, seed=1)), normal(*shape, seed=2)
+    a, b, addend = *round_held(isa, normal(37, 50), normal(50, 40, seed=1)), normal(*shape, seed=2)
     result = product(a, b, isa=isa, alpha=-0.5, beta=2.0, addend=addend)
     exact = -0.5 * exact_matmul(a, b) + 2.0 * addend.astype(np.float64)
     assert np.max(np.abs(result - exact)) < 5e-6
@@ -239,7 +239,7 @@ def test_alpha_beta_and_addend(isa, shape):
 
 @every_isa
 def test_an_addend_for_each_product_of_a_batch(isa):
-    a, b, addend = *held(isa, normal(5, 9, 50), normal(5, 50, 33, seed=1)), normal(5, 9, 33, seed=2)
+    a, b, addend = *round_held(isa, normal(5, 9, 50), normal(5, 50, 33, seed=1)), normal(5, 9, 33, seed=2)
     assert np.max(np.abs(product(a, b, isa=isa, addend=addend) - (exact_matmul(a, b) + addend))) < 5e-6
     nothing = product(a[..., :0], b[:, :0], isa=isa, beta=3.0, addend=addend)
     np.testing.assert_array_equal(nothing, np.float32(3) * addend)
@@ -252,7 +252,7 @@ def test_integers_below_2_to_24_are_exact(isa, bits):
     values = np.random.default_rng(bits)
     a = values.integers(2 ** (bits - 1), 2**bits, (40, 1)).astype(np.float32)
     b = values.integers(2 ** (23 - bits), 2 ** (24 - bits), (1, 50)).astype(np.float32)
-    a, b = held(isa, a, b)
+    a, b = round_held(isa, a, b)
     np.testing.assert_array_equal(product(-a, b, isa=isa), -a.astype(np.float64) @ b.astype(np.float64))
 
 
@@ -353,7 +353,7 @@ def test_nothing_is_read_or_written_outside(isa):
     """Operands in the middle of NaN, and a result whose neighbours are looked at."""
     for m, k, n in ((5, 3, 7), (33, 34, 35), (65, 100, 30)):
         frame_a, frame_b = np.full((m + 2, k + 2), np.nan, np.float32), np.full((k + 2, n + 2), np.nan, np.float32)
-        frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1] = held(isa, normal(m, k), normal(k, n, seed=1))
+        frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1] = round_held(isa, normal(m, k), normal(k, n, seed=1))
         assert_close(
             product(frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1], isa=isa), frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1]
         )
@@ -389,7 +389,7 @@ def test_what_tiles_may_be_given(precision, a, b, refused):
 @pytest.mark.parametrize("precision", ["bf16", "tf32", "bf16x3", "bf16x6", "fp16"])
 def test_what_is_admitted_is_never_refused(precision):
     for depth in (1, 64, 4096, 1 << 20):
-        least, greatest = ranges.admitted(precision, depth)
+        least, greatest = ranges.admitted_magnitudes(precision, depth)
         one = int(np.float32(1).view(np.uint32))
         assert least < one < greatest
         extremes = [0, greatest << 32 | least, least << 32 | least, greatest << 32 | greatest, one << 32 | one]
@@ -484,10 +484,10 @@ def test_a_second_process_compiles_nothing(tmp_path):
 def test_a_product_is_made_in_the_memory_that_is_offered_once(isa):
     a, b = np.ones((40, 300), np.float32), np.ones((300, 200), np.float32)
     target, too_wide = np.zeros((5, 1600), np.float32), np.zeros((40, 200), np.float64)
-    with workspace.offered(target):
+    with workspace.offer(target):
         first, second = (product(a, b, isa=isa) for _ in range(2))
     third = product(a, b, isa=isa)
-    with workspace.offered(too_wide):
+    with workspace.offer(too_wide):
         fourth = product(a, b, isa=isa)
 
     assert [np.shares_memory(each, target) for each in (first, second, third)] == [True, False, False]

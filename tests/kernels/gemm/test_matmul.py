@@ -113,7 +113,7 @@ def assert_right(result, a, b, precision, rounding=None):
     assert np.all(np.abs(result - expected) <= allowed), label
     if rounding != "rz":
         exact = exact_matmul(a, b)
-        allowed = allowed + matmul.bound[precision] * magnitudes + reference.lost(np.matmul, a, b, precision)
+        allowed = allowed + matmul.bound[precision] * magnitudes + reference.lost_share(np.matmul, a, b, precision)
         assert np.all(np.abs(result - exact) <= allowed), label
 
 

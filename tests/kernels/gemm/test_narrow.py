@@ -8,7 +8,7 @@ import pytest
 
 from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import matmul, narrow, product, tuning
-from minitorch_backends.kernels.gemm.compiled import ISAS, computed, implementation
+from minitorch_backends.kernels.gemm.compiled import ISAS, computed_precision, implementation
 from minitorch_backends.kernels.registry import Refused
 
 
@@ -90,7 +90,7 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
     """Whatever the number of rows that are packed at a time, with a rest, in batches, and with an addend; a single
     product is divided so where no strips are better."""
     dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
-    if cpu.refusal(isa) is not None or computed(isa, dtype, precision) is None:
+    if cpu.refusal(isa) is not None or computed_precision(isa, dtype, precision) is None:
         pytest.skip(f"no {kind} products at {precision} by {isa} here")
     multiply = implementation(isa)
     row = tuning.tuning(isa)._replace(spread_microseconds=0.0)
@@ -101,7 +101,7 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
             split = []
             with monkeypatch.context() as patch:
                 patch.setitem(tuning.in_force().rows, isa, row._replace(rows_at_once=at_once))
-                product._divided.cache_clear()
+                product._prepare_strips.cache_clear()
                 patch.setattr(product, "_batch_of_rows", _noting(product._batch_of_rows, split))
                 plain = multiply(a, b, precision=precision)
                 results.append((plain, multiply(a, b, addend, precision=precision, alpha=2.0, beta=0.5)))
@@ -116,8 +116,8 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
 
 
 def _noting(function, calls):
-    def noted(*arguments):
+    def note(*arguments):
         calls.append(arguments)
         return function(*arguments)
 
-    return noted
+    return note

@@ -32,7 +32,7 @@ def _least(a: np.ndarray, b: np.ndarray) -> None:
     a[1, 1], b[2, 2] = np.float32(1e-45), np.float32(-1e-45)
 
 
-def _mixed(a: np.ndarray, b: np.ndarray) -> None:
+def _mix(a: np.ndarray, b: np.ndarray) -> None:
     a *= 10 ** np.random.default_rng(1).uniform(-44, 2, a.shape).astype(np.float32)
 
 
@@ -63,7 +63,7 @@ def _beside_zeros(a: np.ndarray, b: np.ndarray) -> None:
     a[2], b[:, 4], a[3, 5] = 0, 0, TINY
 
 
-KINDS = [_one, _least, _mixed, _rows, _columns, _only, _both, _meets_nothing, _beside_zeros]
+KINDS = [_one, _least, _mix, _rows, _columns, _only, _both, _meets_nothing, _beside_zeros]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__.strip("_"))
 SHAPES = [(9, 20, 11), (70, 300, 40)]
 

@@ -21,7 +21,7 @@ def implementations(*names: str) -> list[Any]:
             for each in getattr(linalg, name).implementations]  # fmt: skip
 
 
-def checked(name: str, implementation: str, arrays: tuple, units: float, **keywords: Any) -> Any:
+def check(name: str, implementation: str, arrays: tuple, units: float, **keywords: Any) -> Any:
     """Run one implementation, and hold it to a backward error; None where it refuses."""
     before = [each.copy() for each in arrays]
     try:
@@ -46,7 +46,7 @@ def test_cholesky(name: str, implementation: str, dtype: str) -> None:
     for n in (0, 1, 2, 7, 40):
         for kind, a in batches(n, dtype):
             definite = a @ adjoint(a) + (0.1 * np.eye(n)).astype(dtype)
-            result = checked(name, implementation, (definite,), 10 + n)
+            result = check(name, implementation, (definite,), 10 + n)
             if result is not None:
                 assert not result.info.any(), kind
                 assert result.info.dtype == np.int32
@@ -60,7 +60,7 @@ def test_cholesky_says_which_minor_is_not_positive(name: str, implementation: st
     matrices = np.stack([np.eye(5, dtype=dtype)] * 3)
     matrices[1, 3, 3] = -1
     matrices[2, 0, 0] = 0
-    result = checked(name, implementation, (matrices,), np.inf)
+    result = check(name, implementation, (matrices,), np.inf)
     if result is not None:
         assert result.info.tolist() == [0, 4, 1]
         matrices[1, 3, 1] = matrices[1, 1, 3] = np.nan
@@ -73,11 +73,11 @@ def test_cholesky_says_which_minor_is_not_positive(name: str, implementation: st
 def test_lu_factor(name: str, implementation: str, dtype: str) -> None:
     for n in (0, 1, 2, 7, 40):
         for _, a in batches(n, dtype):
-            checked(name, implementation, (a,), 10 + 4 * n)
+            check(name, implementation, (a,), 10 + 4 * n)
     for shape in ((5, 3), (3, 5), (2, 40, 9), (0, 4), (4, 0)):
-        checked(name, implementation, (random(*shape, dtype=dtype),), 50)
+        check(name, implementation, (random(*shape, dtype=dtype),), 50)
     singular = np.stack([np.eye(3, dtype=dtype), np.diag([1, 0, 2]).astype(dtype)])
-    result = checked(name, implementation, (singular,), 10)
+    result = check(name, implementation, (singular,), 10)
     if result is not None:
         assert result.info.tolist() == [0, 2]
         assert result.pivots.dtype == np.int32
@@ -92,7 +92,7 @@ def test_solutions(name: str, implementation: str, dtype: str) -> None:
             if kind in ("zero", "rank-deficient", "Hilbert", "batch"):
                 continue
             arrays = (a, random(*a.shape[:-1], 3, dtype=dtype)) if name == "solve" else (a,)
-            result = checked(name, implementation, arrays, 20 + 8 * n)
+            result = check(name, implementation, arrays, 20 + 8 * n)
             if result is not None:
                 assert not result.info.any(), kind
     singular = np.stack([np.eye(3, dtype=dtype), np.diag([1, 0, 2]).astype(dtype)])
@@ -106,9 +106,9 @@ def test_solutions(name: str, implementation: str, dtype: str) -> None:
 def test_qr(name: str, implementation: str, dtype: str) -> None:
     for mode in ("reduced", "complete", "r"):
         for _, a in batches(7, dtype):
-            checked(name, implementation, (a,), 100, mode=mode)
+            check(name, implementation, (a,), 100, mode=mode)
         for shape in ((1, 1), (5, 3), (3, 5), (2, 40, 9), (0, 4), (4, 0)):
-            checked(name, implementation, (random(*shape, dtype=dtype),), 100, mode=mode)
+            check(name, implementation, (random(*shape, dtype=dtype),), 100, mode=mode)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -117,7 +117,7 @@ def test_eigh(name: str, implementation: str, dtype: str) -> None:
     for n in (0, 1, 2, 7, 33):
         for _, a in batches(n, dtype):
             for options in ({}, {"lower": False}, {"vectors": False}):
-                result = checked(name, implementation, (a + adjoint(a),), 50 + 10 * n, **options)
+                result = check(name, implementation, (a + adjoint(a),), 50 + 10 * n, **options)
                 if result is not None:
                     assert not result.info.any()
                     assert (np.diff(result.w) >= 0).all()
@@ -130,7 +130,7 @@ def test_svd(name: str, implementation: str, dtype: str) -> None:
     matrices = [random(*shape, dtype=dtype) for shape in shapes] + [a for _, a in batches(7, dtype)]
     for a in matrices:
         for options in ({}, {"full": True}, {"vectors": False}, {"driver": "gesvd"}):
-            result = checked(name, implementation, (a,), 300, **options)
+            result = check(name, implementation, (a,), 300, **options)
             if result is not None:
                 assert not result.info.any()
                 assert (np.diff(result.S) <= 0).all()
@@ -147,7 +147,7 @@ def test_svd_tells_of_matrices_that_gesvd_has_solved_again(monkeypatch: pytest.M
     a = random(2, 7, 5, dtype="float32")
     assert linalg.svd["lapack"](a).report == {"routine": "gesdd"}
     monkeypatch.setattr(lapack, "_routine", routine)
-    result = checked("svd", "lapack", (a,), 300)
+    result = check("svd", "lapack", (a,), 300)
     assert result.report == {"routine": "gesdd", "solved_again_by_gesvd": 2}
     assert not result.info.any()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import linalg, registry
-from minitorch_backends.kernels.linalg.refine import refined
+from minitorch_backends.kernels.linalg.refine import refine_solution
 
 from ...support.matrices import random, with_values
 
@@ -130,9 +130,9 @@ def test_refinement_stops() -> None:
     """On a diagonal matrix: good factors converge, bad ones are found out, and NaN ends it."""
     d, b = np.array([1.0, 2.0, 4.0], np.float32)[:, None], np.ones((3, 1), np.float32)
     start = b / d * np.float32(1.01)
-    assert refined(start, b, 4.0, lambda x: d * x, lambda r: r / d * np.float32(1.01)).converged
-    assert not refined(start, b, 4.0, lambda x: d * x, lambda r: -r / d).converged
-    assert not refined(start, b, 4.0, lambda x: d * x, lambda r: r * np.nan).converged
+    assert refine_solution(start, b, 4.0, lambda x: d * x, lambda r: r / d * np.float32(1.01)).converged
+    assert not refine_solution(start, b, 4.0, lambda x: d * x, lambda r: -r / d).converged
+    assert not refine_solution(start, b, 4.0, lambda x: d * x, lambda r: r * np.nan).converged
 
 
 def test_refinement_that_stalls_far_from_float32_has_not_converged() -> None:
@@ -141,5 +141,5 @@ def test_refinement_that_stalls_far_from_float32_has_not_converged() -> None:
     d, b = np.ones((n, 1), np.float32), np.ones((n, 1), np.float32)
     for units, fine in ((4, True), (20, False)):
         start = b + np.float32(2 * units * unit)  # with a backward error of about so many units
-        found = refined(start, b, 1.0, lambda x: d * x, lambda r: r * np.float32(0.01))
+        found = refine_solution(start, b, 1.0, lambda x: d * x, lambda r: r * np.float32(0.01))
         assert (found.converged, found.error > unit) == (fine, True)

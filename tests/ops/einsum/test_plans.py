@@ -58,7 +58,7 @@ def test_each_step_runs_at_its_precision() -> None:
     with mt.explain.record() as log, backends.flags(fp32_precision="bf16x3"):
         plan.run(*tensors, precision=["ieee", None, "tf32"])
     assert [entry.precision for entry in log] == ["ieee", "bf16x3", "tf32"]
-    sliced = plan.sliced({26: 30, 28: 80, 30: 40})  # a in 2; c stays; e in 2
+    sliced = plan.slice_labels({26: 30, 28: 80, 30: 40})  # a in 2; c stays; e in 2
     with mt.explain.record() as log:
         again = sliced.run(*tensors, precision=["bf16", None, "tf32"])
     assert [entry.precision for entry in log] == ["bf16", "ieee", "tf32"] * sliced.slicing.count

@@ -167,7 +167,7 @@ def test_gradients_of_slices() -> None:
             results.append([each.detach().numpy() for each in (*first, *second)])
         for found, expected in zip(*results, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    assert all(cotangent.slicing is not None for cotangent in plan.sliced({0: 1, 26: 1, 27: 1}).cotangents())
+    assert all(cotangent.slicing is not None for cotangent in plan.slice_labels({0: 1, 26: 1, 27: 1}).cotangents())
 
 
 def test_einsum_slices_where_the_flag_says_so() -> None:
@@ -234,7 +234,7 @@ def test_the_search_is_near_the_best_of_all_slices() -> None:
     whole = mt.einsum_plan(equation, *shapes, strategy=[(0, 1), (0, 2), (0, 1)])
     sizes = whole.sizes
     blocks = itertools.product(*(sorted({-(-size // (1 << power)) for power in range(4)}) for size in sizes.values()))
-    tried = [whole.sliced(dict(zip(sizes, each, strict=True))) for each in blocks]
+    tried = [whole.slice_labels(dict(zip(sizes, each, strict=True))) for each in blocks]
     for limit in (30, 36, 44):
         best = min(plan.flops for plan in tried if plan.peak_elements <= limit)
         found = whole.within(limit, "auto")
