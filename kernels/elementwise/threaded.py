@@ -140,6 +140,8 @@ def _map_transposed(function: Callable, x: np.ndarray, y: Any, out: np.ndarray |
 def _apply(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
     if any(demand := invariance.current_demand()) and ufunc.__name__ in _ROUNDED:
         return _invariant(ufunc, x, y, out, demand.isa)
+    if x.size < least_of(ufunc):
+        return None
     if not _is_known(x.dtype) or not (out is None or out.flags.writeable):
         return None
     if not x.flags.c_contiguous:
@@ -156,6 +158,7 @@ def _apply(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None
 def _invariant(ufunc: np.ufunc, x: Any, y: Any, out: np.ndarray | None, isa: bool) -> np.ndarray | None:
     """A function whose rounding is an implementation's own, in one way for all sizes and layouts: in vectors where they
     have it, and else by NumPy (None). Raises RuntimeError where that would give the bits of this CPU."""
+    x = np.asarray(x)
     operands = [x] if y is None else [x, y if isinstance(y, np.ndarray) else _number(y, x.dtype)]
     dtype = operands[0].dtype
     if dtype.kind in "biu":

@@ -232,6 +232,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     """Fill a matrix with normal values; the share `sparsity` of each column, rounded up, is zero (Martens, 2010)."""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_(): tensor must have 2 dimensions, got shape {list(tensor.shape)}")
+    if not isinstance(sparsity, int | float) or not 0 <= sparsity <= 1:
+        raise ValueError(f"sparse_(): sparsity must be a number from 0 to 1, got {sparsity!r}")
     normal_(tensor, 0.0, std, generator)
     rows, columns = tensor.shape
     order = uniform_(empty(rows, columns), generator=generator).argsort(0)

@@ -121,6 +121,8 @@ class ModuleInternals:
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
         """Put a module in the place of the dotted name `target`, where there is one if `strict`."""
+        if not isinstance(target, str):
+            raise TypeError(f"set_submodule(): argument 'target' must be str, not {type(target).__name__}")
         path, _, name = target.rpartition(".")
         holder: Any = self.get_submodule(path)  # type: ignore[attr-defined]
         if not name or (strict and name not in holder._modules):

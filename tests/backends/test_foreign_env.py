@@ -28,7 +28,7 @@ def test_every_meaning_is_a_flag_and_a_legal_value() -> None:
     for texts in MEANINGS.values():
         for values in texts.values():
             for path, value in values.items():
-                assert rows[path].validated(value) is not None
+                assert rows[path].validate(value) is not None
 
 
 def test_torch_and_nvidia() -> None:

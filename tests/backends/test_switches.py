@@ -224,7 +224,7 @@ def test_sdp_backends_are_torchs() -> None:
     assert hash(SDPBackend(7)) == hash(SDPBackend(7))
     assert SDPBackend(7) == SDPBackend(7) != SDPBackend(8)
     for bad in ("MATH", None, 1.5):
-        with pytest.raises(TypeError, match="SDPBackend takes an int"):
+        with pytest.raises(TypeError, match="must be an int, got"):
             SDPBackend(bad)
     with pytest.raises(TypeError):
         sorted(SDPBackend)  # type: ignore[type-var]

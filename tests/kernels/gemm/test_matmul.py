@@ -455,10 +455,13 @@ def test_same_operands_same_bits(implementation, precision):
     np.testing.assert_array_equal(first, run(implementation, a.copy(), b.copy(), precision=precision))
 
 
-def test_the_last_implementation_refuses_nothing():
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex128, np.int8, np.bool_])
+def test_the_last_implementation_refuses_nothing(dtype):
+    """But where `backends.invariant` forbids the order of BLAS's sums (`tests/backends/test_invariance.py`)."""
     *_, last = matmul.implementations.values()
+    spec = ArraySpec((2, 2), np.dtype(dtype))
     assert last.isa is None
-    assert last.refuses is None
+    assert last.refuses is None or last.refuses(spec, spec) is None
 
 
 def test_unknown_names_are_named():

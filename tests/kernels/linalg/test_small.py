@@ -294,7 +294,7 @@ REFUSED: list[tuple[str, Callable[[], tuple], dict, str]] = [
     ("inv", lambda: (np.eye(3, dtype=complex),), {}, "compiled for float32 and float64, not complex128"),
     ("solve", lambda: (np.eye(3, dtype="f4"), np.ones((3, 1), "f4")), {"precision": "tf32"}, "no products at tf32"),
     ("qr", lambda: (np.ones((0, 4, 4)),), {}, "nothing to do"),
-    ("svd", lambda: (np.eye(3),), {"driver": "gesvd"}, "no QR iteration"),
+    ("svd", lambda: (np.eye(3),), {"driver": "gesvd"}, "is not a QR iteration"),
 ]
 
 
