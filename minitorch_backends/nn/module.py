@@ -255,9 +255,7 @@ class Module(ModuleInternals):
         They are put into `destination`, if it is given. Its attribute `_metadata` has the version of each module.
         """
         if not isinstance(destination, dict | None):
-            raise TypeError(
-                f"state_dict(): argument 'destination' must be dict or None, not {type(destination).__name__}"
-            )
+            raise TypeError(f"state_dict(): argument 'destination' must be dict, not {type(destination).__name__}")
         state: Any = OrderedDict() if destination is None else destination
         run_hooks(self, prefix, "state_pre", PREFIX, keep_vars)
         versions = getattr(state, "_metadata", OrderedDict())

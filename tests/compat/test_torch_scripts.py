@@ -1,6 +1,7 @@
 """torch's scripts: the library under torch's name, devices that are not there, and names that are missing."""
 
 import importlib
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,10 @@ def test_every_path_of_the_table_is_a_module():
         *paths.HOMES,
         *(f"{above}.{name}".strip(".") for above, names in paths.PATHS.items() for name in names.split()),
     ]
+    if importlib.util.find_spec("tensorboard") is None:
+        with pytest.raises(ImportError, match="needs the package tensorboard"):
+            importlib.import_module("minitorch_backends.utils.tensorboard")
+        listed.remove("utils.tensorboard")
     for path in listed:
         assert importlib.import_module(f"minitorch_backends.{path}")
 

@@ -172,9 +172,10 @@ def right(name):
 INTERRUPTED = """
 class Interrupted(BaseException): pass
 raised = 0
-def interrupt(_, frame):
+def interrupt(*_):
     # Raises inside of the call, and not between two calls, where nothing would catch it.
     global raised
+    frame = sys._getframe()
     while frame is not None and frame.f_code is not right.__code__:
         frame = frame.f_back
     if frame is None:
