@@ -49,6 +49,18 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_set_from_outside = backends.snapshot()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves a flag of the process set, and reset it: later tests would compute something else."""
+    yield
+    if (left := backends.snapshot()) != _set_from_outside:
+        backends.restore(_set_from_outside)
+        raise AssertionError(f"{item.nodeid} left flags set: {left.as_dict()}")
+
+
 @pytest.fixture
 def default_flags() -> Iterator[None]:
     """No flag is set during the test, whatever the environment says."""
