@@ -131,9 +131,11 @@ def certificate(
         capabilities: CPU capabilities to compare, each in a process of its own, with NumPy, OpenBLAS and the C library
             kept to it too; () for none, None for all that this CPU has below the one in force.
 
-    Raises ValueError for inputs without a batch, for capabilities that the CPU lacks, and for functions that no other
-    process can import; RuntimeError for what the function raises in a child.
+    Raises TypeError for what cannot be called; ValueError for inputs without a batch, for capabilities that the CPU
+    lacks, and for functions that no other process can import; RuntimeError for what the function raises in a child.
     """
+    if not callable(function):
+        raise TypeError(f"certificate(): function must be callable, got {function!r}")
     flag = check_value(current().read("invariant") if invariant is None else invariant)
     chosen = _below() if capabilities is None else tuple(capabilities)
     if missing := [each for each in chosen if each not in (*_below(), cpu.capability())]:

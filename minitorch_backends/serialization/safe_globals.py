@@ -21,8 +21,13 @@ _own: dict[str, type] = {}
 def add_safe_globals(safe_globals: Iterable[Global]) -> None:
     """Let `load(weights_only=True)` call these classes and functions, and set the state of their instances.
 
-    A file that names one calls it with any arguments: list only what is harmless whatever it is called with.
+    A file that names one calls it with any arguments: list only what is harmless whatever it is called with. Raises
+    TypeError unless `safe_globals` is an iterable of such.
     """
+    if not isinstance(safe_globals, Iterable):
+        raise TypeError(
+            f"add_safe_globals(): safe_globals must be a list of classes and functions, got {safe_globals!r}"
+        )
     _listed.update({_full_name(each): each for each in safe_globals})
 
 

@@ -51,6 +51,8 @@ def test_wrong_input():
         lab.certificate(layer, mt.tensor(1.0), capabilities=())
     with pytest.raises(ValueError, match=r"capabilities must be among 'portable'.* got 'sse'"):
         lab.certificate(layer, X, capabilities=("sse",))
+    with pytest.raises(TypeError, match="function must be callable, got 3"):
+        lab.certificate(3, X, capabilities=())  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="invariant must be one of"):
         lab.certificate(layer, X, invariant="both", capabilities=())
     with pytest.raises(TypeError, match="the function must return tensors, got int"):
