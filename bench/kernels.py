@@ -31,11 +31,11 @@ from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
 from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed_precision, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.lab.race import LEAST_SECONDS, Contestant, race, turn
+from minitorch_backends.lab.race import LEAST_SECONDS, OPENBLAS_REST, Contestant, race, turn
 from minitorch_backends.lab.style import MARKS as PRECISION_MARKS
 
 from .peers import torch_multiplies_bf16
-from .timing import OPENBLAS_REST, OPENMP_REST
+from .timing import OPENMP_REST
 
 try:
     import torch

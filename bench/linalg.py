@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends import explain, linalg
+from minitorch_backends.lab.race import OPENBLAS_REST
 from minitorch_backends.lab.style import BLUE, ORANGE, SHAPES, plain_numbers
 
 from . import peers
@@ -83,7 +84,7 @@ def _time_task(session: Session, task: str, *shape: int, dtype: str) -> dict[str
         seconds=0.0,
         shortest=1e-3 if session.quick else 1e-2,  # several calls after one that wakes the threads
         rounds=3 if session.quick or cost > 2e10 else 7,
-        rests={"torch": OPENMP_REST, "NumPy": peers.blas_rest(), "SciPy": peers.OPENBLAS_REST},
+        rests={"torch": OPENMP_REST, "NumPy": peers.blas_rest(), "SciPy": OPENBLAS_REST},
     )
     medians = {name: timing.median for name, timing in timings.items()}
     peer = medians.get("torch")

@@ -36,7 +36,7 @@ from minitorch_backends.kernels import cpu, machine
 from minitorch_backends.kernels.gemm import blas, compiled, matmul
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
-from minitorch_backends.lab.race import BLAS_REST, Contestant, race
+from minitorch_backends.lab.race import OPENBLAS_REST, Contestant, race
 
 from . import environment
 from .kernels import Shape, operands, positive
@@ -101,7 +101,7 @@ def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contes
     if len(runs) > 1:
         runs.pop("definition", None)
     for name, run in runs.items():
-        yield Contestant(name, functools.partial(run, a, b), BLAS_REST if name == "blas" else 0.0)
+        yield Contestant(name, functools.partial(run, a, b), OPENBLAS_REST if name == "blas" else 0.0)
 
 
 def measure(shape: Shape, kind: str, rounds: int, scale: float = 1.0) -> dict[str, float]:

@@ -8,14 +8,11 @@ from statistics import median
 from timeit import Timer
 from typing import NamedTuple
 
-__all__ = ["OPENBLAS_REST", "OPENMP_REST", "Timing", "time_interleaved"]
-
-OPENBLAS_REST = 0.15
-"""Seconds after which OpenBLAS's threads have stopped to spin; whatever runs sooner on another thread pool takes two to
-three times as long (1024-cube product: 15 to 22 ms instead of 6.7)."""
+__all__ = ["OPENMP_REST", "Timing", "time_interleaved"]
 
 OPENMP_REST = 0.03
-"""The same for GNU OpenMP, torch's: 300,000 pauses by default, which take 5 to 20 ms."""
+"""Seconds after which the threads of GNU OpenMP, torch's, have stopped to spin: 300,000 pauses by default, which take 5
+to 20 ms. For OpenBLAS see `lab.race.OPENBLAS_REST`."""
 
 
 class Timing(NamedTuple):

@@ -22,7 +22,7 @@ import numpy as np
 from ..kernels import threading
 from ..kernels.gemm import compiled, matmul, plans, product, tuning
 from ..kernels.registry import ArraySpec
-from .race import BLAS_REST, Contestant, race
+from .race import OPENBLAS_REST, Contestant, race
 
 __all__ = ["Crossover", "Fitted", "Point", "crossovers", "fit", "measure", "path_of"]
 
@@ -194,7 +194,7 @@ def _way(name: str, isa: str, a: np.ndarray, b: np.ndarray, precision: str) -> C
     specs = ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype)
     short = implementation.specialise(*specs, precision=precision) if implementation.specialise else None
     run = short or functools.partial(implementation.run, precision=precision)
-    return Contestant(name, functools.partial(run, a, b), BLAS_REST if name == "blas" else 0.0)
+    return Contestant(name, functools.partial(run, a, b), OPENBLAS_REST if name == "blas" else 0.0)
 
 
 def _by_threads(count: int, run: Callable[..., Any], a: np.ndarray, b: np.ndarray) -> None:

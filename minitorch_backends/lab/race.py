@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from ..kernels.registry import Refused
 
-__all__ = ["BLAS_REST", "LEAST_SECONDS", "WARM_SECONDS", "Contestant", "race", "turn"]
+__all__ = ["LEAST_SECONDS", "OPENBLAS_REST", "WARM_SECONDS", "Contestant", "race", "turn"]
 
-BLAS_REST = 0.15
-"""Seconds after which OpenBLAS's threads have stopped to spin, which take the time of whoever runs sooner."""
+OPENBLAS_REST = 0.15
+"""Seconds after which OpenBLAS's threads have stopped to spin; whatever runs sooner on another thread pool takes two to
+three times as long."""
 
 LEAST_SECONDS = 1e-2
 """A turn repeats its call until it has lasted this long."""
