@@ -4,6 +4,8 @@ kernels for these, and by one loop that has products of its own."""
 from __future__ import annotations
 
 import functools
+import math
+from array import array
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +21,9 @@ __all__ = ["Sequence", "by_loop", "by_steps", "gradient_of", "sequence_of"]
 
 _NUMBERS = 1 << 11
 """Of states that a thread takes at a time in a step, or one row."""
+
+_LEAST_SHARED = 1 << 18
+"""Multiplications and additions of all steps from which a second thread is worth waking."""
 
 _LEAST_STEPS = 4
 """From which on it is worth packing the matrix once."""
@@ -65,13 +70,14 @@ def _leaf(kind: str, function: str, dtype: np.dtype) -> int:
     return leaf_address(getattr(_loops(), kind)(TAGS[function](), ELEMENTS[dtype.name]))
 
 
-def _table(sequence: Sequence) -> np.ndarray:
+def _table(sequence: Sequence) -> array[int]:
     """That of `loops`; the arrays must live as long."""
-    states, width = sequence.states, sequence.matrix.shape[1]
-    words = [0, 0, width * states.itemsize]
-    for each in (*sequence.arrays, states):
-        words += [address_of(each), each.strides[0] * (each.ndim == 3), each.strides[-2] if each.ndim > 1 else 0]
-    return np.array(words)
+    words = array("q", (0, 0, sequence.matrix.shape[1] * sequence.states.itemsize))
+    for each in (*sequence.arrays, sequence.states):
+        strides = each.strides
+        of_step, of_row = strides[0] if len(strides) == 3 else 0, strides[-2] if len(strides) > 1 else 0
+        words.extend((address_of(each), of_step, of_row))
+    return words
 
 
 # The ways
@@ -97,7 +103,7 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
     states, block = sequence.states, max(1, _NUMBERS // sequence.columns)
     pool = (0, 1) if sequence.rows <= block else threading.pool()
     leaf, table = _leaf("StepLeaf", sequence.function, states.dtype), _table(sequence)
-    where = address_of(table)
+    where = table.buffer_info()[0]
     run, multiply = _loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
     order = range(len(states))
     with without_observers():
@@ -114,17 +120,18 @@ def by_loop(sequence: Sequence) -> None:
     states, rows = sequence.states, sequence.rows
     if not (rows and len(states)):
         return
-    (depth, width), threads = sequence.matrix.shape, threading.get_num_threads()
-    panels = _in_panels(sequence.matrix, _loops().PANEL)
-    block = max(1, min(_loops().ROWS, -(-rows // threads)))
-    pool = (0, 1) if rows <= block else threading.pool()
+    (depth, width), loops = sequence.matrix.shape, _loops()
+    panels = _in_panels(sequence.matrix, loops.PANEL)
+    alone = len(states) * rows * depth * width < _LEAST_SHARED
+    block = loops.ROWS if alone else max(1, min(loops.ROWS, -(-rows // threading.get_num_threads())))
+    pool = (0, 1) if alone or rows <= block else threading.pool()
     table, memory_bytes = _table(sequence), block * width * states.itemsize
     memory = take_workspace(pool[1] * memory_bytes)
     try:
-        _loops().run_sequence(
+        loops.run_sequence(
             *pool, _leaf("SequenceLeaf", sequence.function, states.dtype), address_of(panels), depth,
-            address_of(table), address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1, rows,
-            sequence.columns, block,
+            table.buffer_info()[0], address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1,
+            rows, sequence.columns, block,
         )  # fmt: skip
     finally:
         return_workspace(memory)
@@ -141,9 +148,14 @@ def _in_panels(matrix: np.ndarray, panel: int) -> np.ndarray:
 # Their arrays
 
 
+def _allocate(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """`empty`, by NumPy for the few numbers of a cell, which takes a sixth of the time."""
+    return np.empty(shape, dtype) if math.prod(shape) < _NUMBERS else empty(shape, dtype)
+
+
 def _allocate_states(first: np.ndarray, length: int) -> np.ndarray:
     """Memory for the state before each step, and for that after the last one; so far the first is there."""
-    states = empty((length + 1, *first.shape), first.dtype)
+    states = _allocate((length + 1, *first.shape), first.dtype)
     states[0] = first
     return states
 
@@ -160,19 +172,21 @@ def _before(first: np.ndarray, states: np.ndarray) -> np.ndarray:
 _PARTS = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
 """Gates of each cell."""
 
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
 
 def _check(cell: str, arrays: tuple[np.ndarray, ...], expected: dict[str, tuple[int, ...]]) -> None:
     """Raise RuntimeError for arrays of other shapes, or of several types: loops trust addresses."""
     dtype = arrays[0].dtype
-    if dtype not in (np.float32, np.float64) or len(arrays) != len(expected):
+    if dtype not in _DTYPES or len(arrays) != len(expected):
         raise RuntimeError(
             f"{cell}: expected {len(expected)} arrays of float32 or float64, got {len(arrays)} ({dtype})"
         )
-    for (name, shape), array in zip(expected.items(), arrays, strict=True):
-        if array.shape != shape or array.dtype != dtype:
+    for (name, shape), each in zip(expected.items(), arrays, strict=True):
+        if each.shape != shape or each.dtype != dtype:
             raise RuntimeError(
-                f"{cell}: expected {name} to be of shape {list(shape)} and {dtype}, got {list(array.shape)} and "
-                f"{array.dtype}"
+                f"{cell}: expected {name} to be of shape {list(shape)} and {dtype}, got {list(each.shape)} and "
+                f"{each.dtype}"
             )
 
 
@@ -205,11 +219,11 @@ def sequence_of(
     if cell in _ELMAN:
         function, arrays, results = _ELMAN[cell], (projected, output), (output,)
     elif cell == "lstm":
-        cells, gates = _allocate_states(others[0], length), empty(shape, projected.dtype)
+        cells, gates = _allocate_states(others[0], length), _allocate(shape, projected.dtype)
         function, arrays = "LongShortTerm", (projected, cells, gates, cells[1:], output)
         results = output, cells[1:], gates
     else:
-        gates = empty(shape, projected.dtype)
+        gates = _allocate(shape, projected.dtype)
         function, arrays = "Gated", (projected, others[0], states, gates, output)
         results = output, gates
     return Sequence(function, states[:-1], weight.T, _in_lines(arrays), False, size), results
@@ -231,7 +245,7 @@ def gradient_of(
     if cell not in _ELMAN:
         expected["gates"] = (length, rows, 4 * size)
     _check(cell, (g, weight, output, *others), expected)
-    of_products = empty((length + 1, rows, width), dtype)  # the last one stands for what is beyond the sequence
+    of_products = _allocate((length + 1, rows, width), dtype)  # the last one stands for what is beyond the sequence
     beside = np.zeros((rows, size), dtype)
     if cell in _ELMAN:
         function, arrays = _ELMAN[cell] + "Gradient", (g, output, of_products)
@@ -242,7 +256,7 @@ def gradient_of(
         function, results = "LongShortTermGradient", (of_products[:-1], beside)
     else:
         hidden, gates = others
-        of_sums = empty((length, rows, width), dtype)
+        of_sums = _allocate((length, rows, width), dtype)
         arrays = g, beside, gates, _before(hidden, output), of_sums, of_products, beside
         function, results = "GatedGradient", (of_products[:-1], of_sums, beside)
     return Sequence(function, of_products[1:], weight, _in_lines(arrays), True, size), results

@@ -29,9 +29,11 @@ __all__ = [
     "holds_packed",
     "owner",
     "place",
+    "record_results",
     "rewrites",
     "save",
     "save_operand",
+    "save_results",
     "unpack",
 ]
 
@@ -256,6 +258,22 @@ def save_operand(value: Any, edge: Node | None, array: np.ndarray | None) -> Any
     if isinstance(value, Tensor):
         return save(value, edge)
     return None if value is None else (array, None, [0], 0)
+
+
+def record_results(node: Node, results: tuple[Tensor, ...], wanted: bool | frozenset[int]) -> None:
+    """Attach the node of a call to each of its several results, and save those that its rules use."""
+    node.outputs = tuple([(each._array.shape, each._array.dtype) for each in results])
+    for index, each in enumerate(results):
+        if each._array.dtype.kind not in "biu":
+            each._node = Output(node, index)
+    save_results(node, results, wanted)
+
+
+def save_results(node: Node, results: tuple[Tensor, ...], wanted: bool | frozenset[int]) -> None:
+    """Save all results of a call (True), those of these indices, or none."""
+    if wanted:
+        chosen = range(len(results)) if wanted is True else wanted
+        node.saved["out"] = [save(each, SELF) if i in chosen else None for i, each in enumerate(results)]
 
 
 def unpack(node: Node, name: str, create_graph: bool) -> Any:

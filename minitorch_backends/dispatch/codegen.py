@@ -47,7 +47,7 @@ import numpy as np
 
 from ..autograd.inference import InferenceCell
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, history, next_sequence, save, save_operand, unpack
+from ..autograd.nodes import SELF, Node, history, next_sequence, record_results, save, save_operand, unpack
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
 from ..backends.precision_policy import node_metadata as with_recorded_precision
@@ -55,7 +55,7 @@ from ..kernels import invariance
 from ..kernels.elementwise import in_rows, is_half, least_of
 from ..kernels.quiet import restore, silence
 from ..tensor.casting import cast_unchecked
-from ..tensor.tensor import Parameter, Tensor
+from ..tensor.tensor import Parameter, Tensor, adopt
 from . import instrumentation
 from .promotion import array_of, common
 from .template import Template, backward_text
@@ -95,6 +95,8 @@ _NAMESPACE = {
     "_InferenceCell": InferenceCell,
     "_SELF": SELF,
     "_new": object.__new__,
+    "_new_tuple": tuple.__new__,
+    "_adopt": adopt,
     "_ndarray": np.ndarray,
     "_asarray": np.asarray,
     "_instrumentation": instrumentation,
@@ -108,6 +110,7 @@ _NAMESPACE = {
     "_save_operand": save_operand,
     "_made_view": made_view,
     "_next_sequence": next_sequence,
+    "_record_results": record_results,
     "_with_recorded_precision": with_recorded_precision,
     "_rounded": lambda value, dtype: float(cast_unchecked(np.asarray(value), dtype)),
 }
@@ -155,6 +158,7 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
         "_allowed": template.allowed,
         "_results": op.wrap_view if op.view else op.wrap,
         "_record": op.record,
+        "_saved_results": op.plans[-1][1],
         "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
         "_definition": _definition(op, template.keywords, in_place),
         **{f"_default_{name}": default for name, default in op.defaults.items()},

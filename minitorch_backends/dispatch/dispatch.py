@@ -12,7 +12,7 @@ import numpy as np
 from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save, save_operand
+from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save, save_operand, save_results
 from ..autograd.rules import fields_of_result, rule_of
 from ..autograd.views import View, made_view
 from ..backends.precision_policy import node_metadata
@@ -336,9 +336,8 @@ class Op:
     def save_out(self, node: Node, results: Any) -> None:
         """Save the result, or those of several results, that a needed rule uses."""
         kept = node.op.plans[self.mask(node)][1]
-        if kept and isinstance(results, tuple):
-            wanted = range(len(results)) if kept is True else kept
-            node.saved["out"] = [save(each, SELF) if i in wanted else None for i, each in enumerate(results)]
+        if isinstance(results, tuple):
+            save_results(node, results, kept)
         elif kept:
             node.saved["out"] = save(results, SELF)
 

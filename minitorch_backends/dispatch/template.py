@@ -31,6 +31,7 @@ class Template:
         large: computes large arrays on several threads, also for half types.
         recorded: the inputs with a gradient rule.
         tensors: the inputs that are tensors in every call of the fast path.
+        several: whether the result is a tuple, whose parts are saved in the same way whatever input needs a gradient.
     """
 
     def __init__(self, op: Any) -> None:
@@ -48,6 +49,7 @@ class Template:
         self.ufunc = op.ufunc if takes_ufunc else None
         self.usual = " and ".join(f"{name} is _absent" for name in optional)
         self.large = threaded_function(op.ufunc) if self.ufunc is not None and len(op.inputs) < 3 else None
+        self.several = bool(op.results) and not op.view and (op.joint or len(self.recorded) == 1)
 
     def _may_be_number(self, index: int) -> bool:
         """Whether an input may be a Python number on the fast path."""
@@ -224,6 +226,13 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         op, tensors = self.op, f"[{', '.join(self.inputs)}]"
         arrays = f"[{', '.join(self.arrays)}]"
         call = f"_list({self.inputs[0]}), _arrays" if op.listed else f"{tensors}, {arrays}"
+        if self.several:
+            plain = "_type(_each) is _ndarray" + " and _each.flags.c_contiguous" * op.row_major
+            array = f"_each if {plain} else {'_in_rows' if op.row_major else '_asarray'}(_each)"
+            yield f"        _tensor = _new_tuple(_type(_out), [_adopt({array}) for _each in _out])"
+            yield from self._recording(f"{call}, {self.metadata}, _tensor")
+            yield "        return _tensor"
+            return
         yield f"""\
         if _type(_out) is not _ndarray:
             if _isinstance(_out, _tuple): return _results({call}, {self.metadata}, _out)
@@ -246,7 +255,8 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         """A node for the result, if an input with a rule needs a gradient."""
         op, several = self.op, len(self.recorded) > 1
         needed = " or ".join(f"_n{index} is not None" for index in self.recorded)
-        yield f"        if {f'({needed})' if several else needed} and _mode().records and _out.dtype.kind not in 'biu':"
+        floating = "" if self.several else " and _out.dtype.kind not in 'biu'"
+        yield f"        if {f'({needed})' if several else needed} and _mode().records{floating}:"
         if op.half_variant is not None and (self.large is not None or any(map(is_half, self.allowed))):
             yield f"""\
             if {self._any_half()}:
@@ -265,7 +275,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         if op.product is not None and "precision" in op.metadata_names:
             metadata = f"_with_recorded_precision({metadata}, {op.product!r})"
         yield f"""\
-                _node = _tensor._node = _new(_Node)
+                _node = {"" if self.several else "_tensor._node = "}_new(_Node)
                 _node.op, _node.outputs, _node.sequence = _op, (), _next_sequence()
                 _node.edges = {"_edges" if op.listed else f"({', '.join(edges)},)"}
                 _node.likes = {self._likes()}
@@ -273,6 +283,9 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
                 _node.saved = _entries = {{}}"""
         for index, name in enumerate(self.inputs):
             yield from self._saving(name, self._entry(name, index, edges[index]))
+        if self.several:
+            yield "                _record_results(_node, _tensor, _saved_results)"
+            return
         yield from self._saving("out", "_save(_tensor, _SELF)")
         if op.view:
             yield "                if _type(_tensor._state) is _View: _tensor._state.node = _node"

@@ -49,8 +49,9 @@ class _Recurrent(Module):
 
     def _one(self, input: Tensor, suffix: str, before: States) -> tuple[Tensor, States]:
         """One layer in one direction over an input (length, batch, size): the states of every step, and those after the
-        last one."""
-        of = LayerWeights._make(getattr(self, name + suffix, None) for name in LayerWeights._fields)
+        last one. Without length: one step."""
+        names = ("weight_ih", "weight_hh", *("bias_ih", "bias_hh") * self.bias, *("weight_hr",) * bool(self.proj_size))
+        of = LayerWeights(**{name: getattr(self, name + suffix) for name in names})
         self._check_parameters(of, input, *before)
         return self._layer(input, of, before)
 
@@ -90,14 +91,15 @@ class _Recurrent(Module):
 
     def _check_parameters(self, of: LayerWeights, *others: Tensor) -> None:
         name, rows = type(self).__name__, self._gates * self.hidden_size
+        dtype = of.weight_hh._array.dtype
         for each in (*others, *of):
-            if each is not None and each.dtype is not of.weight_hh.dtype:
+            if each is not None and each._array.dtype is not dtype and each.dtype is not of.weight_hh.dtype:
                 raise RuntimeError(
                     f"{name}: expected input, states, weights and biases to have one dtype, got {each.dtype!r} "
                     f"beside weight_hh of {of.weight_hh.dtype!r}; convert with .to(dtype)"
                 )
-        for field, each in of._asdict().items():
-            if each is not None and field != "weight_hr" and each.shape[:1] != (rows,):
+        for field, each in zip(LayerWeights._fields, of[:4], strict=False):
+            if each is not None and each._array.shape[:1] != (rows,):
                 raise RuntimeError(f"{name}: expected {field} to have {rows} rows, got {list(each.shape)}")
 
     def _result(self, states: States) -> Any:
@@ -347,13 +349,13 @@ class _Cell(_Recurrent):
         states = (zeros(*shape, dtype=input.dtype),) * self._states if hx is None else self._check_states(hx)
         states = states if batched or hx is None else tuple(each.unsqueeze(0) for each in states)
         for state in states:
-            if tuple(state.shape) != shape:
+            if state._array.shape != shape:
                 raise RuntimeError(
                     f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, got "
                     f"{list(state.shape if batched else state.shape[1:])}"
                 )
         # Copies that may be modified without affecting the tensors saved for the backward pass.
-        after = tuple(each.clone() for each in self._one(rows.unsqueeze(0), "", states)[1])
+        after = tuple([each.clone() for each in self._one(rows, "", states)[1]])
         return self._result(after if batched else tuple(each.squeeze(0) for each in after))
 
     def extra_repr(self) -> str:

@@ -1,4 +1,5 @@
-"""One recurrent layer in one direction: its parameters, and its states in every step."""
+"""One recurrent layer in one direction: its parameters, and its states in every step. A single step, that of a cell,
+has no dimension of length."""
 
 from __future__ import annotations
 
@@ -17,8 +18,14 @@ States = tuple[Tensor, ...]
 
 def _project(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The weight applied to all steps in one product."""
-    result = recurrent_product(input.flatten(0, 1), weight)
-    return (result if bias is None else result + bias).unflatten(0, input.shape[:2])
+    steps = input.ndim == 3
+    result = recurrent_product(input.flatten(0, 1) if steps else input, weight)
+    result = result if bias is None else result + bias
+    return result.unflatten(0, input.shape[:2]) if steps else result
+
+
+def _last(states: Tensor) -> Tensor:
+    return states[-1] if states.ndim == 3 else states
 
 
 class LayerWeights(NamedTuple):
@@ -26,8 +33,8 @@ class LayerWeights(NamedTuple):
 
     weight_ih: Tensor
     weight_hh: Tensor
-    bias_ih: Tensor | None
-    bias_hh: Tensor | None
+    bias_ih: Tensor | None = None
+    bias_hh: Tensor | None = None
     weight_hr: Tensor | None = None
 
     @property
@@ -39,7 +46,7 @@ class LayerWeights(NamedTuple):
 def rnn_sequence(input: Tensor, of: LayerWeights, before: States, nonlinearity: str = "tanh") -> tuple[Tensor, States]:
     """One layer of an `RNN` in one direction: the states of every step, and those after the last one."""
     output = rnn_layer(_project(input, of.weight_ih, of.bias), of.weight_hh, *before, nonlinearity)
-    return output, (output[-1],)
+    return output, (_last(output),)
 
 
 def lstm_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
@@ -47,11 +54,14 @@ def lstm_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tens
     if of.weight_hr is not None:
         return _lstm_with_projection(input, of, of.weight_hr, before)
     made = lstm_layer(_project(input, of.weight_ih, of.bias), of.weight_hh, *before)
-    return made.output, (made.output[-1], made.cells[-1])
+    return made.output, (_last(made.output), _last(made.cells))
 
 
 def _lstm_with_projection(input: Tensor, of: LayerWeights, projection: Tensor, before: States) -> tuple[Tensor, States]:
     """As `lstm_sequence`, with states h = weight_hr @ (o * tanh(c)), step by step."""
+    if input.ndim == 2:
+        output, states = _lstm_with_projection(input.unsqueeze(0), of, projection, before)
+        return output.squeeze(0), states
     (hidden, cell), outputs = before, []
     for step in _project(input, of.weight_ih, of.bias):
         entered, kept, candidate, shown = (step + recurrent_product(hidden, of.weight_hh)).chunk(4, -1)
@@ -65,4 +75,4 @@ def gru_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tenso
     """As `rnn_sequence`, of a `GRU`."""
     inner = zeros(len(of.weight_hh), dtype=of.weight_hh.dtype) if of.bias_hh is None else of.bias_hh
     output = gru_layer(_project(input, of.weight_ih, of.bias_ih), of.weight_hh, inner, *before).output
-    return output, (output[-1],)
+    return output, (_last(output),)

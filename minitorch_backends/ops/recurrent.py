@@ -1,9 +1,9 @@
 """Recurrences: the product governed by their precision flags, and a layer in one direction as one op.
 
 A layer's op takes `projected` (length, batch, gates x hidden), which is weight_ih applied to the whole sequence in one
-product, and weight_hh (gates x hidden, hidden), applied to the state before each step. Gates have torch's order. The
-backward pass through time runs in a kernel, or in ops if it is recorded. The gradient of the weight is one product over
-all steps.
+product, and weight_hh (gates x hidden, hidden), applied to the state before each step. Gates have torch's order. A
+single step, that of a cell, has no dimension of length, and neither have its results. The backward pass through time
+runs in a kernel, or in ops if it is recorded. The gradient of the weight is one product over all steps.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def recurrent_product(input: Array, weight: Array, *, precision: str | None = No
 
 def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str | None) -> Tensor:
     """The gradient of weight_hh, from those of its products in all steps."""
+    if output.ndim == 2:
+        return recurrent_product(of_sums.mT, hidden.mT, precision=precision)
     before = cat([hidden.unsqueeze(0), output[:-1]])
     return recurrent_product(of_sums.flatten(0, 1).mT, before.flatten(0, 1).mT, precision=precision)
 
@@ -66,25 +68,47 @@ def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str |
 # Shared by the layers
 
 
-def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel) -> tuple[np.ndarray, ...]:
-    """The kernel's results, at the precision of the call or of the flags; half types are rounded at the end."""
-    for each in arrays:
-        refuse_mixed(each, arrays[1])
+def _run(
+    cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel, sequences: tuple[int, ...] = (0,)
+) -> tuple[np.ndarray, ...]:
+    """The kernel's results, at the precision of the call or of the flags; half types are rounded at the end.
+
+    `sequences` are the places of the arrays that a single step has without the dimension of length.
+    """
     dtype = arrays[1].dtype
+    for each in arrays:
+        if each.dtype is not dtype:
+            refuse_mixed(each, arrays[1])
+    single = arrays[0].ndim == 2
+    if single:
+        arrays = tuple([each[np.newaxis] if place in sequences else each for place, each in enumerate(arrays)])
     call = resolve("recurrence", dtype, precision)
-    if dtype.itemsize > 2:
-        return of(*arrays, cell=cell, decided_by=call.decided_by, **call.keywords)
-    wide = of(*[cast_unchecked(x, _FLOAT32) for x in arrays], cell=cell, decided_by=call.decided_by, **call.keywords)
-    return tuple(cast_unchecked(each, dtype) for each in wide)
+    wide = arrays if dtype.itemsize > 2 else [cast_unchecked(each, _FLOAT32) for each in arrays]
+    found = of(*wide, cell=cell, decided_by=call.decided_by, **call.keywords)
+    if dtype.itemsize <= 2:
+        found = tuple([cast_unchecked(each, dtype) for each in found])
+    return tuple([each[0] if each.ndim == 3 else each for each in found]) if single else found
 
 
-def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:
+def _run_back(cell: str, *tensors: Tensor, precision: str | None, sequences: tuple[int, ...]) -> tuple[Tensor, ...]:
     arrays = [each._array for each in tensors]
-    return tuple(map(adopt, _run(cell, *arrays, precision=precision, of=kernel_gradient)))
+    found = _run(cell, *arrays, precision=precision, of=kernel_gradient, sequences=sequences)
+    return tuple(map(adopt, found))
+
+
+def _as_sequences(*steps: Tensor) -> list[Tensor]:
+    """Single steps as sequences of length 1."""
+    return [each.unsqueeze(0) for each in steps]
+
+
+def _reference(*arrays: Any, cell: str) -> tuple[np.ndarray, ...]:
+    if arrays[0].ndim == 3:
+        return exact.recurrence(*arrays, cell=cell)
+    return tuple(each[0] for each in exact.recurrence(arrays[0][np.newaxis], *arrays[1:], cell=cell))
 
 
 def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iterator[Sample]]:
-    """Samples of a layer's op: a sequence, one step, and a batch of nothing."""
+    """Samples of a layer's op: a sequence, one step, a batch of nothing, and a step without length."""
 
     def samples() -> Iterator[Sample]:
         for length, rows, size in ((3, 2, 3), (1, 1, 2), (2, 0, 2)):
@@ -92,6 +116,12 @@ def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iter
             further = [between(-1, 1, gates * size, seed=2)] if bias else []
             start = [between(-1, 1, rows, size, seed=3 + each) for each in range(states)]
             yield sample(between(-2, 2, length, rows, gates * size), weight, *further, *start)
+        yield sample(
+            between(-2, 2, 2, gates * 3),
+            between(-1, 1, gates * 3, 3, seed=1),
+            *([between(-1, 1, gates * 3, seed=2)] if bias else []),
+            *[between(-1, 1, 2, 3, seed=3 + each) for each in range(states)],
+        )
         turned = [between(-1, 1, 2, 2, seed=3 + each).T for each in range(states)]
         weight = between(-1, 1, 2, 2 * gates, seed=1).T
         yield sample(between(-2, 2, 2 * gates, 2, 3).T, weight, *further, *turned)
@@ -103,7 +133,7 @@ def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iter
 
 
 def _rnn_reference(projected: Any, weight: Any, hidden: Any, nonlinearity: str = "tanh") -> np.ndarray:
-    return exact.recurrence(projected, weight, hidden, cell=f"rnn_{nonlinearity}")[0]
+    return _reference(projected, weight, hidden, cell=f"rnn_{nonlinearity}")[0]
 
 
 def _of_rnn(
@@ -112,13 +142,18 @@ def _of_rnn(
     if derives():
         of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
     else:
-        of_projected, of_hidden = _run_back(f"rnn_{nonlinearity}", g, weight, out, precision=precision)
+        arrays = g, weight, out
+        of_projected, of_hidden = _run_back(f"rnn_{nonlinearity}", *arrays, precision=precision, sequences=(0, 2))
     return of_projected, _of_weight(of_projected, hidden, out, precision), of_hidden
 
 
 def _rnn_gradient(
     g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
 ) -> tuple[Tensor, Tensor]:
+    if out.ndim == 2:
+        g, out = _as_sequences(g, out)
+        of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
+        return of_projected.squeeze(0), of_hidden
     slopes = 1 - out * out if nonlinearity == "tanh" else (out > 0).to(out.dtype)
     carried, of_sums = zero(hidden), []
     for step in reversed(range(len(out))):
@@ -162,7 +197,7 @@ class LongShortTermMemory(NamedTuple):
 
 
 def _lstm_reference(*arrays: Any) -> LongShortTermMemory:
-    return LongShortTermMemory(*exact.recurrence(*arrays, cell="lstm"))
+    return LongShortTermMemory(*_reference(*arrays, cell="lstm"))
 
 
 def _of_lstm(
@@ -172,7 +207,8 @@ def _of_lstm(
     if derives() or counts(g[2]):
         found = _lstm_gradient(g, weight, hidden, cell, output, cells, gates, precision)
     else:
-        found = _run_back("lstm", g[0], weight, output, g[1], cell, cells, gates, precision=precision)
+        arrays = g[0], weight, output, g[1], cell, cells, gates
+        found = _run_back("lstm", *arrays, precision=precision, sequences=(0, 2, 3, 5, 6))
     of_projected, of_hidden, of_cell = found
     return of_projected, _of_weight(of_projected, hidden, output, precision), of_hidden, of_cell
 
@@ -182,6 +218,10 @@ def _lstm_gradient(
     precision: str | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     of_output, of_cells, of_gates = g
+    if output.ndim == 2:
+        output, cells, gates = _as_sequences(output, cells, gates)
+        found = _lstm_gradient(_as_sequences(*g), weight, hidden, cell, output, cells, gates, precision)
+        return found[0].squeeze(0), *found[1:]
     entered, kept, candidate, shown = gates.chunk(4, -1)
     slopes = cat([each * (1 - each) for each in (entered, kept)] + [1 - candidate * candidate, shown * (1 - shown)], -1)
     bent, before, size = cells.tanh(), cat([cell.unsqueeze(0), cells[:-1]]), cell.shape[1]
@@ -230,7 +270,7 @@ class GatedRecurrence(NamedTuple):
 
 
 def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> GatedRecurrence:
-    return GatedRecurrence(*exact.recurrence(projected, weight, hidden, bias, cell="gru"))
+    return GatedRecurrence(*_reference(projected, weight, hidden, bias, cell="gru"))
 
 
 def _of_gru(
@@ -239,14 +279,20 @@ def _of_gru(
     if derives() or counts(g[1]):
         found = _gru_gradient(g, weight, hidden, output, gates, precision)
     else:
-        found = _run_back("gru", g[0], weight, output, hidden, gates, precision=precision)
+        arrays = g[0], weight, output, hidden, gates
+        found = _run_back("gru", *arrays, precision=precision, sequences=(0, 2, 4))
     of_products, of_hidden, of_projected = found
-    return of_projected, _of_weight(of_products, hidden, output, precision), of_products.sum((0, 1)), of_hidden
+    of_bias = of_products.sum(tuple(range(output.ndim - 1)))
+    return of_projected, _of_weight(of_products, hidden, output, precision), of_bias, of_hidden
 
 
 def _gru_gradient(
     g: Any, weight: Tensor, hidden: Tensor, output: Tensor, gates: Tensor, precision: str | None
 ) -> tuple[Tensor, ...]:
+    if output.ndim == 2:
+        output, gates = _as_sequences(output, gates)
+        found = _gru_gradient(_as_sequences(*g), weight, hidden, output, gates, precision)
+        return found[0].squeeze(0), found[1], found[2].squeeze(0)
     of_output, of_gates = g
     reset, kept, new, given = gates.chunk(4, -1)
     before, size = cat([hidden.unsqueeze(0), output[:-1]]), hidden.shape[1]
