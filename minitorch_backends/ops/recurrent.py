@@ -116,15 +116,12 @@ def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iter
             further = [between(-1, 1, gates * size, seed=2)] if bias else []
             start = [between(-1, 1, rows, size, seed=3 + each) for each in range(states)]
             yield sample(between(-2, 2, length, rows, gates * size), weight, *further, *start)
-        yield sample(
-            between(-2, 2, 2, gates * 3),
-            between(-1, 1, gates * 3, 3, seed=1),
-            *([between(-1, 1, gates * 3, seed=2)] if bias else []),
-            *[between(-1, 1, 2, 3, seed=3 + each) for each in range(states)],
-        )
         turned = [between(-1, 1, 2, 2, seed=3 + each).T for each in range(states)]
         weight = between(-1, 1, 2, 2 * gates, seed=1).T
         yield sample(between(-2, 2, 2 * gates, 2, 3).T, weight, *further, *turned)
+        further = [between(-1, 1, gates * 3, seed=2)] if bias else []
+        start = [between(-1, 1, 2, 3, seed=3 + each) for each in range(states)]
+        yield sample(between(-1.7, 2, 2, gates * 3), between(-1, 1, gates * 3, 3, seed=1), *further, *start)
 
     return samples
 
