@@ -34,6 +34,7 @@ __all__ = [
     "Kernel",
     "Planned",
     "Refused",
+    "forget_decisions",
     "kernels",
     "observe",
     "observe_everywhere",
@@ -46,9 +47,6 @@ __all__ = [
 
 kernels: dict[str, Kernel] = {}
 """Every kernel by name, in the order of declaration."""
-
-DECISIONS_KEPT = 4096
-"""Signatures whose verdict one kernel remembers; past it the oldest are forgotten."""
 
 
 class Refused(Exception):
@@ -237,7 +235,10 @@ class Kernel:
             reference's terms, without accumulation (the docstring of the kernel's module defines a term).
 
     `describe` returns what traces show of a call besides the arrays: its keywords, and the kernel's own additions.
+    The verdicts of `decisions_kept` signatures are remembered; past it the oldest are forgotten.
     """
+
+    decisions_kept = 4096
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
@@ -250,12 +251,7 @@ class Kernel:
         kernels[name] = self
 
     def impl(
-        self,
-        name: str,
-        *,
-        isa: str | None = None,
-        refuses: Callable[..., str | None] | None = None,
-        **options: Any,
+        self, name: str, *, isa: str | None = None, refuses: Callable[..., str | None] | None = None, **options: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the next best implementation. `isa` is the least CPU capability that it needs (`cpu.LEVELS`);
         `options` are further fields of `Implementation`.
@@ -350,14 +346,9 @@ class Kernel:
         return call
 
     def _run(
-        self,
-        arrays: tuple,
-        keywords: dict[str, Any],
-        decision: Decision,
-        data_refusals: tuple[tuple[str, str], ...],
-        decided_by: str | None,
-        prefer: str | None,
-    ) -> Any:
+        self, arrays: tuple, keywords: dict[str, Any], decision: Decision,
+        data_refusals: tuple[tuple[str, str], ...], decided_by: str | None, prefer: str | None,
+    ) -> Any:  # fmt: skip
         """Run the first candidate that accepts the data, except those that already refused it, and notify the
         observers.
         """
@@ -390,7 +381,7 @@ class Kernel:
         """Keep a decision with the function that runs unless the data is refused, and whether it takes the keywords."""
         known = (*_first([ArraySpec(x.shape, x.dtype) for x in arrays], decision, keywords), decision)
         with self._lock:
-            if len(self._decisions) >= DECISIONS_KEPT:
+            if len(self._decisions) >= self.decisions_kept:
                 self._decisions.pop(next(iter(self._decisions)))
             self._decisions[key] = known
         return known
@@ -416,4 +407,10 @@ class Kernel:
         return f"<kernel {self.name}: {', '.join(self.implementations)}>"
 
 
-threading.when_changed.append(lambda: [kernel.forget() for kernel in kernels.values()])
+def forget_decisions() -> None:
+    """Decide anew in all kernels: thresholds or the number of threads have changed."""
+    for kernel in kernels.values():
+        kernel.forget()
+
+
+threading.when_changed.append(forget_decisions)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ import numpy as np
 from . import machine
 from .locks import lock
 
-__all__ = ["available_cores", "available_cpus", "get_num_threads", "pool", "set_num_threads", "when_changed"]
+__all__ = [
+    "available_cores", "available_cpus", "get_num_threads", "num_threads", "pool", "set_num_threads", "when_changed",
+]  # fmt: skip
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -127,6 +130,18 @@ def set_num_threads(threads: int) -> None:
     _threads = threads
     for forget in when_changed:
         forget()
+
+
+@contextmanager
+def num_threads(threads: int | None = None) -> Iterator[None]:
+    """Restore the number of threads after the block, which runs with `threads` if that is given."""
+    before = get_num_threads()
+    try:
+        if threads is not None:
+            set_num_threads(threads)
+        yield
+    finally:
+        set_num_threads(before)
 
 
 def pool() -> tuple[int, int]:

@@ -13,6 +13,7 @@ from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
+from ..thresholds import Thresholds
 from . import geometry, taps
 from .descriptor import TAPS, describe
 from .fast import CHUNK_BYTES
@@ -21,10 +22,16 @@ from .halves import rounded_sums
 from .reading import three_strides
 from .setting import Setting
 
-__all__ = ["weight_gradient"]
+__all__ = ["thresholds", "weight_gradient"]
 
-_MOST_PLACES, _LEAST_PLACES = 1024, 64
-"""Positions of a chunk. (Batch 8, 64-64 3 x 3 at 56 x 56, GFLOP/s for 512, 1024 and 2048: 218, 227, 239.)"""
+
+class _Row(NamedTuple):
+    places: int = 64
+    places_most: int = 1024
+    """Positions of a chunk. (Batch 8, 64-64 3 x 3 at 56 x 56, GFLOP/s for 512, 1024 and 2048: 218, 227, 239.)"""
+
+
+thresholds = Thresholds(_Row())
 
 
 class _Operand(NamedTuple):
@@ -171,7 +178,8 @@ def _plan(
     of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
     g, x = _operands(where, kernel, (x_shape[1] // groups, of_x), (g_shape[1] // groups, of_g))
     (one,) = where.passes
-    most = max(min(_MOST_PLACES, CHUNK_BYTES // (x.place_bytes + g.place_bytes)), _LEAST_PLACES, 2 * x.around)
+    row = thresholds.row
+    most = max(min(row.places_most, CHUNK_BYTES // (x.place_bytes + g.place_bytes)), row.places, 2 * x.around)
     positions = where.end(one)
     places = -(-positions // -(-positions // most))
     chunks = -(-positions // places)
@@ -187,6 +195,9 @@ def _plan(
     )  # fmt: skip
     sums_bytes = len(shifts) * x.panels * g.panels * kernel.mr * kernel.nr * working.itemsize
     return _Plan(conversion, positions, arguments, sums_bytes, packed_bytes, (operands, runs, firsts, shifts))
+
+
+thresholds.when_changed.append(_plan.cache_clear)
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:

@@ -16,15 +16,10 @@ from ..plans import fft_plans
 from ..registry import ArraySpec
 from . import stockham
 from .contract import complex_of, divisor, fft, lengths_of, real_of
+from .crossovers import crossovers
 from .lengths import factors, lanes_of
 
-__all__ = ["LEAST", "LEAST_REAL", "LONG_REAL", "Chirp", "fft_bluestein", "smooth_length"]
-
-LEAST = 1000
-"""Numbers in an array from which this is faster than SciPy, which starts in less time (bench/NOTES.md)."""
-
-LEAST_REAL, LONG_REAL = (64, 1 << 13), 2000
-"""Real numbers of one transform, and of all, from which two rows as one are; and of one, from which few rows are."""
+__all__ = ["Chirp", "fft_bluestein", "smooth_length"]
 
 _ODD = (1, 3, 5, 9, 15)
 
@@ -131,8 +126,9 @@ def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, ke
 
 
 def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
-    if not axes or math.prod(x.shape) < LEAST:
-        return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
+    least = crossovers.row.chirp_numbers
+    if not axes or math.prod(x.shape) < least:
+        return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {least}"
     shape, size = list(x.shape), real_of(x.dtype).itemsize
     for axis, n in reversed(list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))):
         if kind in ("real", "halved") and axis == axes[-1]:
@@ -152,8 +148,9 @@ def _refuses_real(shape: tuple[int, ...], axis: int, n: int, size: int, kind: st
     if factors(n) is not None:
         passes = stockham.real_kind(shape, axis, n, size, kind)
         return None if passes else f"has no passes for {n} real numbers, as SciPy has"
-    least_length, least = LEAST_REAL
-    if n < least_length or (n < LONG_REAL and rows * n < least):
+    row = crossovers.row
+    least = row.chirp_real_numbers
+    if n < row.chirp_real_length or (n < row.chirp_real_long and rows * n < least):
         return f"takes longer than SciPy for {rows} times {n} real numbers; faster from {least}"
     return None
 

@@ -6,6 +6,7 @@ import functools
 import math
 
 from .. import cpu
+from .crossovers import crossovers
 
 __all__ = [
     "IN_REGISTERS",
@@ -83,23 +84,19 @@ def matrix(n: int, lanes: int) -> tuple[int, int] | None:
     return best
 
 
-LEAST_BEYOND_CACHES = 3 << 19
-"""Bytes of a transform which, with its result and what is between, is more than the caches of two cores hold: a result
-that is stored past them takes a quarter less time (bench/NOTES.md)."""
-
 _ABREAST_BYTES = 512
 
 
 def vectors_abreast(n: int, size: int, lanes: int) -> int:
     """How many vectors of columns are read together: one, or of what no cache holds as many as 512 bytes of a row have,
     since the next row is in another page of memory."""
-    return max(_ABREAST_BYTES // (2 * size * lanes), 1) if n * 2 * size >= LEAST_BEYOND_CACHES else 1
+    return max(_ABREAST_BYTES // (2 * size * lanes), 1) if n * 2 * size >= crossovers.row.beyond_caches_bytes else 1
 
 
 def passes_caches(n: int, rows: int, size: int, lanes: int) -> bool:
     """Whether a matrix of so many rows is written past the caches: all of its vectors are whole cache lines then."""
     whole_lines = lanes * size >= 32 and rows * 2 * size % 64 == 0
-    return whole_lines and n * 2 * size >= LEAST_BEYOND_CACHES
+    return whole_lines and n * 2 * size >= crossovers.row.beyond_caches_bytes
 
 
 @functools.cache

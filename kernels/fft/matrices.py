@@ -16,8 +16,9 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, lengths_of, real_of
+from .crossovers import crossovers
 from .lengths import factors, lanes_of
-from .stockham import LEAST_SHARED, LONGEST_ALONG, WALKS, factor_of, kind_of, result, search
+from .stockham import WALKS, factor_of, kind_of, result, search
 
 __all__ = ["by_matrices"]
 
@@ -73,10 +74,10 @@ def by_matrices(
     how = kind_of(numbers, rows, size, real)
     if how is None or how != kind_of(numbers, batch * rows, size, real):
         return None  # too few rows of one matrix for what many take
-    if width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= LONGEST_ALONG:
+    if width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= crossovers.row.along_most:
         return None
     row = (-(-width * number // 64) | 1) * 64  # an odd number of cache lines, so that columns lie in all of their sets
-    shared = batch * rows * numbers * number >= LEAST_SHARED
+    shared = batch * rows * numbers * number >= crossovers.row.threads_bytes
     if rows * row > _MOST_BYTES or (shared and not _shared_well(batch, threading.get_num_threads())):
         return None
     shape = (*x.shape[:-1], {"": width, "real": width, "halved": last}[real])

@@ -16,6 +16,7 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
+from .crossovers import crossovers
 from .lengths import (
     POWERS,
     factors,
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 __all__ = [
-    "LEAST",
-    "LEAST_SHARED",
-    "LONGEST_ALONG",
-    "LONGEST_SHORT",
-    "LONGEST_WHOLE",
     "NUMBERS",
     "WALKS",
     "along_axis",
@@ -53,22 +49,6 @@ __all__ = [
     "search",
 ]
 
-LONGEST_ALONG = 2048
-"""Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
-
-LONGEST_SHORT = 1024
-"""Numbers up to which batches take less time as lanes than as square matrices (bench/NOTES.md)."""
-
-LEAST_WIDE, LONGEST_WIDE = 160, 1 << 16
-"""Numbers from and up to which matrices of few rows take less time than lanes and square matrices (bench/NOTES.md)."""
-
-LEAST_SPILLED = 144
-"""Lengths for which 16 vectors of 32 bytes hold too little of a transform: many of real numbers take 0.65 to 0.95 of
-the time as lanes, and of 256 and 512 complex ones 0.7 to 1.0 as wide matrices (bench/NOTES.md)."""
-
-LONGEST_WHOLE = 1 << 18
-"""Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
-
 NUMBERS = (
     "swap", "factor", "source_step", "target_step", "batch", "source_row", "target_row", "inner", "in_steps", "walks",
 )  # fmt: skip
@@ -78,15 +58,6 @@ by side there; whether the threads share the steps of a transform; the address o
 the first eight."""
 
 WALKS = np.zeros(3, np.int64)  # of the last transform, see `tasks._starts_at_end`
-
-LEAST = 1 << 13
-"""Numbers in an array from which compiled passes over several axes are faster than SciPy, which starts in less time;
-over one, or over the last two matrix by matrix, they always are (bench/NOTES.md)."""
-
-LEAST_SHARED = 1 << 16
-"""Bytes of an array from which several threads are used: of 32 KiB they take as long as one, of 128 a sixth less, and
-after a pause twice as long, for waking a thread takes 40 us."""
-
 
 RECYCLED_BYTES = 1 << 19
 """Results of this size or more are made of memory of former ones, since the C library, which keeps that of smaller
@@ -108,21 +79,21 @@ def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
     """The class of a batch of transforms of n numbers along the last axis: "whole", "wide", "long", "short", "narrow",
     or None. Few transforms that are too short for whole vectors of columns take shorter ones ("narrow"), and a few long
     ones, which the threads may share, are "long". `real`: the numbers stand for 2n real ones ("real" or "halved")."""
-    lanes = lanes_of(size)
+    lanes, row = lanes_of(size), crossovers.row
     if factors(n) is None or n < 2:
         return None
-    spilled = lanes * size == 32 and n >= LEAST_SPILLED and batch >= 4 * lanes
-    if spilled and real and n < LONGEST_SHORT:
+    spilled = lanes * size == 32 and n >= row.spilled and batch >= 4 * lanes
+    if spilled and real and n < row.lanes_most:
         return "short"
     if lanes_in_registers(n, size, real) is not None and not (spilled and n in POWERS):
         return "whole"
     rows = rows_of_wide(n, size)
-    few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
-    if rows is not None and LEAST_WIDE <= n <= LONGEST_WIDE and batch >= sharing_rows(rows, lanes) and not few:
+    few = batch < 4 and n * 2 * size >= row.shared_steps_bytes
+    if rows is not None and row.wide <= n <= row.wide_most and batch >= sharing_rows(rows, lanes) and not few:
         return "wide"
     long = n >= lanes * lanes and matrix(n, lanes) is not None
-    short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
-    if long and not (short and n <= LONGEST_SHORT and batch >= 4 * lanes):
+    short = batch >= lanes and lanes // 2 <= n <= row.along_most
+    if long and not (short and n <= row.lanes_most and batch >= 4 * lanes):
         return "long"
     return "short" if short else "narrow" if narrow_lanes(n, size) else None
 
@@ -158,9 +129,9 @@ def run(
     from .tasks import transform
 
     bytes_of_one, pool, threads, in_steps = plan.n * 2 * plan.size, 0, 1, False
-    if batch * inner * bytes_of_one >= LEAST_SHARED:
+    if batch * inner * bytes_of_one >= crossovers.row.threads_bytes:
         pool, threads = threading.pool()
-        in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
+        in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= crossovers.row.shared_steps_bytes
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed) if needed else None
     (at, step, row), (to, to_step, to_row) = source, target
@@ -181,7 +152,7 @@ def run(
 def axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
     """How n numbers along an axis are transformed, and whether it is moved to the end for that."""
     inner, last = math.prod(shape[axis + 1 :]), axis == len(shape) - 1
-    if not last and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= LONGEST_ALONG:
+    if not last and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= crossovers.row.along_most:
         return "along", False
     return kind_of(n, math.prod(shape) // shape[axis], size), not last
 
@@ -259,8 +230,8 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
     for axis, n in order:
         if axis_kind(tuple(shape), axis, n, size)[0] is None:
             return f"has no passes for length {n} of {shape}"
-    if numbers < LEAST and _specialise(x, kind=kind, axes=axes, last=last) is None:
-        return f"starts later than SciPy, and {numbers} numbers are few; faster from {LEAST}"
+    if numbers < crossovers.row.numbers and _specialise(x, kind=kind, axes=axes, last=last) is None:
+        return f"starts later than SciPy, and {numbers} numbers are few; faster from {crossovers.row.numbers}"
     return None
 
 
@@ -306,10 +277,10 @@ def _specialise(
         return out
 
     bytes_of_one = count * 2 * part.itemsize
-    if (bytes_of_one >= LONGEST_WHOLE and inner == 1) or not DATA_FOLLOWS_HEADER:
+    if (bytes_of_one >= crossovers.row.shared_steps_bytes and inner == 1) or not DATA_FOLLOWS_HEADER:
         return call
     numbers = [inverse, factor, source_step, target_step, batch, source_row, target_row, inner, 0, address_of(WALKS)]
-    shared = batch * inner * bytes_of_one >= LEAST_SHARED
+    shared = batch * inner * bytes_of_one >= crossovers.row.threads_bytes
     return (_transform_shared if shared else _few)(shape, dtype, np.array(numbers, np.int64), plan_for, general)
 
 

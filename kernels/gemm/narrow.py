@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
 from .compiled import computed_precision
-from .tuning import tuning
+from .tuning import memoised, tuning
 
 if TYPE_CHECKING:
     from .plans import Plan
@@ -60,7 +59,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
     return refusal
 
 
-@functools.lru_cache(64)
+@memoised
 def _kernel(isa: str, dtype: np.dtype) -> tuple[Plan, int]:
     """The plan, and the address of the code that computes rows."""
     from . import loops, narrow_loops, plans

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 import threading as python_threads
@@ -24,10 +23,10 @@ from .divisions import (
     strip_arguments,
 )
 from .plans import Plan, Side
-from .tuning import in_force, tuning
+from .tuning import in_force, memoised, tuning, when_changed
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
-__all__ = ["Packed", "addresses", "forget", "product"]
+__all__ = ["Packed", "addresses", "product"]
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
@@ -112,7 +111,7 @@ class Packed:
 
 def _most_bytes() -> int:
     """Of a product that fits, by any instruction set."""
-    return max(row.cache_bytes for row in in_force().rows.values())
+    return max(each.row.cache_bytes for each in in_force().rows.values())
 
 
 class _Small(python_threads.local):
@@ -127,7 +126,16 @@ class _Small(python_threads.local):
 _small = _Small()
 
 
-@functools.lru_cache(4096)
+def _renew_small() -> None:
+    """Have each thread allocate memory for small products anew: more may count as small now."""
+    global _small
+    _small = _Small()
+
+
+when_changed.append(_renew_small)
+
+
+@memoised
 def _prepare_small(
     isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
@@ -178,7 +186,7 @@ def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, targ
     return certain
 
 
-@functools.lru_cache(4096)
+@memoised
 def _prepare_strips(
     threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
@@ -193,12 +201,6 @@ def _prepare_strips(
         return None
     arguments, needed = strip_arguments(plan, a, b, n, rows, threads)
     return plan, (*arguments, plans.block_leaf(plan, dtype, True, True)), needed
-
-
-def forget() -> None:
-    """Decide anew how products are divided: the table of thresholds has changed (`tuning.py`)."""
-    for memo in (_prepare_small, _prepare_strips, plans.strip, plans.columns):
-        memo.cache_clear()
 
 
 def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divided: tuple) -> np.ndarray:

@@ -8,7 +8,6 @@ panels, for any number of threads.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,13 +19,10 @@ from .compiled import working_dtype
 from .jobs import Job, Steps, job_for
 from .plans import plan_for
 from .small_products import run_job
-from .tuning import tuning
+from .tuning import memoised, tuning
 from .workspace import empty
 
 __all__ = ["product"]
-
-_MOST_CACHES = 4
-"""Caches of a core that the sums of parts fill at a time."""
 
 
 class _Round(NamedTuple):
@@ -44,7 +40,7 @@ class _Division(NamedTuple):
     held: int
 
 
-@functools.lru_cache(4096)
+@memoised
 def _division(
     isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> _Division:
@@ -52,8 +48,8 @@ def _division(
     sums held is that of all rounds before."""
     working = working_dtype(dtype)
     step, size = plan_for(isa, precision, rounding, working.itemsize).scheme.kc, m * n * working.itemsize
-    parts = -(-k // step)
-    at_once = min(parts, max(1, _MOST_CACHES * tuning(isa).cache_bytes // size))
+    parts, row = -(-k // step), tuning(isa)
+    at_once = min(parts, max(1, int(row.split_caches * row.cache_bytes) // size))
 
     def jobs(first: int, last: int) -> Iterator[tuple[Job, int, int]]:
         whole = min(last, k // step)

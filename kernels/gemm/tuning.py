@@ -18,12 +18,25 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from .. import cpu, machine
+from ..registry import forget_decisions
+from ..thresholds import Thresholds
 
-__all__ = ["MEASURED", "Tuning", "blocking", "default", "in_force", "origin", "tuning"]
+__all__ = [
+    "MEASURED",
+    "Tuning",
+    "blocking",
+    "default",
+    "in_force",
+    "memoised",
+    "origin",
+    "thresholds",
+    "tuning",
+    "when_changed",
+]
 
 
 class Tuning(NamedTuple):
@@ -130,6 +143,8 @@ class Tuning(NamedTuple):
     split_results_most: int = 10_000
     split_columns_for_row_most: int = 8
     """Numbers in the result, and columns for each row, up to which K is split."""
+    split_caches: float = 4
+    """Caches that the sums of parts may fill at a time."""
 
     # Pairs
     pairs_gain: bool = True
@@ -182,20 +197,34 @@ _LEAST_CACHE, _LARGEST_CACHE = 1 << 18, 1 << 22
 """Between which an L2 cache is taken to be."""
 
 
-def default(isa: str) -> Tuning:
-    """The built-in values of an instruction set on this CPU."""
-    share = machine.caches().l2.share
+def default(isa: str, share: int | None = None, name: str | None = None) -> Tuning:
+    """The built-in values of an instruction set on this CPU, or on one with another L2 cache, in bytes of a core, or of
+    another microarchitecture."""
+    share = machine.caches().l2.share if share is None else share
     values: dict[str, Any] = {
         "cache_bytes": min(max(share, _LEAST_CACHE), _LARGEST_CACHE),
         "pairs_gain": "AuthenticAMD" in cpu.cpuinfo_field("vendor_id"),
         **_LEVELS.get(isa, {}),
     }
-    row = _ROWS.get(machine.microarchitecture(), {})
+    row = _ROWS.get(machine.microarchitecture() if name is None else name, {})
     return Tuning(**(values | row.get("*", {}) | row.get(isa, {})))
 
 
+when_changed: list[Callable[[], Any]] = [forget_decisions]
+"""What is called when a row has been overridden."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def memoised(function: Function) -> Function:
+    """Cache what a function computes from the table; `thresholds(isa).override` clears the cache."""
+    cached: Any = functools.lru_cache(4096)(function)
+    when_changed.append(cached.cache_clear)
+    return cached
+
+
 class _InForce(NamedTuple):
-    rows: dict[str, Tuning]
+    rows: dict[str, Thresholds[Tuning]]
     origin: str
 
 
@@ -205,14 +234,20 @@ def in_force() -> _InForce:
     from .tuning_file import read
 
     measured = read()
-    rows = {isa: default(isa)._replace(**(measured.values.get(isa, {}) if measured else {})) for isa in cpu.LEVELS}
+    own = measured.values if measured else {}
+    rows = {isa: Thresholds(default(isa)._replace(**own.get(isa, {})), when_changed) for isa in cpu.LEVELS}
     name = machine.microarchitecture()
     built_in = f"the built-in row of {name}" if name in _ROWS else "the caches, and the values of the level"
     return _InForce(rows, measured.origin if measured else built_in)
 
 
 def tuning(isa: str) -> Tuning:
-    """The values of an instruction set in this process; those of loops without fused steps are the same."""
+    """The values of an instruction set in this process."""
+    return thresholds(isa).row
+
+
+def thresholds(isa: str) -> Thresholds[Tuning]:
+    """The same, to be overridden; those of loops without fused steps are the same."""
     return in_force().rows.get(isa.removesuffix("_unfused"), _DEFAULT)
 
 
@@ -221,7 +256,7 @@ def origin() -> str:
     return in_force().origin
 
 
-_DEFAULT = Tuning()
+_DEFAULT = Thresholds(Tuning(), when_changed)
 _MOST_ROWS, _ROW_OF_SUMS = 256, 2048
 """Rows of a block, so that there are enough of them, and bytes of a row of its sums."""
 

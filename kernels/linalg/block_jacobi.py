@@ -16,13 +16,10 @@ import numpy as np
 
 from ..gemm import matmul
 
-__all__ = ["BLOCK", "SWEEPS", "eigh_blocked", "null_lengths", "orthonormal", "svd_blocked"]
+__all__ = ["BLOCK", "eigh_blocked", "null_lengths", "orthonormal", "svd_blocked"]
 
 BLOCK = 16
 """Rows of a block, where a matrix has enough of them: see "Linear algebra of small matrices" in bench/NOTES.md."""
-
-SWEEPS = 40
-"""Sweeps over all pairs of blocks after which an iteration counts as not converged; 6 to 12 are usual."""
 
 INNER_SWEEPS = 2
 """The most sweeps over the pairs of rows of a pair of blocks, each time."""
@@ -100,10 +97,10 @@ class _Tournament:
         self.players = self._seat(self.players)
         self.order = self.step
 
-    def sweeps(self, play: Callable[[], int]) -> Found:
+    def sweeps(self, play: Callable[[], int], most: int) -> Found:
         """Play rounds, each returning the number of rotated pairs of blocks, until a sweep rotates none."""
         rest, sweeps = 1, 0
-        while rest > 0 and sweeps < SWEEPS:
+        while rest > 0 and sweeps < most:
             rest, sweeps = 0, sweeps + 1
             for _ in range(self.blocks - 1):
                 self.next_round()
@@ -136,7 +133,7 @@ def orthonormal(rows: np.ndarray) -> np.ndarray:
     return (1.5 * wide - 0.5 * matmul(matmul(wide, wide.T), wide)).astype(rows.dtype)
 
 
-def eigh_blocked(a: np.ndarray, vectors: bool) -> Found:
+def eigh_blocked(a: np.ndarray, vectors: bool, sweeps: int) -> Found:
     """Diagonalise a symmetric matrix; `rows` is what is left of it, `vectors` has eigenvectors as rows."""
     n = len(a)
     norm = float(np.sqrt(np.sum(np.square(a, dtype=np.float64))))
@@ -152,7 +149,7 @@ def eigh_blocked(a: np.ndarray, vectors: bool) -> Found:
             games.turn_vectors(turns)
         return int(rotated.sum())
 
-    return games.sweeps(play)
+    return games.sweeps(play, sweeps)
 
 
 def null_lengths(rows: np.ndarray) -> np.ndarray:
@@ -165,7 +162,7 @@ def null_lengths(rows: np.ndarray) -> np.ndarray:
     return np.maximum(16 * float(precision.eps) ** 2 * squares, float(precision.tiny / precision.eps**2))
 
 
-def svd_blocked(rows: np.ndarray, vectors: bool) -> Found:
+def svd_blocked(rows: np.ndarray, vectors: bool, sweeps: int) -> Found:
     """Rotate rows of a matrix until all are orthogonal that have not become null."""
     length = rows.shape[1]
     relative = float(np.finfo(rows.dtype).eps) * max(1.0, 0.5 * length**0.5)
@@ -184,4 +181,4 @@ def svd_blocked(rows: np.ndarray, vectors: bool) -> Found:
             games.turn_vectors(turns)
         return int(rotated.sum())
 
-    return games.sweeps(play)
+    return games.sweeps(play, sweeps)

@@ -16,6 +16,9 @@ from .contract import SVD, Eigh
 
 __all__: list[str] = []
 
+SWEEPS = 40
+"""Sweeps over all pairs of blocks after which an iteration counts as not converged; 6 to 12 are usual."""
+
 
 def _refuses(a: ArraySpec, *, driver: str | None = None, **keywords: Any) -> str | None:
     if a.dtype.kind != "f":
@@ -35,15 +38,16 @@ def _scale(a: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 @contract.eigh.impl("jacobi", refuses=_refuses)
-def eigh(a: np.ndarray, *, vectors: bool = True, lower: bool = True, **_: Any) -> Eigh:
-    """syevj: two-sided rotations until what is off the diagonal is eps of the whole (Frobenius norms)."""
+def eigh(a: np.ndarray, *, vectors: bool = True, lower: bool = True, most_sweeps: int = SWEEPS, **_: Any) -> Eigh:
+    """syevj: two-sided rotations until what is off the diagonal is eps of the whole (Frobenius norms). Large matrices
+    take at most `most_sweeps`."""
     n, batch = a.shape[-1], a.shape[:-2]
     w, V = np.empty((*batch, n), a.dtype), empty(a.shape, a.dtype) if vectors else None
     if n <= LARGEST:
         return _eigh_small(a, w, V, lower)
     info, sweeps = np.zeros(batch, np.int32), 0
     for index in np.ndindex(batch):
-        values, found, info[index], took = _eigh_large(a[index], vectors, lower)
+        values, found, info[index], took = _eigh_large(a[index], vectors, lower, most_sweeps)
         w[index], sweeps = values, max(sweeps, took)
         if V is not None:
             V[index] = found
@@ -62,7 +66,7 @@ def _eigh_small(a: np.ndarray, w: np.ndarray, V: np.ndarray | None, lower: bool)
     return Eigh(w, V, info, {"routine": "syevjBatched", "sweeps": int(sweeps.max())})
 
 
-def _eigh_large(a: np.ndarray, vectors: bool, lower: bool) -> tuple[Any, Any, int, int]:
+def _eigh_large(a: np.ndarray, vectors: bool, lower: bool, most_sweeps: int) -> tuple[Any, Any, int, int]:
     """Values, vectors, info and sweeps."""
     from . import block_jacobi
 
@@ -72,7 +76,7 @@ def _eigh_large(a: np.ndarray, vectors: bool, lower: bool) -> tuple[Any, Any, in
         return np.nan, np.nan, n, 0
     triangle, exponent = _scale(triangle)
     other = np.tril(triangle, -1) if lower else np.triu(triangle, 1)
-    found = block_jacobi.eigh_blocked(triangle + other.T, vectors)
+    found = block_jacobi.eigh_blocked(triangle + other.T, vectors, most_sweeps)
     own = np.flatnonzero(found.players < n)
     values = np.diagonal(found.rows)[own]
     order = np.argsort(values, kind="stable")
@@ -81,8 +85,12 @@ def _eigh_large(a: np.ndarray, vectors: bool, lower: bool) -> tuple[Any, Any, in
 
 
 @contract.svd.impl("jacobi", refuses=_refuses)
-def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str | None = None, **_: Any) -> SVD:
-    """gesvdj: one-sided rotations until all pairs of columns are orthogonal to eps max(1, sqrt(m) / 2)."""
+def svd(
+    a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str | None = None, most_sweeps: int = SWEEPS,
+    **_: Any,
+) -> SVD:  # fmt: skip
+    """gesvdj: one-sided rotations until all pairs of columns are orthogonal to eps max(1, sqrt(m) / 2). Large matrices
+    take at most `most_sweeps`."""
     (m, n), batch = a.shape[-2:], a.shape[:-2]
     short = min(m, n)
     rows, columns = (m, n) if full else (short, short)
@@ -93,7 +101,7 @@ def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str 
     info, sweeps = np.zeros(batch, np.int32), 0
     for index in np.ndindex(batch):
         matrix = a[index] if m >= n else a[index].T
-        left, S[index], right, info[index], took = _svd_tall(matrix, full, vectors)
+        left, S[index], right, info[index], took = _svd_tall(matrix, full, vectors, most_sweeps)
         sweeps = max(sweeps, took)
         if U is not None and Vh is not None:
             U[index], Vh[index] = (left, right) if m >= n else (np.transpose(right), np.transpose(left))
@@ -114,7 +122,7 @@ def _svd_small(a: np.ndarray, U: np.ndarray | None, S: np.ndarray, Vh: np.ndarra
     return SVD(U, S, Vh, info, {"routine": "gesvdjBatched", "sweeps": int(sweeps.max())})
 
 
-def _svd_tall(a: np.ndarray, full: bool, vectors: bool) -> tuple[Any, Any, Any, int, int]:
+def _svd_tall(a: np.ndarray, full: bool, vectors: bool, most_sweeps: int) -> tuple[Any, Any, Any, int, int]:
     """U, S, Vh, info and sweeps of a matrix with at least as many rows as columns. One that is much taller is reduced
     to its triangular factor first."""
     from . import block_jacobi
@@ -126,7 +134,7 @@ def _svd_tall(a: np.ndarray, full: bool, vectors: bool) -> tuple[Any, Any, Any, 
     if m >= 2 * n:
         Q, a, _report = contract.qr(a, mode="reduced" if vectors else "r")
     columns = np.ascontiguousarray(a.T)
-    found = block_jacobi.svd_blocked(columns, vectors)
+    found = block_jacobi.svd_blocked(columns, vectors, most_sweeps)
     lengths = np.sqrt(np.sum(np.square(found.rows, dtype=np.float64), axis=1))
     order = np.lexsort((found.players, -lengths, found.players >= n))[:n]
     S, info = np.ldexp(lengths[order].astype(a.dtype), exponent), n if found.rest else 0

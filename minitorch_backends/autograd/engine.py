@@ -79,7 +79,8 @@ class Flow:
         grad_mode.set(before.of_pass(self.create_graph))
         heap, pending, keep = self.heap, self.pending, self.keep
         plain = self.accumulates and not self.careful and self.awaited is None
-        heavy = parallel.HEAVY if plain and before.multithreading and not self.create_graph else 0
+        threaded = plain and before.multithreading and not self.create_graph
+        heavy = parallel.thresholds.row.heavy_bytes if threaded else 0
         try:
             for start, weight in self.roots:
                 self.send(start, weight)

@@ -24,7 +24,7 @@ from ..flags import Snapshot, current, snapshot
 from ..flags.writes import Flags, expand_paths
 from ..kernels import cpu
 from ..kernels.registry import Call, observe
-from ..kernels.threading import get_num_threads, set_num_threads
+from ..kernels.threading import num_threads
 from ..random import manual_seed
 from ..tensor.tensor import Tensor
 
@@ -271,15 +271,11 @@ def _check(
 
 
 def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, threads: Sequence[int]) -> Iterator[Check]:
-    before = get_num_threads()
-    try:
-        for count in threads:
-            set_num_threads(count)
+    for count in threads:
+        with num_threads(count):
             other = _trace(function, inputs)
-            holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
-            yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
-    finally:
-        set_num_threads(before)
+        holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
+        yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
 
 
 # Other capabilities

@@ -12,15 +12,15 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kernels import threading
-from ..kernels.gemm import compiled, matmul, plans, product, tuning
+from ..kernels.gemm import compiled, matmul, plans, tuning
 from ..kernels.registry import ArraySpec
 from .race import OPENBLAS_REST, Contestant, race
 
@@ -179,7 +179,8 @@ def _race(crossover: Crossover, point: Point, rounds: int) -> list[float]:
     a, b = ((rng.standard_normal(shape) * 9).astype(dtype) for shape in shapes)
     b = b.T if crossover.along_k else b
     by_threads = crossover.field == "spread_microseconds"
-    with _woken(crossover.isa) if by_threads else nullcontext():
+    woken = tuning.thresholds(crossover.isa).override(spread_microseconds=0.0)
+    with woken if by_threads else nullcontext():
         ways = [_way(name, crossover.isa, a, b, precision) for name in (crossover.below, crossover.above)]
         times = race(ways, rounds)
     return [round(seconds * 1e6, 4) for seconds in times.values()] if len(times) == len(ways) else []
@@ -198,25 +199,8 @@ def _way(name: str, isa: str, a: np.ndarray, b: np.ndarray, precision: str) -> C
 
 
 def _by_threads(count: int, run: Callable[..., Any], a: np.ndarray, b: np.ndarray) -> None:
-    before = threading.get_num_threads()
-    threading.set_num_threads(count)
-    try:
+    with threading.num_threads(count):
         run(a, b)
-    finally:
-        threading.set_num_threads(before)
-
-
-@contextmanager
-def _woken(isa: str) -> Iterator[None]:
-    """Wake other threads for any work."""
-    rows, before = tuning.in_force().rows, tuning.tuning(isa)
-    rows[isa] = before._replace(spread_microseconds=0.0)
-    product.forget()
-    try:
-        yield
-    finally:
-        rows[isa] = before
-        product.forget()
 
 
 def fit(crossover: Crossover, points: list[tuple[Point, float, float]]) -> Fitted:

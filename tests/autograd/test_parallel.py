@@ -20,13 +20,10 @@ from ..support.autograd import leaf, values
 
 
 @pytest.fixture(autouse=True)
-def every_node_is_heavy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(parallel, "HEAVY", 1)
-    before = kernel_threads.get_num_threads()
-    kernel_threads.set_num_threads(4)
+def every_node_is_heavy() -> Iterator[None]:
     parallel._forget_pool()
-    yield
-    kernel_threads.set_num_threads(before)
+    with kernel_threads.num_threads(4), parallel.thresholds.override(heavy_bytes=1):
+        yield
     parallel._forget_pool()
 
 

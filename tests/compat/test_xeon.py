@@ -103,17 +103,14 @@ def test_command_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "LD_PRELOAD" not in variables
 
 
-def test_an_allocator_is_preloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_cpu.sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(run_cpu, "_LIBRARY_FOLDERS", ("lib",))
+def test_an_allocator_is_preloaded(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libtcmalloc.so.4").touch()
     options = run_cpu._parser().parse_args(["--enable-tcmalloc", "script.py"])
-    variables = run_cpu.environment(options, run_cpu.Instance(0, (0,)), {"LD_PRELOAD": "other.so"})
+    variables = run_cpu.environment(options, run_cpu.Instance(0, (0,)), {"LD_PRELOAD": "other.so"}, [str(tmp_path)])
     assert variables["LD_PRELOAD"] == f"other.so:{tmp_path}/lib/libtcmalloc.so.4"
-    monkeypatch.setattr(run_cpu, "_LIBRARY_FOLDERS", ("nowhere",))
     with pytest.raises(ValueError, match=r"--enable-tcmalloc: libtcmalloc.so was not found"):
-        run_cpu.environment(options, run_cpu.Instance(0, (0,)), {})
+        run_cpu.environment(options, run_cpu.Instance(0, (0,)), {}, [str(tmp_path / "nowhere")])
 
 
 PROGRAM = """

@@ -10,6 +10,7 @@ import minitorch_backends as mt
 from minitorch_backends.dispatch import out_argument as out_module
 from minitorch_backends.dispatch.op import Composite
 from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.kernels.threading import num_threads
 from minitorch_backends.tensor.tensor import Tensor
 
 from ..support.calls import samples_of, takes, tensors
@@ -208,10 +209,8 @@ OFFERED_TRANSFORMS: list[tuple[Callable[..., Any], tuple[int, ...], mt.dtype]] =
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Where threads share matrices, four are too few for some numbers of them, and go one axis after the other."""
-    before = mt.get_num_threads()
-    mt.set_num_threads(1)
-    yield
-    mt.set_num_threads(before)
+    with num_threads(1):
+        yield
 
 
 def test_results_are_made_in_out_unless_somebody_keeps_originals(monkeypatch: pytest.MonkeyPatch) -> None:

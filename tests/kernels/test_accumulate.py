@@ -27,12 +27,8 @@ def test_rows_are_added_in_their_order(shape: tuple[int, ...], dtype: type) -> N
     wanted, alone = add_rows(rows, index, values), rows.copy()
     accumulate.add_rows(rows, index, values)
     assert rows.tobytes() == wanted.tobytes()
-    before = threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         accumulate.add_rows(alone, index[::-1].copy()[::-1], np.asfortranarray(values))
-    finally:
-        threading.set_num_threads(before)
     assert alone.tobytes() == wanted.tobytes()
 
 

@@ -17,12 +17,8 @@ def vectors(case: tuple[int, ...], dtype: type) -> tuple[np.ndarray, np.ndarray]
 
 
 def on_one_thread(function, *arrays: np.ndarray) -> np.ndarray:
-    before = threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         return function(*arrays)
-    finally:
-        threading.set_num_threads(before)
 
 
 @every_dtype

@@ -109,12 +109,8 @@ def test_layouts_and_threads_leave_the_bits(name: str, kind: int, turned: bool, 
     views = [np.asfortranarray(each[:, 3:131]) if turned else each[:, 3:131] for each in arrays]
     if strided:
         views[0] = arrays[0][:, 3:131]
-    before = threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         other = MAPPED[name](*views)
-    finally:
-        threading.set_num_threads(before)
     assert other.tobytes() == straight.tobytes()
     if turned and not strided:
         assert other.flags.f_contiguous
@@ -531,9 +527,7 @@ def test_copies_in_row_major_order(dtype, threads):
     """By tiles, in part of squares, and by NumPy: the same elements, in memory of their own."""
     from minitorch_backends.kernels.elementwise.turned import _transpose_tiles
 
-    before = threading.get_num_threads()
-    threading.set_num_threads(threads)
-    try:
+    with threading.num_threads(threads):
         by_tiles = 0
         for sizes in ((271, 300), (3, 129, 257), (5, 64, 16, 32), (3, 40, 9, 67), (70_000, 1), (8, 9000)):
             x = np.random.default_rng(0).integers(0, 100, sizes).astype(dtype)
@@ -552,8 +546,6 @@ def test_copies_in_row_major_order(dtype, threads):
                     np.testing.assert_array_equal(result, y)
                     by_tiles += y.size >= LARGE and _transpose_tiles(y) is not None
         assert by_tiles > 30 if np.dtype(dtype).itemsize <= 8 else by_tiles == 0
-    finally:
-        threading.set_num_threads(before)
 
 
 def test_large_tensors_are_copied_by_tiles_where_a_view_cannot_be():

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis.strategies import lists, randoms, sampled_from
 
 from minitorch_backends.kernels import registry, threading
-from minitorch_backends.kernels.fft import bluestein, contract, fft, lengths, matrices, stockham
+from minitorch_backends.kernels.fft import contract, fft, matrices, stockham
 from minitorch_backends.kernels.fft.bluestein import smooth_length
+from minitorch_backends.kernels.fft.crossovers import crossovers
 from minitorch_backends.kernels.fft.lengths import (
     IN_REGISTERS,
     SMOOTH,
@@ -65,9 +66,8 @@ def shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse"])
-def test_stockham(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stockham, "LEAST", 0)
-    monkeypatch.setattr(stockham, "LONGEST_WIDE", 0)
+@crossovers.override(numbers=0, wide_most=0)
+def test_stockham(kind: str, dtype: str) -> None:
     ran = 0
     for shape, axes in shapes(dtype):
         x = numbers(*shape, dtype=dtype)
@@ -89,9 +89,8 @@ def real_shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["real", "halved"])
-def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stockham, "LEAST", 0)
-    monkeypatch.setattr(stockham, "LONGEST_WIDE", 0)
+@crossovers.override(numbers=0, wide_most=0)
+def test_stockham_of_real_numbers(kind: str, dtype: str) -> None:
     for shape, axes in real_shapes(dtype):
         x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
         options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
@@ -220,11 +219,9 @@ def test_order_of_a_batch(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
-def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@crossovers.override(numbers=0, chirp_numbers=0, chirp_real_length=0, chirp_real_numbers=0)
+def test_bluestein(kind: str, dtype: str) -> None:
     """Lengths with large primes along the last axis, along another one, beside smooth ones, alone and in batches."""
-    monkeypatch.setattr(stockham, "LEAST", 0)
-    monkeypatch.setattr(bluestein, "LEAST", 0)
-    monkeypatch.setattr(bluestein, "LEAST_REAL", (0, 0))
     cases = [((3, 17), (1,)), ((1, 127), (1,)), ((2, 34, 3), (1,)), ((16, 19, 62), (0, 1, 2)), ((2, 257), (1,))]
     cases += [((20, 36), (1,)), ((2, 17 * 17, 2), (1,)), ((71, 19), (1,)), ((10, 127), (1,)), ((3, 17, 36), (1, 2))]
     for shape, axes in cases:
@@ -243,8 +240,7 @@ def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bluestein_does_not_depend_on_threads(dtype: str) -> None:
     """Tasks whose last rows are fewer than are transformed together take some of the task before again."""
-    before = threading.get_num_threads()
-    try:
+    with threading.num_threads():
         for rows, n in ((10, 127), (71, 19), (33, 521)):
             x, found = numbers(rows, n, dtype=dtype), []
             for threads in (1, 2, 3, 4):
@@ -253,8 +249,6 @@ def test_bluestein_does_not_depend_on_threads(dtype: str) -> None:
             assert_within(found[0], np.fft.fft(x.astype(np.complex128)), dtype, n)
             for each in found[1:]:
                 np.testing.assert_array_equal(each, found[0])
-    finally:
-        threading.set_num_threads(before)
 
 
 def test_lengths_of_convolutions() -> None:
@@ -265,9 +259,9 @@ def test_lengths_of_convolutions() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@crossovers.override(numbers=0)
+def test_growth_of_the_error(dtype: str) -> None:
     """It is that of log2(n) roundings, and no power of n."""
-    monkeypatch.setattr(stockham, "LEAST", 0)
     for n in (64, 512, 4096):
         x = numbers(8, n, dtype=dtype)
         wanted = fft.reference(x[:1], kind="forward", axes=(1,))
@@ -276,38 +270,31 @@ def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_steps_of_one_long_transform_are_shared(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@crossovers.override(wide_most=0)
+def test_steps_of_one_long_transform_are_shared(threads: int) -> None:
     """The threads share the steps of one transform, or take whole ones, with the same bits."""
-    monkeypatch.setattr(stockham, "LONGEST_WIDE", 0)
     x = numbers(2, 4096)
     for kind, values, last in (("forward", x, 0), ("real", x.real.copy(), 0), ("halved", x[:, :2049].copy(), 4096)):
         options = {"kind": kind, "axes": (1,), "last": last}
-        monkeypatch.setattr(stockham, "LONGEST_WHOLE", 1 << 18)
         whole = fft["stockham"](np.repeat(values, 8, 0), **options)[::8]
-        monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
-        monkeypatch.setattr(stockham, "LEAST", 0)
-        monkeypatch.setattr(threading, "_threads", threads)
-        np.testing.assert_array_equal(fft["stockham"](values, **options), whole)
+        with crossovers.override(numbers=0, shared_steps_bytes=0), threading.num_threads(threads):
+            np.testing.assert_array_equal(fft["stockham"](values, **options), whole)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_beyond_the_caches(threads: int, kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@crossovers.override(wide_most=0, shared_steps_bytes=0)
+def test_beyond_the_caches(threads: int, kind: str, dtype: str) -> None:
     """Vectors that are read together and stored past the caches are the same bits."""
-    monkeypatch.setattr(stockham, "LONGEST_WIDE", 0)
-    monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
-    monkeypatch.setattr(threading, "_threads", threads)
     for n in (4096, 3600, 10_000):
         x, count = numbers(1, n + 1, dtype=dtype), 2 * n if kind in ("real", "halved") else n
         values = {"real": numbers(1, count, dtype=dtype).real.copy(), "halved": x}.get(kind, x[:, :n])
         outs = []
-        for most in (1, 1 << 40):
-            fft_plans.clear()
-            monkeypatch.setattr(lengths, "LEAST_BEYOND_CACHES", most)
-            outs.append(fft["stockham"](values, kind=kind, axes=(1,), last=count, plans=9))
+        for size in (1, 1 << 40):
+            with crossovers.override(beyond_caches_bytes=size), threading.num_threads(threads):
+                outs.append(fft["stockham"](values, kind=kind, axes=(1,), last=count, plans=9))
         np.testing.assert_array_equal(*outs)
-    fft_plans.clear()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -424,10 +411,10 @@ def test_refusals() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["real", "halved"])
 @pytest.mark.parametrize("n", [61, 62, 124, 197])
-def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@crossovers.override(chirp_real_length=0, chirp_real_numbers=0)
+def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str) -> None:
     """The error of each row is relative to its own norm, whatever its partner's, of an odd number of rows as well; and
     NaN stays in its row."""
-    monkeypatch.setattr(bluestein, "LEAST_REAL", (0, 0))
     x = numbers(33, n, dtype=dtype)
     x = x.real.copy() if kind == "real" else x[:, : n // 2 + 1].copy()
     x *= (10.0 ** (np.arange(33) % 7 * 5 - 15))[:, None]

@@ -86,16 +86,11 @@ def test_products_are_the_unit_s(rule, seed, data):
 
 
 def test_threads_do_not_change_a_bit():
-    random = np.random.default_rng(0)
-    before, results = threading.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            threading.set_num_threads(threads)
-            random = np.random.default_rng(0)
-            a, b = operands(random, "bf16", (40, 200), 8), operands(random, "bf16", (200, 150), 8)
+    random, results = np.random.default_rng(0), []
+    a, b = operands(random, "bf16", (40, 200), 8), operands(random, "bf16", (200, 150), 8)
+    for threads in (1, 3):
+        with threading.num_threads(threads):
             results.append(matrix_units.multiply(RULES[1][0], "bf16", a, b).tobytes())
-    finally:
-        threading.set_num_threads(before)
     assert results[0] == results[1]
 
 

@@ -80,12 +80,9 @@ def test_all_ways_in_which_weights_lie_agree_with_the_definition(case: str, dtyp
 def test_layouts_and_threads_leave_the_bits(case: str) -> None:
     shape, weights, dim, _ = CASES[case]
     arrays = operands(shape, weights, np.float32)
-    straight, before = in_vectors(arrays, dim=dim), threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    straight = in_vectors(arrays, dim=dim)
+    with threading.num_threads(1):
         alone = in_vectors(arrays, dim=dim)
-    finally:
-        threading.set_num_threads(before)
     twice = in_vectors([np.repeat(each, 2, -1)[..., ::2] for each in arrays], dim=dim)
     for one, other, third in zip(straight, alone, twice, strict=True):
         assert one.tobytes() == other.tobytes() == third.tobytes()

@@ -41,12 +41,8 @@ def test_loops_give_what_windows_give(data: Any, dtype: Any, spoiled: str, ceil_
     options = kernel, stride, padding, dilation, ceil_mode
     assert pooling.takes(x)
     loops = pool(dims, x, 1, *options)
-    before = threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         alone = pool(dims, x, 1, *options)
-    finally:
-        threading.set_num_threads(before)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooling, "takes", lambda images: False)
         windows = pool(dims, x, 1, *options)

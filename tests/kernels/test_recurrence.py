@@ -73,13 +73,10 @@ def test_arrays_may_lie_anywhere(cell: str, way: str) -> None:
 @every_cell
 @every_way
 def test_threads_give_the_same_bits(cell: str, way: str) -> None:
-    arrays, before = problem(cell, (2, 130, 33), np.float32), threading.get_num_threads()
+    arrays = problem(cell, (2, 130, 33), np.float32)
     many = recurrence[way](*arrays, cell=cell)
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         alone = recurrence[way](*arrays, cell=cell)
-    finally:
-        threading.set_num_threads(before)
     if way == "resident":  # products of matrices may be divided otherwise
         assert all(np.array_equal(*each) for each in zip(alone, many, strict=True))
     close(alone, many, np.float32)

@@ -99,16 +99,16 @@ def test_a_verdict_is_computed_once_for_a_signature():
         del kernels["once"]
 
 
-def test_verdicts_that_are_kept_are_limited(scale, monkeypatch):
-    monkeypatch.setattr(registry, "DECISIONS_KEPT", 10)
+def test_verdicts_that_are_kept_are_limited(scale):
+    scale.decisions_kept = 10
     for size in range(40):
         assert scale(np.ones(size))[0] == ("narrow" if size <= 3 else "fussy")
     assert len(scale._decisions) == 10
     assert scale(np.ones(0)) == ("narrow", 1)
 
 
-def test_threads_may_all_decide_at_once(scale, monkeypatch):
-    monkeypatch.setattr(registry, "DECISIONS_KEPT", 5)
+def test_threads_may_all_decide_at_once(scale):
+    scale.decisions_kept = 5
     interval, failures = sys.getswitchinterval(), []
 
     def work(seed):

@@ -40,13 +40,9 @@ def test_back_is_the_transpose_whatever_the_threads(shape: tuple[int, ...], part
     found = resampling.back(g, 17, places, shares)
     assert (found.dtype, found.shape) == (dtype, (shape[0], 17, shape[2]))
     np.testing.assert_allclose(found, matrix.T @ g.astype(np.float64), rtol=0, atol=200 * np.finfo(dtype).eps)
-    before = threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         turned = np.ascontiguousarray(g.transpose(2, 1, 0)).transpose(2, 1, 0)
         assert resampling.back(turned, 17, places, shares).tobytes() == found.tobytes()
-    finally:
-        threading.set_num_threads(before)
 
 
 def test_few_numbers_and_other_types_are_left_to_others() -> None:

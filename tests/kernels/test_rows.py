@@ -146,12 +146,8 @@ def test_rows_that_lie_side_by_side_have_a_lane_each(name: str, dtype: Any) -> N
 def test_layouts_and_threads_leave_the_bits(name: str, columns: int, wide: bool, seed: int) -> None:
     arrays = operands(name, np.float64 if wide else np.float32, (NUMBERS // columns + 40, columns), seed)
     straight = of(BY_ROWS[name], name, arrays)
-    before = threading.get_num_threads()
-    threading.set_num_threads(1)
-    try:
+    with threading.num_threads(1):
         alone = of(BY_ROWS[name], name, arrays)
-    finally:
-        threading.set_num_threads(before)
     turned = results(
         BY_ROWS[name](
             *([each.copy() if name == "exponentials" else np.asfortranarray(each) for each in arrays]),
@@ -169,14 +165,10 @@ def test_threads_leave_the_bits_of_strips(name: str) -> None:
     """The last strip repeats rows of the one before, whose results another thread might be writing."""
     if name == "exponentials":
         pytest.skip("takes no dimensions: rows are the last one")
-    before = threading.get_num_threads()
     for shape in ((512, 264), (300, 33), (2000, 97), (700, 8 * 32 + 31)):
         arrays = operands(name, np.float32, shape)
-        threading.set_num_threads(1)
-        try:
+        with threading.num_threads(1):
             alone = of(BY_ROWS[name], name, arrays, dim=0)[0].tobytes()
-        finally:
-            threading.set_num_threads(before)
         assert all(of(BY_ROWS[name], name, arrays, dim=0)[0].tobytes() == alone for _ in range(40))
 
 

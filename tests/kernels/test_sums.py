@@ -58,13 +58,10 @@ def test_every_layout(data: st.DataObject) -> None:
 )
 def test_large_arrays_have_the_bits_of_one_thread(shape: tuple, order: tuple, axes: tuple, dtype: Any) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(dtype).transpose(order)
-    before, found = threading.get_num_threads(), set()
-    try:
-        for threads in (1, 2, 3, 7):
-            threading.set_num_threads(threads)
+    found = set()
+    for threads in (1, 2, 3, 7):
+        with threading.num_threads(threads):
             found |= {np.asarray(sums.sum(x, axes)).tobytes() for _ in range(5)}
-    finally:
-        threading.set_num_threads(before)
     assert len(found) == 1
     wanted, size = exact(x).sum(axes), np.abs(exact(x)).sum(axes)
     assert np.all(np.abs(sums.sum(x, axes) - wanted) <= (16 if dtype is np.float64 else 4) * UNITS[x.dtype] * size)

@@ -25,9 +25,8 @@ def multiply():
 
 @pytest.fixture
 def restore_threads():
-    before = threading.get_num_threads()
-    yield
-    threading.set_num_threads(before)
+    with threading.num_threads():
+        yield
 
 
 def test_the_default_is_what_the_process_may_use():

@@ -19,6 +19,7 @@ from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.conv import KERNELS, conv
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.threading import num_threads
 from minitorch_backends.nn import functional as F
 
 
@@ -133,7 +134,6 @@ SHAPES = [((2, 16, 9, 8), (16, 16, 3, 3), 1), ((2, 12, 9, 8), (12, 1, 3, 3), 12)
 
 @pytest.mark.parametrize(("kernel", "name"), [(k, name) for k in KERNELS for name in k.implementations])
 def test_bits_do_not_depend_on_the_number_of_threads(kernel: Any, name: str) -> None:
-    before = mt.get_num_threads()
     for x_shape, w_shape, groups in SHAPES:
         x, weight = normal(*x_shape).numpy(), normal(*w_shape, seed=1).numpy()
         steps: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": groups}
@@ -147,12 +147,10 @@ def test_bits_do_not_depend_on_the_number_of_threads(kernel: Any, name: str) -> 
             results = []
             try:
                 for threads in (1, 2, 3):
-                    mt.set_num_threads(threads)
-                    results.append(kernel[name](*arrays, every=True, **steps, **named, **precision).tobytes())
+                    with num_threads(threads):
+                        results.append(kernel[name](*arrays, every=True, **steps, **named, **precision).tobytes())
             except Refused:
                 continue
-            finally:
-                mt.set_num_threads(before)
             assert len(set(results)) == 1
 
 

@@ -35,20 +35,20 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 43_750,
+    "kernels": 43_900,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_400,
-    "autograd": 5_100,
+    "autograd": 5_150,
     "dispatch": 2_650,
     "tensor": 1_850,
     "random": 250,
     "serialization": 1_000,
-    "ops": 29_200,
+    "ops": 29_250,
     "fft": 50,
     "linalg": 100,
     "special": 100,
-    "nn": 6_100,
+    "nn": 6_150,
     "amp": 400,
     "distributions": 4_050,
     "func": 1_300,
@@ -59,17 +59,17 @@ BUDGET = {
     "explain": 650,
     "compat.torch": 2_300,
     "interop": 5_850,
-    "lab": 4_200,
+    "lab": 4_150,
     "__init__": 100,
     "__main__": 50,
     "cli": 950,
     "compile_ahead": 150,
     "pytest_plugin": 200,
-    "tests": 47_250,
+    "tests": 47_150,
     "bench": 5_750,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_600
+CORE_BUDGET = 8_650
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420

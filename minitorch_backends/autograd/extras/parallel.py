@@ -12,9 +12,10 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...kernels.threading import get_num_threads
+from ...kernels.thresholds import Thresholds
 from ...tensor.tensor import Tensor
 from .. import nodes
 from ..accumulation import accumulate, fit_gradient
@@ -23,10 +24,15 @@ from ..instrumented import propagate_with_care
 from ..nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any, owner
 from ..traversal import reachable, without_gaps
 
-__all__ = ["HEAVY", "finish"]
+__all__ = ["finish", "thresholds"]
 
-HEAVY = 1 << 20
-"""Minimum size in bytes of a gradient for which another thread pays off."""
+
+class _Row(NamedTuple):
+    heavy_bytes: int = 1 << 20
+    """Bytes of a gradient from which another thread pays off."""
+
+
+thresholds = Thresholds(_Row())
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -210,7 +216,8 @@ def _is_heavy(node: Node, g: Any) -> bool:
     """
     if "precision" in node.op.metadata_names or (nodes.packed_before and nodes.holds_packed(node)):
         return False
-    return any(each is not None and each._array.nbytes >= HEAVY for each in (g if node.outputs else (g,)))
+    least = thresholds.row.heavy_bytes
+    return any(each is not None and each._array.nbytes >= least for each in (g if node.outputs else (g,)))
 
 
 def finish(flow: Any, node: Node, g: Any) -> None:

@@ -8,7 +8,7 @@ import timeit
 from collections.abc import Sequence
 from typing import Any
 
-from ...kernels.threading import get_num_threads, set_num_threads
+from ...kernels import threading
 
 __all__ = ["Compare", "Measurement", "Timer"]
 
@@ -64,12 +64,8 @@ class Timer:
         self._threads = num_threads
 
     def _measure(self, number: int, runs: int) -> Measurement:
-        before = get_num_threads()
-        set_num_threads(self._threads)
-        try:
+        with threading.num_threads(self._threads):
             return Measurement(number, self._timer.repeat(runs, number), self._label, self._threads)
-        finally:
-            set_num_threads(before)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
         """Execute the statement `number` times, after a hundredth of these to warm up."""

@@ -147,18 +147,23 @@ def command(options: argparse.Namespace, instance: Instance, topology: Topology)
     return [*line, options.program, *options.arguments]
 
 
-def environment(options: argparse.Namespace, instance: Instance, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an instance. Raises ValueError for an allocator that is not installed."""
+def environment(
+    options: argparse.Namespace,
+    instance: Instance,
+    inherited: Mapping[str, str],
+    roots: Sequence[str] = (sys.prefix, "/usr/local", "/usr", "/"),
+) -> dict[str, str]:
+    """The environment of an instance. Raises ValueError for an allocator that no root has."""
     threads = {variable: str(len(instance.cores)) for variable in THREAD_VARIABLES}
     found = {**threads, **inherited}
     for name, wanted in (("tcmalloc", options.enable_tcmalloc), ("jemalloc", options.enable_jemalloc)):
         if wanted and not options.use_default_allocator:
-            found["LD_PRELOAD"] = ":".join(filter(None, (found.get("LD_PRELOAD", ""), _library(name))))
+            found["LD_PRELOAD"] = ":".join(filter(None, (found.get("LD_PRELOAD", ""), _library(name, roots))))
     return found
 
 
-def _library(name: str) -> str:
-    for root in (sys.prefix, "/usr/local", "/usr", "/"):
+def _library(name: str, roots: Sequence[str]) -> str:
+    for root in roots:
         for folder in _LIBRARY_FOLDERS:
             files = sorted(Path(root, folder).glob(f"lib{name}.so*"))
             if files:

@@ -209,11 +209,12 @@ _FEW = 128
 """Up to this size a full sort finds the k largest."""
 
 
-def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndices:
+def leading(array: np.ndarray, k: int, axis: int, largest: bool, few: int = _FEW) -> ValuesIndices:
     """The k largest or smallest elements along `axis` in order, the first of equal ones, and their indices.
 
-    A few are found in one pass, more by a partition. If an element that the partition left out equals the last one that
-    it took, the choice among ties may be wrong. Then all elements are sorted, as they are if NaN was taken.
+    A few are found in one pass, those of more than `few` elements by a partition. If an element that the partition
+    left out equals the last one that it took, the choice among ties may be wrong. Then all elements are sorted, as they
+    are if NaN was taken.
     """
     size = array.shape[axis]
     if selection.takes(array, k):
@@ -221,7 +222,7 @@ def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndic
         rows = array if last else np.moveaxis(array, axis, -1)
         found = [each.reshape(*rows.shape[:-1], k) for each in selection.leading(rows.reshape(-1, size), k, largest)]
         return ValuesIndices(*(found if last else [np.moveaxis(each, -1, axis) for each in found]))
-    if 0 < k < size and size > _FEW:
+    if 0 < k < size and size > few:
         part = np.argpartition(array, size - k if largest else k - 1, axis=axis)
         kept = (slice(None),) * axis + (slice(size - k, None) if largest else slice(k),)
         taken = np.sort(part[kept], axis=axis)
@@ -274,7 +275,7 @@ def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndic
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"
         )
     shape = tuple(k if axis == each else size for each, size in enumerate(input.shape))
-    return _reshape_pair(_leading(array, k, axis, largest), shape)
+    return _reshape_pair(leading(array, k, axis, largest), shape)
 
 
 # The k-th smallest

@@ -186,15 +186,11 @@ def test_strides_of_any_kind_give_the_same_values() -> None:
             assert np.allclose(conv(other, kernel, **keywords), plain, rtol=1e-4, atol=1e-4)
 
 
-def test_blocks_do_not_change_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    from minitorch_backends.kernels.conv import explicit
-
+def test_blocks_do_not_change_the_columns() -> None:
     for kernel in convolutions.KERNELS:
         for channels_last in (False, True):
             arrays, keywords = arguments(kernel, SHAPES["3 x 3"], np.float64, channels_last)
-            with monkeypatch.context() as patch:
-                patch.setattr(explicit, "COLUMN_BYTES", 1)
-                by_rows = kernel["explicit"](*arrays, **keywords)
+            by_rows = kernel["explicit"](*arrays, **keywords, workspace_limit=1)
             assert np.allclose(by_rows, kernel["explicit"](*arrays, **keywords), rtol=1e-12, atol=1e-12)
 
 
@@ -334,8 +330,7 @@ def test_one_tap_with_channels_last_is_a_product(dtype: Any, rank: int) -> None:
 def test_what_fits_a_limit_is_decided_anew_when_the_number_of_threads_changes() -> None:
     """Threads have memory of their own."""
     x, w = np.ones((1, 16, 12, 12), np.float32), np.ones((16, 16, 3, 3), np.float32)
-    before = threading.get_num_threads()
-    try:
+    with threading.num_threads():
         threading.set_num_threads(1)
         specs = [ArraySpec(each.shape, each.dtype) for each in (x, w)]
         limit = convolutions.workspace(conv, "winograd2", *specs)
@@ -344,8 +339,6 @@ def test_what_fits_a_limit_is_decided_anew_when_the_number_of_threads_changes() 
             threading.set_num_threads(threads)
             with observe(lambda call: taken.append(call.implementation)):
                 conv(x, w, prefer="winograd2", every=True, workspace_limit=limit)
-    finally:
-        threading.set_num_threads(before)
     first = "winograd2" if cpu.refusal("avx2") is None else taken[0]
     assert taken[0] == first
     assert taken[1] != "winograd2"

@@ -152,14 +152,10 @@ def test_windows_at_every_edge(dtype: Any, stride: int) -> None:
 @pytest.mark.parametrize(("kernel", "name", "case"), pairs("padded rows", "strips", "one tap", "depthwise"))
 def test_bits_do_not_depend_on_threads(kernel: str, name: str, case: str) -> None:
     arrays, keywords = call(BY_NAME[kernel], CASES[case])
-    before = threading.get_num_threads()
     found = []
-    try:
-        for threads in (1, 2, 3):
-            threading.set_num_threads(threads)
+    for threads in (1, 2, 3):
+        with threading.num_threads(threads):
             found.append(run(BY_NAME[kernel], name, arrays, keywords))
-    finally:
-        threading.set_num_threads(before)
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
 
 
@@ -169,12 +165,8 @@ def test_bits_of_a_weight_gradient_in_parts(threads: int) -> None:
     x, g = random(4, 64, 56, 56, seed=1), random(4, 32, 56, 56, seed=2)
     keywords = {"kernel_size": (1, 1), "precision": "bf16"}
     expected = run(conv_weight_gradient, "direct", [x, g], keywords)
-    before = threading.get_num_threads()
-    try:
-        threading.set_num_threads(threads)
+    with threading.num_threads(threads):
         assert run(conv_weight_gradient, "direct", [x, g], keywords).tobytes() == expected.tobytes()
-    finally:
-        threading.set_num_threads(before)
     exact = conv_weight_gradient.reference(x, g, kernel_size=(1, 1))
     assert np.abs(expected - exact).max() <= 2.0**-7 * np.sqrt(4 * 56 * 56) * 2
 
@@ -256,7 +248,7 @@ def test_kept_weights_give_the_same_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_chunks_of_positions(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_positions(threads: int) -> None:
     """A weight's gradient is the same to the bit for any number of threads, and right where rows and images are cut."""
     from minitorch_backends.kernels.conv import weight_implicit
 
@@ -264,14 +256,10 @@ def test_chunks_of_positions(threads: int, monkeypatch: pytest.MonkeyPatch) -> N
         (1 << 20, 200, 70), ("strides over rows and columns", "strips", "padded rows")
     ):
         arrays, keywords = call(conv_weight_gradient, CASES[case])
-        monkeypatch.setattr(weight_implicit, "_MOST_PLACES", places)
-        monkeypatch.setattr(weight_implicit, "_LEAST_PLACES", 1)
         results = []
         for count in (2, threads):
-            weight_implicit._plan.cache_clear()
-            monkeypatch.setattr(threading, "_threads", count)
-            results.append(run(conv_weight_gradient, "implicit", arrays, keywords))
-        weight_implicit._plan.cache_clear()
+            with weight_implicit.thresholds.override(places=1, places_most=places), threading.num_threads(count):
+                results.append(run(conv_weight_gradient, "implicit", arrays, keywords))
         assert results[0].tobytes() == results[1].tobytes()
         exact = conv_weight_gradient.reference(*arrays, **keywords)
         assert np.abs(results[0] - exact).max() <= 1e-5 * np.abs(exact).max()
@@ -379,9 +367,5 @@ def test_blocks_of_tiles_and_chunks_of_outputs(name: str) -> None:
         except Refused:
             pytest.skip("this CPU has no AVX2")
         assert np.allclose(found, conv.reference(x, w, padding=(1, 1)), rtol=1e-4, atol=2e-4)
-        before = threading.get_num_threads()
-        try:
-            threading.set_num_threads(before + 2)
+        with threading.num_threads(threading.get_num_threads() + 2):
             assert np.array_equal(conv[name](x, w, padding=(1, 1), every=True), found)
-        finally:
-            threading.set_num_threads(before)

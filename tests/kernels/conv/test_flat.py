@@ -81,13 +81,9 @@ def test_results_in_the_order_of_memory(case: str, relu: bool, dtype: Any, preci
 def test_bits_do_not_depend_on_threads(case: str, dtype: Any, precision: str) -> None:
     x, w, _, options = _case(case, dtype, precision)
     found = run(conv, "direct", [in_place(x, 0), w], options)
-    before = threading.get_num_threads()
-    try:
-        for count in (1, before + 3):
-            threading.set_num_threads(count)
+    for count in (1, threading.get_num_threads() + 3):
+        with threading.num_threads(count):
             assert np.array_equal(conv["direct"](in_place(x, 0), w, **options), found)
-    finally:
-        threading.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.float32])

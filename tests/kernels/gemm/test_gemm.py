@@ -190,30 +190,21 @@ def test_batches(isa, shape_a, shape_b):
 @pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
 def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
     """Few rows with a matrix whose columns each thread packs for itself, or that is packed beforehand."""
-    from minitorch_backends.kernels.gemm import plans, strips, tuning
-    from minitorch_backends.kernels.gemm import product as gemm_product
+    from minitorch_backends.kernels.gemm import strips, tuning
 
     a, b = round_held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
     addend, places = normal(415, seed=3), layouts(b)[layout]
-    caches = plans.columns, plans.strip, gemm_product._prepare_strips
     calls, run = [], strips.multiply_columns
     monkeypatch.setattr(strips, "multiply_columns", lambda *arguments: calls.append(1) or run(*arguments))
 
     def products(right, most_by_columns):
-        row = tuning.tuning(isa)._replace(column_caches=0, column_rows_most=most_by_columns)
-        monkeypatch.setitem(tuning.in_force().rows, isa, row)
-        for cache in caches:
-            cache.cache_clear()
-        return product(a, right, isa=isa), product(a, right, isa=isa, alpha=0.5, addend=addend)
+        with tuning.thresholds(isa).override(column_caches=0, column_rows_most=most_by_columns):
+            return product(a, right, isa=isa), product(a, right, isa=isa, alpha=0.5, addend=addend)
 
-    try:
-        expected = products(b, 0)
-        assert not calls
-        found = products(places, 320)
-        assert len(calls) == 2
-    finally:
-        for cache in caches:
-            cache.cache_clear()
+    expected = products(b, 0)
+    assert not calls
+    found = products(places, 320)
+    assert len(calls) == 2
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -93,15 +93,14 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
     if cpu.refusal(isa) is not None or computed_precision(isa, dtype, precision) is None:
         pytest.skip(f"no {kind} products at {precision} by {isa} here")
     multiply = implementation(isa)
-    row = tuning.tuning(isa)._replace(spread_microseconds=0.0)
+    row = tuning.tuning(isa)
     for shape_a, shape_b in (((300, 70), (70, 5)), ((2, 333, 90), (2, 90, 13)), ((3, 260, 40), (1, 40, 9))):
         a, b, results = normal(*shape_a).astype(dtype), normal(*shape_b, seed=1).astype(dtype), []
         addend = normal(*shape_a[:-1], 1, seed=2).astype(dtype)
         for at_once in (1 << 20, 128, 64):
             split = []
-            with monkeypatch.context() as patch:
-                patch.setitem(tuning.in_force().rows, isa, row._replace(rows_at_once=at_once))
-                product._prepare_strips.cache_clear()
+            changed = tuning.thresholds(isa).override(rows_at_once=at_once, spread_microseconds=0.0)
+            with changed, monkeypatch.context() as patch:
                 patch.setattr(product, "_batch_of_rows", _noting(product._batch_of_rows, split))
                 plain = multiply(a, b, precision=precision)
                 results.append((plain, multiply(a, b, addend, precision=precision, alpha=2.0, beta=0.5)))

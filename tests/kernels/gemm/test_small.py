@@ -204,14 +204,10 @@ def test_batches(isa, shape_a, shape_b):
 
 @every_isa
 def test_the_bits_do_not_depend_on_the_number_of_threads(isa):
-    a, b, before = normal(300, 33, 40), normal(300, 40, 35, seed=1), threading.get_num_threads()
-    results = []
-    try:
-        for threads in (1, 2, 3):
-            threading.set_num_threads(threads)
+    a, b, results = normal(300, 33, 40), normal(300, 40, 35, seed=1), []
+    for threads in (1, 2, 3):
+        with threading.num_threads(threads):
             results.append(direct(a, b, isa, "bf16"))
-    finally:
-        threading.set_num_threads(before)
     np.testing.assert_array_equal(results[1], results[0])
     np.testing.assert_array_equal(results[2], results[0])
 

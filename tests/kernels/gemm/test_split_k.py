@@ -43,29 +43,23 @@ def test_every_layout_has_the_bits_of_the_panels(isa, dtype, precision):
 
 @every_isa
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-def test_sums_that_memory_does_not_hold_at_once_are_the_same(isa, dtype, monkeypatch):
-    from minitorch_backends.kernels.gemm import split_k_products, tuning
+def test_sums_that_memory_does_not_hold_at_once_are_the_same(isa, dtype):
+    from minitorch_backends.kernels.gemm import tuning
 
     a, b = normal(12, 2345, dtype=dtype), normal(2345, 9, seed=1, dtype=dtype)
     expected = by_parts(isa, a, b)
     for parts in (1, 2, 3):
-        split_k_products._division.cache_clear()
-        row = tuning.tuning(isa)._replace(cache_bytes=parts * 12 * 9 * 4 // split_k_products._MOST_CACHES)
-        monkeypatch.setitem(tuning.in_force().rows, isa, row)
-        np.testing.assert_array_equal(by_parts(isa, a, b), expected)
-    split_k_products._division.cache_clear()
+        with tuning.thresholds(isa).override(split_caches=parts * 12 * 9 * 4 / tuning.tuning(isa).cache_bytes):
+            np.testing.assert_array_equal(by_parts(isa, a, b), expected)
 
 
 @every_isa
 def test_any_number_of_threads_gives_the_same_bits(isa):
     a, b = normal(48, 5000), normal(5000, 40, seed=1)
-    before, expected = threading.get_num_threads(), by_parts(isa, a, b)
-    try:
-        for threads in (1, 2, 3):
-            threading.set_num_threads(threads)
+    expected = by_parts(isa, a, b)
+    for threads in (1, 2, 3):
+        with threading.num_threads(threads):
             np.testing.assert_array_equal(by_parts(isa, a, b), expected)
-    finally:
-        threading.set_num_threads(before)
 
 
 @every_isa

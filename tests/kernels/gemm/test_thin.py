@@ -145,18 +145,15 @@ def test_batches(isa, precision):
 @pytest.mark.parametrize("rows", [2, 7, 18])
 def test_special_values_and_threads(isa, rows):
     """Inf, NaN, subnormals and signed zeros, in whole vectors and in the rest; the same bits for any thread count."""
-    a, b, before = normal(rows, 1000), normal(1000, 503, seed=1), threading.get_num_threads()
+    a, b = normal(rows, 1000), normal(1000, 503, seed=1)
     b[3, 5], b[200, 202], b[299, 100], b[:, 50] = np.inf, -np.inf, np.nan, 1e-41
     for precision in ("ieee", "bf16", "tf32"):
         if rows > thin.most_rows(isa, a.dtype, precision, rows, *b.shape):
             continue
         results = []
-        try:
-            for threads in (1, 2, 3):
-                threading.set_num_threads(threads)
+        for threads in (1, 2, 3):
+            with threading.num_threads(threads):
                 results += [by_rows(isa, a, y, precision) for y in (b, np.asfortranarray(b))]
-        finally:
-            threading.set_num_threads(before)
         finite = np.isfinite(b).all(0)
         expected = expected_of(a, np.ascontiguousarray(b[:, finite]), precision)
         for result in results:

@@ -14,17 +14,9 @@ from ...support.processes import python
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def caches(monkeypatch):
-    """Set the size of a core's L2 cache, on a CPU without a row."""
-
-    def pretend(size, name=""):
-        monkeypatch.setattr(machine, "caches", lambda: machine.Caches(*[machine.Cache(size)] * 3, True))
-        monkeypatch.setattr(machine, "microarchitecture", lambda: name)
-        rows = {isa: tuning.default(isa) for isa in cpu.LEVELS}
-        monkeypatch.setattr(tuning, "in_force", lambda: tuning._InForce(rows, "a test"))
-
-    return pretend
+def with_cache(isa, size):
+    """The thresholds of a CPU without a row that has an L2 cache of this size, in force for a block."""
+    return tuning.thresholds(isa).override(**tuning.default(isa, size, "")._asdict())
 
 
 @pytest.mark.parametrize(
@@ -39,28 +31,26 @@ def caches(monkeypatch):
         ("amx", tiles.Tiles6(), 96, 6, (256, 512)),
     ],
 )
-def test_a_mebibyte_gives_the_blocks_that_were_measured(caches, isa, kernel, kc, item, blocks):
-    caches(1 << 20)
-    assert tuning.blocking(isa, kernel, kc, item) == blocks
+def test_a_mebibyte_gives_the_blocks_that_were_measured(isa, kernel, kc, item, blocks):
+    with with_cache(isa, 1 << 20):
+        assert tuning.blocking(isa, kernel, kc, item) == blocks
 
 
 @pytest.mark.parametrize("size", [1 << 17, 1 << 18, 1 << 19, 3 << 19, 1 << 21, 1 << 25])
-def test_blocks_of_any_cache_are_whole_panels_that_fit(caches, size):
-    caches(size)
+def test_blocks_of_any_cache_are_whole_panels_that_fit(size):
     for isa, kernel in (("avx512", vectors.Avx512Float64()), ("avx2", vectors.Avx2Float32()), ("amx", tiles.Tiles1())):
-        mc, nc = tuning.blocking(isa, kernel, 256, 8)
+        with with_cache(isa, size):
+            mc, nc = tuning.blocking(isa, kernel, 256, 8)
         assert mc >= kernel.mr
         assert nc >= kernel.nr
         assert mc % kernel.mr == nc % kernel.nr == 0
         assert mc * (256 * 8 + nc * kernel.size) <= max(size, 1 << 18)
 
 
-def test_rows_of_known_cpus_deviate_from_the_rule(caches):
-    caches(1 << 19, "zen3")
-    assert tuning.tuning("avx2").cache_bytes == 1 << 20
-    caches(1 << 19)
-    assert tuning.tuning("avx2").cache_bytes == 1 << 19
-    assert (tuning.tuning("avx2").rows_most, tuning.tuning("avx512").rows_most) == (32, 128)
+def test_rows_of_known_cpus_deviate_from_the_rule():
+    assert tuning.default("avx2", 1 << 19, "zen3").cache_bytes == 1 << 20
+    assert tuning.default("avx2", 1 << 19, "").cache_bytes == 1 << 19
+    assert (tuning.default("avx2", 1 << 19, "").rows_most, tuning.default("avx512", 1 << 19, "").rows_most) == (32, 128)
 
 
 REPORT = """
