@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from .grid import Cell
@@ -73,9 +75,34 @@ def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iter
         left = [cell for cell in left if cell.key not in done]
 
 
+class _Worker(SpawnProcess):
+    """A process that does not run the user's script again, as `multiprocessing` does to find functions in it: those of
+    a sweep are pickled by value. So the script needs no `if __name__ == "__main__":`.
+    """
+
+    @staticmethod
+    def _Popen(process: Any) -> Any:
+        main = sys.modules["__main__"]
+        with _starting:
+            file, spec = vars(main).pop("__file__", None), main.__spec__
+            main.__spec__ = None
+            try:
+                return SpawnProcess._Popen(process)
+            finally:
+                main.__spec__ = spec
+                if file is not None:
+                    main.__file__ = file
+
+
+class _Workers(SpawnContext):
+    Process = _Worker
+
+
+_starting = threading.Lock()
+
+
 def _on_one_pool(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(count, len(cells)), mp_context=context, initializer=_prepare)
+    pool = ProcessPoolExecutor(min(count, len(cells)), mp_context=_Workers(), initializer=_prepare)
     try:
         yield from _submit(pool, settings, cells, 2 * count)  # few cells become suspects on a death
     except BaseException:

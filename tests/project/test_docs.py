@@ -7,7 +7,7 @@ import pytest
 
 from .. import readme
 from ..support.pages import ROOT, read
-from ..support.processes import python
+from ..support.processes import run_script
 
 DOCS = ROOT / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("api", "_build")]
@@ -16,12 +16,14 @@ LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)[^)]*\)|\{doc\}`(?:[^`<
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_pages_run_and_print_what_they_show(path: Path) -> None:
+def test_pages_run_and_print_what_they_show(path: Path, tmp_path: Path) -> None:
     page = read(path)
     for module in page.requires:
         pytest.importorskip(module, reason=f"{module} is not installed")
     quiet = "import warnings; warnings.simplefilter('ignore')\n" if path.parent.name == "neighbours" else "\n"
-    done = python(quiet + page.program)
+    script = tmp_path / "page.py"
+    script.write_text(quiet + page.program, encoding="utf-8")
+    done = run_script(script)
     assert not done.error
     assert not page.differences(done.out)
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -19,9 +20,18 @@ PATIENCE = 600
 
 def python(code: str, **environment: str) -> Printed:
     """Run `code` in a new interpreter with these environment variables, warnings being errors as in the suite."""
+    return _run(["-c", code], environment)
+
+
+def run_script(path: Path) -> Printed:
+    """Run a file in the same way."""
+    return _run([str(path)], {})
+
+
+def _run(arguments: list[str], environment: dict[str, str]) -> Printed:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MINITORCH_")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
+        [sys.executable, "-W", "error", *arguments],
         env=clean | environment,
         capture_output=True,
         text=True,
