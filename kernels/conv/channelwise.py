@@ -102,7 +102,7 @@ def _plan(
             "block_chunk": 0, "panel_chunk": 0, "blocks": 0,
         })  # fmt: skip
         kept.append((written, distances))
-    pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
+    pass_table = np.array([[one.get(name, 0) for name in PASS] for one in passes], np.int64)
     memory = -(-reads * where.planes * lines * unit // 64) * 64 + depthwise.SUMS_BYTES
     values = describe(DEPTHWISE, _reading(places, where, where.planes, lines, where.front) | {
         "leaf": _leaf(False, dtype.name, *conversion), "reads": reads, "results": results,

@@ -29,10 +29,10 @@ __all__ = [
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
     "pack", "groups", "period_stride", "runs", "offsets", "tables", "planes", "channels", "count", "blocks", "parts",
-    "all_groups", "group_stride", "along",
+    "all_groups", "group_stride",
     # The packed form: the number of groups of a region, and of those in front of a strip.
-    "array_bytes", "part_bytes", "region_bytes", "region_groups", "front_groups", "strip_blocks", "strips",
-    "pack_chunk",
+    "array_bytes", "part_bytes", "region_bytes", "region_groups", "front_groups", "strip_table", "strips",
+    "pack_chunk", "array_chunk",
     # Computing and writing.
     "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
     "sums_bytes", "passes", "pass_table", "group_bytes",
@@ -41,7 +41,8 @@ PLAN = (
 """Fields of a plan."""
 
 PASS = (
-    "steps", "table", "end", "groups", "period_stride", "runs", "offsets", "block_chunk", "panel_chunk", "blocks"
+    "steps", "table", "end", "groups", "period_stride", "runs", "offsets", "block_chunk", "panel_chunk", "blocks",
+    "starts", "period",
 )  # fmt: skip
 """Fields of each pass, one after the other at `pass_table`."""
 

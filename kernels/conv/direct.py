@@ -174,9 +174,10 @@ def _plan(
         return None
     sums = max(one["block_chunk"] * one["panel_chunk"] for one, _ in passes) * tiles.SUMS_BYTES
     pass_table = np.array([[one[name] for name in PASS] for one, _ in passes], np.int64)
+    table = strips.even_strips(strip, strip_count, front, [one["blocks"] for one, _ in passes])
     regular = last and dtype == np.float32 and not gradient and not setting.relu
     fields = read[0] | {
-        "strip_blocks": strip, "strips": strip_count, "convolve": _block_leaf(inner),
+        "strip_table": address_of(table), "strips": strip_count, "convolve": _block_leaf(inner),
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
         "relu": int(setting.relu), "direct": out_strides[4] if regular else 0, "panels": panels,
         "chunk": _STEPS[parts],
@@ -187,7 +188,7 @@ def _plan(
     return _Plan(
         *common, address_of(no_bias), address_of(values),
         sums + (region_bytes if strip else 0), 0 if strip else groups * region_bytes, key,
-        (values, read, pass_table, passes),
+        (values, read, pass_table, passes, table),
     )  # fmt: skip
 
 
@@ -220,7 +221,7 @@ def _passes(
         values = {
             "steps": len(distances), "table": address_of(table), "end": end, "groups": spots.groups,
             "period_stride": spots.period_stride, "runs": address_of(spots.runs), "offsets": address_of(spots.offsets),
-            "block_chunk": down, "panel_chunk": across, "blocks": count,
+            "block_chunk": down, "panel_chunk": across, "blocks": count, "starts": 0, "period": 0,
         }  # fmt: skip
         found.append((values, (table, spots)))
     return found

@@ -33,6 +33,7 @@ __all__ = [
     "Task",
     "forward_geometry",
     "gradient_geometry",
+    "lane_spots",
     "spots",
     "tap_spots",
 ]
@@ -260,6 +261,26 @@ def result_indices(geometry: Geometry, one: Pass) -> tuple[np.ndarray, ...]:
     )
 
 
+def _places(
+    geometry: Geometry, table: tuple[np.ndarray, ...], strides: tuple[int, ...], images: int
+) -> np.ndarray | None:
+    """Where each position of so many images lies in an array, in bytes, or `NOWHERE`; None beyond 32 bits."""
+    place = np.arange(images)[:, None] * strides[0] + np.zeros(geometry.image, np.int64)
+    exists = np.zeros(geometry.image, bool)
+    here = np.zeros([index.size for index in table], np.int64)
+    there = np.ones(here.shape, bool)
+    for axis, index in enumerate(table):
+        shape = [1, 1, 1]
+        shape[axis] = -1
+        here += (index * strides[axis + 1]).reshape(shape)
+        there &= (index >= 0).reshape(shape)
+    place[:, : here.size] += here.ravel()
+    exists[: here.size] = there.ravel()
+    if np.abs(place).max(initial=0) > _FARTHEST:
+        return None
+    return np.where(exists, place, NOWHERE).reshape(-1)
+
+
 def spots(
     geometry: Geometry, tables: tuple[tuple[np.ndarray, ...], ...], strides: tuple[int, ...], neighbour: int
 ) -> Spots | None:
@@ -267,25 +288,27 @@ def spots(
     count as neighbours. None where the array reaches too far for 32 bits."""
     runs, offsets = [], []
     for table in tables:
-        place = np.arange(geometry.period)[:, None] * strides[0] + np.zeros(geometry.image, np.int64)
-        exists = np.zeros(geometry.image, bool)
-        here = np.zeros([index.size for index in table], np.int64)
-        there = np.ones(here.shape, bool)
-        for axis, index in enumerate(table):
-            shape = [1, 1, 1]
-            shape[axis] = -1
-            here += (index * strides[axis + 1]).reshape(shape)
-            there &= (index >= 0).reshape(shape)
-        place[:, : here.size] += here.ravel()
-        exists[: here.size] = there.ravel()
-        if np.abs(place).max(initial=0) > _FARTHEST:
+        places = _places(geometry, table, strides, geometry.period)
+        if places is None:
             return None
-        flat = np.full(-(-place.size // GROUP) * GROUP, NOWHERE, np.int64)
-        flat[: place.size] = np.where(exists, place, NOWHERE).ravel()
+        flat = np.full(-(-places.size // GROUP) * GROUP, NOWHERE, np.int64)
+        flat[: places.size] = places
         offsets.append(flat.reshape(-1, GROUP))
         runs.append(_runs(offsets[-1], neighbour))
     period_stride = geometry.period * strides[0]
     return Spots(np.stack(runs).astype(np.int32), _with_guard_row(np.stack(offsets)), period_stride)
+
+
+def lane_spots(
+    geometry: Geometry, one: Pass, lanes: np.ndarray, images: int, strides: tuple[int, ...], neighbour: int
+) -> Spots | None:
+    """The spots in the result of a pass of the positions in `lanes` (groups, 16), -1 for none, of a period of so many
+    images."""
+    places = _places(geometry, result_indices(geometry, one), strides, images)
+    if places is None:
+        return None
+    offsets = np.where(lanes >= 0, places[lanes], NOWHERE)
+    return Spots(_runs(offsets, neighbour)[None].astype(np.int32), _with_guard_row(offsets[None]), images * strides[0])
 
 
 def _with_guard_row(offsets: np.ndarray) -> np.ndarray:

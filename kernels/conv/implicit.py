@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import threading
-from ..gemm import plans, ranges, vectors
+from ..gemm import plans, ranges
 from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
+from ..gemm.packing import CONVERSIONS, OfB, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import geometry, one_tap, planes, strips, weights
+from . import blocks, geometry, one_tap, planes, strips, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry
-from .kept import Kept, form_of
+from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
+from .segments import Blocks, blocks_of
 from .setting import Setting
 
 __all__ = ["convolve"]
-
-_BLOCK = 32
-"""Positions of a block."""
-
-_DEPTH = 16
-"""Channels whose weights for one tap lie together."""
 
 
 class _Plan(NamedTuple):
@@ -38,13 +34,15 @@ class _Plan(NamedTuple):
 
     Attributes:
         weights: the microkernel in whose panels these are packed.
-        depth: products of each sum.
+        products: of each sum.
+        depth: channels whose weights for one tap lie together.
     """
 
     gradient: bool
     working: np.dtype
     conversion: tuple[str, str | None]
     weights: Any
+    products: int
     depth: int
     geometry: Geometry
     last: bool
@@ -58,18 +56,42 @@ class _Plan(NamedTuple):
     kept: tuple[Any, ...]
 
 
-def _strip(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
-    """Blocks of a strip, which fills half of the L2 cache, how many there are (0: all is laid out first), groups in
-    front of one, and of all that it reads."""
-    front, back = -(-shape.front // GROUP), -(-(shape.back - _BLOCK) // GROUP)
-    blocks = -(-max(shape.end(one) for one in shape.passes) // _BLOCK)
-    around = GROUP * (front + back)
-    fitting = (tuning(vector_isa()).cache_bytes // 2 // position_bytes - around) // _BLOCK
-    if fitting * _BLOCK >= max(2 * around, 128) and blocks > 2 * threads:
-        strip = min(fitting, -(-blocks // (4 * threads)))
-        if strip * _BLOCK >= 2 * around:
-            return strip, -(-blocks // strip), front, front + 2 * strip + back
-    return 0, 0, front, front + 2 * blocks + back
+class _Strips(NamedTuple):
+    """How positions are divided: the table of `strips` (none: all are laid out first, and passes are divided), groups
+    of positions in front of the first one, and of what is laid out at once."""
+
+    table: np.ndarray
+    front: int
+    region: int
+
+
+def _strips(where: Geometry, blocks: list[Blocks], length: int, position_bytes: int, threads: int) -> _Strips:
+    """A strip fills half of the L2 cache, unless that is less than twice what its taps reach around it."""
+    begins = [each.begins(where.image) for each in blocks]
+    ends = [each.ends(where.image, length) for each in blocks]
+    front, back = -(-where.front // GROUP), max(0, where.back)
+    last = max((int(end.max()) for end in ends if end.size), default=0)
+    around = where.front + back
+    fitting = tuning(vector_isa()).cache_bytes // 2 // position_bytes - around
+    count = -(-last // fitting) if fitting >= max(2 * around, 128) else 0
+    if last > 2 * 32 * threads:
+        count = max(count, 4 * threads) if count else 0
+    if count > 1 and last // count >= 2 * around:
+        main = max(range(len(begins)), key=lambda index: begins[index].size)
+        firsts = np.unique(np.linspace(0, begins[main].size, count + 1).astype(int))[:-1]
+        at = begins[main][firsts]
+        bounds = [[0, *np.searchsorted(begin, at[1:]), begin.size] for begin in begins]
+        lowest, highest = np.full(len(at), last), np.zeros(len(at), int)
+        for begin, end, bound in zip(begins, ends, bounds, strict=True):
+            for strip, (first, until) in enumerate(itertools.pairwise(bound)):
+                if first < until:
+                    lowest[strip] = min(lowest[strip], begin[first:until].min())
+                    highest[strip] = max(highest[strip], end[first:until].max())
+        groups = (lowest - where.front) // GROUP
+        region = int((-(-(highest + back) // GROUP) - groups).max())
+        columns = [column for bound in bounds for column in (bound[:-1], bound[1:])]
+        return _Strips(np.stack([groups, *columns], axis=1).astype(np.int64), front, region)
+    return _Strips(np.zeros((0, 1), np.int64), front, front + -(-(last + back) // GROUP))
 
 
 @functools.lru_cache(512)
@@ -79,6 +101,7 @@ def _plan(
     strides: tuple[int, ...],
     dtype: np.dtype,
     w_shape: tuple[int, ...],
+    w_strides: tuple[int, ...],
     threads: int,
 ) -> _Plan:
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
@@ -87,68 +110,87 @@ def _plan(
     parts, kernel = CONVERSIONS[conversion].vector_parts, _kernel(working.itemsize)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
-    where = geometry.gradient_geometry(task, _BLOCK) if gradient else geometry.forward_geometry(task, 0, _BLOCK)
+    where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
     last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
     wide, size = three_strides(shape, strides), working.itemsize
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
     out_strides = contiguous_strides(out_shape, item, last)
-    places = _spots(where, where.sources, wide, item)
-    strip, count, front, region = _strip(where, channels * where.planes * parts * size, threads)
+    places = geometry.spots(where, where.sources, (wide[0], *wide[2:]), item)
+    length, segments = blocks.segments_of(kernel)
+    found = [blocks_of(where, one, length, segments) if one.taps else None for one in where.passes]
+    blocked = [(one, each) for one, each in zip(where.passes, found, strict=True) if each is not None]
+    divided = _strips(where, [each for _, each in blocked], length, channels * where.planes * parts * size, threads)
+    count, region = len(divided.table), divided.region
     part_bytes = (GROUP * region + GROUP) * size  # a cache line or two more: equal addresses would share a set
-    panels = -(-columns // kernel.mr)
+    panels, depth = -(-columns // kernel.nr), _depth(setting, w_shape, w_strides, item)
     passes, kept = [], []
-    for one in where.passes:
-        written = _spots(where, (geometry.result_indices(where, one),), out_strides, item)
+    for one, each in blocked:
+        written = geometry.lane_spots(where, one, each.lanes, each.images, (out_strides[0], *out_strides[2:]), item)
+        if places is None or written is None:
+            raise Refused("an array reaches too far for offsets of 32 bits")
         table = np.array(
             [
                 ((channel * where.planes + plane) * parts + part) * part_bytes + size * shift
-                for first in range(0, channels, _DEPTH)
+                for first in range(0, channels, depth)
                 for plane, shift, _ in one.taps
-                for channel in range(first, min(first + _DEPTH, channels))
+                for channel in range(first, min(first + depth, channels))
                 for part in range(parts)
             ],
             np.int64,
         )
-        end = where.end(one)
-        blocks = -(-end // _BLOCK) if table.size else 0
         passes.append({
-            "steps": table.size, "table": address_of(table), "end": end, "groups": written.groups,
+            "steps": table.size, "table": address_of(table), "end": 0, "groups": len(each.starts),
             "period_stride": written.period_stride, "runs": address_of(written.runs),
-            "offsets": address_of(written.offsets), "block_chunk": strip or max(1, min(8, -(-blocks // (4 * threads)))),
-            "panel_chunk": panels if strip else max(1, min(panels, 4)), "blocks": blocks,
+            "offsets": address_of(written.offsets),
+            "block_chunk": each.count if count else -(-each.count // -(-4 * threads // (groups * panels))),
+            "panel_chunk": panels if count else 1, "blocks": each.count,
+            "starts": address_of(each.starts), "period": each.images * where.image,
         })  # fmt: skip
-        kept.append((table, written))
+        kept.append((table, written, each))
     pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
     array_bytes = parts * part_bytes
     region_bytes = channels * where.planes * array_bytes
-    sums = -(-kernel.mr * kernel.nr * size // 64) * 64
+    sums = blocks.sums_bytes(kernel)
+    along, arrays = last and channels > 1, channels * where.planes
+    array_chunk = arrays if along else -(-arrays // (4 * threads))  # positions in memory's order
+    pack_chunk = -(-region * groups // (4 * threads)) if along or arrays < 4 * threads else region
     values = describe(PLAN, dict.fromkeys(PLAN, 0) | {
-        "pack": _pack_leaf(dtype.name, conversion), "groups": places.groups, "period_stride": places.period_stride,
-        "runs": address_of(places.runs), "offsets": address_of(places.offsets), "planes": where.planes,
+        "pack": _pack_leaf(dtype.name, conversion, along), "groups": places.groups,
+        "period_stride": places.period_stride, "runs": address_of(places.runs),
+        "offsets": address_of(places.offsets), "planes": where.planes,
         "channels": wide[1], "blocks": channels, "all_groups": -(-task.images * where.image // GROUP),
-        "group_stride": channels * wide[1], "along": int(last), "array_bytes": array_bytes,
-        "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region, "front_groups": front,
-        "strip_blocks": strip, "strips": count,
-        "pack_chunk": max(1, min(64, region // (4 * threads))), "convolve": _block_leaf(dtype.name, working.itemsize),
+        "group_stride": channels * wide[1], "array_bytes": array_bytes,
+        "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region, "front_groups": divided.front,
+        "strip_table": address_of(divided.table), "strips": count,
+        "pack_chunk": pack_chunk, "array_chunk": array_chunk,
+        "convolve": _block_leaf(dtype.name, working.itemsize),
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": GROUP * size, "bias_group": columns * size,
     })  # fmt: skip
     rank = len(shape) - 2
-    key = ("vectors", conversion, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
+    key: tuple = ("vectors", conversion, groups, depth)
+    key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
     return _Plan(
         gradient, working, conversion, _kernel_of_weights(conversion, working.itemsize),
-        channels * math.prod(task.kernel), where, last, (*out_shape[:2], *out_shape[5 - rank :]),
-        any(not one.taps for one in where.passes), groups, address_of(values),
-        sums + (-(-region_bytes // 64) * 64 if strip else 0), 0 if strip else groups * region_bytes, key,
-        (values, pass_table, places, kept),
+        channels * math.prod(task.kernel), depth, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
+        len(blocked) < len(where.passes), groups, address_of(values),
+        sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
+        (values, pass_table, places, kept, divided.table),
     )  # fmt: skip
 
 
+def _depth(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> int:
+    """Channels whose weights for one tap lie together: as in memory where what is summed over lies in a row there."""
+    in_rows = tuple(item * math.prod(shape[axis + 1 :]) for axis in range(1, len(shape)))
+    if not setting.gradient and three_strides(shape, strides)[1:] == three_strides(shape, (0, *in_rows))[1:]:
+        return 1
+    return 16
+
+
 def _kernel(size: int) -> Any:
-    """The microkernel for elements of a size: that of products, unless its blocks are narrower than a group."""
-    kernel = plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel
-    return kernel if kernel.nr >= GROUP else vectors.Avx2Float64Wide()
+    """The microkernel for elements of a size: that of products."""
+    return plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel
 
 
 def _kernel_of_weights(conversion: tuple[str, str | None], size: int) -> Any:
@@ -158,36 +200,34 @@ def _kernel_of_weights(conversion: tuple[str, str | None], size: int) -> Any:
     return plans.plan_for(vector_isa(), conversion[0], "rna", size).scheme.kernel
 
 
-def _spots(where: Geometry, tables: Any, strides: tuple[int, ...], item: int) -> geometry.Spots:
-    found = geometry.spots(where, tables, (strides[0], *strides[2:]), item)
-    if found is None:
-        raise Refused("an array reaches too far for offsets of 32 bits")
-    return found
-
-
 @functools.cache
-def _pack_leaf(dtype: str, conversion: tuple[str, str | None]) -> int:
-    return leaf_address(planes.PackPlanes(ELEMENTS[dtype], CONVERSIONS[conversion]))
+def _pack_leaf(dtype: str, conversion: tuple[str, str | None], along: bool) -> int:
+    leaf = planes.PackPositions if along else planes.PackPlanes
+    return leaf_address(leaf(ELEMENTS[dtype], CONVERSIONS[conversion]))
 
 
 @functools.cache
 def _block_leaf(dtype: str, size: int) -> int:
-    return leaf_address(planes.ConvolveVectors(_kernel(size), ELEMENTS[dtype]))
+    return leaf_address(blocks.ConvolveVectors(_kernel(size), ELEMENTS[dtype]))
 
 
 @functools.cache
 def _weights_leaf(dtype: np.dtype, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
     source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    panel = VectorPanel(OfA(), CONVERSIONS[conversion], _kernel_of_weights(conversion, size))
+    panel = VectorPanel(OfB(), CONVERSIONS[conversion], _kernel_of_weights(conversion, size))
     return leaf_address(weights.PackWeights(source, panel))
 
 
 def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
     wide, kernel = spread(w), plan.weights
     side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
+    panel = (kernel.nr, plan.depth, 1, kernel.b_bytes)
+    passes = tuple(one for one in plan.geometry.passes if one.taps)
+    taps = weights.tap_offsets(wide.shape, wide.strides, passes)
+    if plan.depth == 1:  # all taps of all channels are a row
+        side = side._replace(k_stride=wide.itemsize, count=side.count * len(taps[0]))
+        taps, panel = ((0,),), (kernel.nr, side.count, 1, kernel.b_bytes)
     leaf = _weights_leaf(wide.dtype, plan.working.itemsize, plan.conversion, *side.order(wide.itemsize))
-    panel = (kernel.mr, _DEPTH, 1, kernel.a_bytes)
-    taps = weights.tap_offsets(wide.shape, wide.strides, plan.geometry.passes)
     return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threading.pool()[1]), wide)
 
 
@@ -201,14 +241,16 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     if one_tap.takes(setting, x, w):
         return one_tap.convolve(setting, x, w, bias)
     pool, threads = threading.pool()
-    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, array_of(w).strides, threads)
     out = result_array(plan.out_shape, x.dtype, plan.last)
     if out.size == 0:
         return out
     if plan.clears:
         out[...] = 0
     form = form_of(w, plan.form_key, lambda array: _form(array, plan))
-    added = np.zeros(plan.out_shape[1], plan.working) if bias is None else bias.astype(plan.working)
+    added = np.zeros(plan.out_shape[1] + plan.weights.nr, plan.working)  # whole vectors of it are read
+    if bias is not None:
+        added[: plan.out_shape[1]] = bias
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
     try:
         base = address_of(memory)
@@ -219,5 +261,5 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     finally:
         return_workspace(memory)
     if plan.conversion[0] == "bf16x3":
-        ranges.refuse_uncertain(ranges.certain_from("bf16x3", plan.depth, found, form.found), out)
+        ranges.refuse_uncertain(ranges.certain_from("bf16x3", plan.products, found, form.found), out)
     return out

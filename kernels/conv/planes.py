@@ -1,31 +1,38 @@
-"""Convolutions on vector units: an implicit product, whose columns are read where the padded input lies.
-
-Each channel is laid out flat with its padding (`geometry`), so that 32 neighbouring positions of a tap are 32 values in
-a row. The microkernels of `gemm.vectors` multiply a panel of weights (rows: output channels) with them: what explicit
-im2col would copy for every tap is read once for each from the L2 cache.
-"""
+"""The planes of convolutions on vector units: each channel is laid out flat with its padding (`geometry`), rounded or
+in parts on the way, so that neighbouring positions of a tap are values in a row (see `blocks`)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..gemm.emit import F64, I64, broadcast, call, load, loop, offset, store, vector, zero
+from .. import cpu
+from ..gemm.emit import F64, I32, I64, masked_load, offset, store, transpose, vector, zero
 from ..gemm.packing import convert_lanes, factors_in_two, updated_limits, widened_range
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import GROUP, RUN_BYTES
 from .lines import LineArguments
-from .memory import clear, read32
-from .positions import pointer, read_positions, write_all, write_apart, write_together
-from .tiles import BlockArguments
+from .memory import clear
+from .positions import existing, pointer, read_positions, widen
 
-__all__ = ["ConvolveVectors", "PackPlanes"]
+__all__ = ["PackPlanes", "PackPositions"]
+
+
+def _lay_out(builder: ir.IRBuilder, how: Any, value: ir.Value, target: ir.Value, part_bytes: ir.Value, limits_at):
+    """Store 16 positions of a channel; those in two parts in one array each, and their magnitudes are taken in."""
+    size = 8 if value.type.element is F64 else 4
+    if how.vector_parts == 1:
+        store(builder, convert_lanes(builder, value, how), target, size)
+        return
+    for part, factor in enumerate(factors_in_two(builder, "a", value)):
+        store(builder, factor, offset(builder, target, builder.mul(part_bytes, I64(part))), size)
+    updated_limits(builder, limits_at, lambda limits: widened_range(builder, [value], limits))
 
 
 @intrinsic
 def _fill(typingctx, element, conversion, at, run, offsets, target, part_bytes, limits):
-    """Lay out 16 positions of a channel; those in two parts in one array each, and their magnitudes are taken in."""
+    """Lay out 16 positions of a channel."""
     kind, how = instance(element), instance(conversion)
 
     def codegen(context, builder, signature, arguments):
@@ -33,16 +40,49 @@ def _fill(typingctx, element, conversion, at, run, offsets, target, part_bytes, 
         with builder.goto_entry_block():
             slot = builder.alloca(vector(kind.working, GROUP))
         read_positions(builder, kind, at, run, offsets, ir.IntType(1)(1), slot)
-        value, size = builder.load(slot), 8 if kind.working is F64 else 4
-        if how.vector_parts == 1:
-            store(builder, convert_lanes(builder, value, how), target, size)
-            return context.get_dummy_value()
-        for part, factor in enumerate(factors_in_two(builder, "b", value)):
-            store(builder, factor, offset(builder, target, builder.mul(arguments[6], I64(part))), size)
-        updated_limits(builder, limits_at, lambda limits: widened_range(builder, [value], limits))
+        _lay_out(builder, how, builder.load(slot), target, arguments[6], limits_at)
         return context.get_dummy_value()
 
     return types.void(element, conversion, *[types.int64] * 6), codegen
+
+
+@intrinsic
+def _fill_channels(typingctx, element, conversion, at, offsets, count, target, channel_bytes, part_bytes, limits):
+    """Lay out 16 positions of `count` channels, at most 16, which are neighbours in memory: a square is transposed."""
+    kind, how = instance(element), instance(conversion)
+    lanes = 16 if cpu.refusal("avx512") is None and kind.working is not F64 else 8
+
+    def codegen(context, builder, signature, arguments):
+        _, _, at, offsets, count, target, channel_bytes, part_bytes, limits = arguments
+        at, offsets, target, limits_at = (pointer(builder, x) for x in (at, offsets, target, limits))
+        places, there = existing(builder, offsets)
+        places = builder.select(there, places, zero(places.type))
+        left = builder.trunc(count, I32)
+
+        def rows(first: int, channel: int) -> list[ir.Value]:
+            numbers = ir.Constant(vector(I32, lanes), [channel + lane for lane in range(lanes)])
+            bound = builder.insert_element(ir.Constant(vector(I32, lanes), ir.Undefined), left, I32(0))
+            bound = builder.shuffle_vector(bound, bound, zero(vector(I32, lanes)))
+            inside, found = builder.icmp_signed("<", numbers, bound), []
+            for lane in range(first, first + lanes):
+                here = offset(builder, at, builder.sext(builder.extract_element(places, I32(lane)), I64))
+                mask = builder.select(builder.extract_element(there, I32(lane)), inside, zero(inside.type))
+                here = offset(builder, here, channel * kind.size)
+                value = masked_load(builder, vector(kind.stored, lanes), here, kind.size, mask)
+                found.append(widen(builder, value, kind))
+            return transpose(builder, found)
+
+        both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
+        for channel in range(0, GROUP, lanes):
+            squares = [rows(first, channel) for first in range(0, GROUP, lanes)]
+            for index, pieces in enumerate(zip(*squares, strict=True)):
+                with builder.if_then(builder.icmp_signed(">", count, I64(channel + index)), likely=True):
+                    value = pieces[0] if lanes == GROUP else builder.shuffle_vector(*pieces, both)
+                    to = offset(builder, target, builder.mul(channel_bytes, I64(channel + index)))
+                    _lay_out(builder, how, value, to, part_bytes, limits_at)
+        return context.get_dummy_value()
+
+    return types.void(element, conversion, *[types.int64] * 7), codegen
 
 
 @subroutine
@@ -79,101 +119,34 @@ class PackPlanes(NamedTuple):
     arguments = LineArguments
 
 
-@intrinsic
-def _multiply(typingctx, tag, steps, weights, plane, table, sums):
-    """sums (mr x nr) = the products of `steps` places of a panel of weights with the values at the table's distances
-    from `plane` on."""
-    kernel = instance(tag)
-    columns, size = kernel.nr // kernel.lanes, kernel.size
-
-    def codegen(context, builder, signature, arguments):
-        _, steps, weights, plane, table, sums = arguments
-        weights, plane, table, sums = (pointer(builder, x) for x in (weights, plane, table, sums))
-        kind = vector(kernel.element, kernel.lanes)
-
-        def step(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-            here = offset(builder, plane, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
-            panel = offset(builder, weights, builder.mul(index, I64(kernel.a_bytes)))
-            values = [load(builder, kind, offset(builder, here, c * kernel.lanes * size), size) for c in range(columns)]
-            after = []
-            for row in range(kernel.mr):
-                weight = load(builder, kernel.element, offset(builder, panel, row * size), size)
-                weight = broadcast(builder, weight, kernel.lanes)
-                name = f"llvm.fma.v{kernel.lanes}f{8 * size}"
-                after += [call(builder, name, kind, weight, x, totals[row * columns + c]) for c, x in enumerate(values)]
-            return after
-
-        totals = loop(builder, steps, [zero(kind)] * (kernel.mr * columns), step)
-        for place, total in enumerate(totals):
-            store(builder, total, offset(builder, sums, place * kernel.lanes * size), size)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 5), codegen
-
-
-@intrinsic
-def _put(typingctx, element, sums, bias, at, run, base, offsets, relu):
-    """Store 16 positions of a channel, plus its bias."""
-    kind = instance(element)
-
-    def codegen(context, builder, signature, arguments):
-        _, sums, bias, at, run, base, offsets, relu = arguments
-        sums, bias, at, offsets = (pointer(builder, x) for x in (sums, bias, at, offsets))
-        wide, size = vector(kind.working, GROUP), 8 if kind.working is F64 else 4
-        added = broadcast(builder, load(builder, kind.working, bias, size), GROUP)
-        value = builder.fadd(load(builder, wide, sums, size), added)
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), GROUP)
-        negative = builder.fcmp_ordered("<", value, zero(wide))
-        value = builder.select(builder.and_(negative, wanted), zero(wide), value)
-        here = offset(builder, at, base)
-        with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
-            with whole:
-                write_all(builder, kind, value, here)
-            with partial, builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
-                with together:
-                    lanes = builder.trunc(run, ir.IntType(16))
-                    lanes = builder.bitcast(lanes, vector(ir.IntType(1), GROUP))
-                    write_together(builder, kind, value, here, lanes)
-                with apart:
-                    write_apart(builder, kind, value, at, offsets)
-        return context.get_dummy_value()
-
-    return types.void(element, *[types.int64] * 7), codegen
-
-
 @subroutine
-def _convolve(leaf, job):
-    """Blocks of 32 positions, for panels of output channels."""
-    tag, plan, one = leaf.kernel, job.plan, job.one
-    mr, nr, size, a_bytes = (
-        constant(tag, "mr"), constant(tag, "nr"), constant(tag, "size"), constant(tag, "a_bytes")
-    )  # fmt: skip
-    steps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
-    groups, stride = field("pass", one, "groups"), field("plan", plan, "channel_stride")
-    columns, relu = field("plan", plan, "columns"), field("plan", plan, "relu")
-    for panel in range(job.first_panel, job.last_panel):
-        weights, rows = job.b + panel * steps * a_bytes, min(mr, columns - panel * mr)
-        for position in range(32 * job.first, min(32 * job.last, end), nr):
-            _multiply(tag, steps, weights, job.a + position * size, table, job.scratch)
-            for half in range(nr // 16):
-                group = position // 16 + half
-                place = group % groups
-                if group * 16 >= end:
-                    continue
-                runs = field("pass", one, "runs") + RUN_BYTES * place
-                run, base, offsets = read32(runs + 4), read32(runs), field("pass", one, "offsets") + 64 * place
-                out = job.out + group // groups * field("pass", one, "period_stride") + panel * mr * stride
-                for row in range(rows):
-                    _put(
-                        leaf.element, job.scratch + (row * nr + 16 * half) * size, job.bias + (panel * mr + row) * size,
-                        out + row * stride, run, base, offsets, relu,
-                    )  # fmt: skip
+def _pack_positions(leaf, job):
+    """The same where the channels of a position are neighbours in memory; all arrays."""
+    plan, parts, size = job.plan, constant(leaf.conversion, "vector_parts"), constant(leaf.element, "size")
+    planes, groups = field("plan", plan, "planes"), field("plan", plan, "groups")
+    all_groups, channels = field("plan", plan, "all_groups"), job.last_array // planes
+    group_bytes, part_bytes = field("plan", plan, "group_bytes"), field("plan", plan, "part_bytes")
+    array_bytes = field("plan", plan, "array_bytes")
+    for group in range(job.first, job.last):
+        at = job.at + group // groups * field("plan", plan, "period_stride")
+        target = job.target + group_bytes * (group - job.region)
+        if group < 0 or group >= all_groups:
+            for part in range(job.last_array * parts):
+                clear(target + part * part_bytes, group_bytes)
+            continue
+        for plane in range(planes):
+            offsets = field("plan", plan, "offsets") + 64 * (plane * groups + group % groups)
+            for channel in range(0, channels, 16):
+                _fill_channels(
+                    leaf.element, leaf.conversion, at + channel * size, offsets, min(16, channels - channel),
+                    target + (channel * planes + plane) * array_bytes, planes * array_bytes, part_bytes, job.limits,
+                )  # fmt: skip
 
 
-class ConvolveVectors(NamedTuple):
-    """Leaf: a part of the result. Fields: a microkernel of `gemm.vectors`, and the result's element type."""
+class PackPositions(NamedTuple):
+    """Leaf: lay out groups of positions whose channels are neighbours. Fields: tags of an element and a conversion."""
 
-    kernel: NamedTuple
     element: NamedTuple
-    run = _convolve
-    arguments = BlockArguments
+    conversion: NamedTuple
+    run = _pack_positions
+    arguments = LineArguments

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
@@ -18,9 +20,18 @@ from .lines import LineArguments
 from .memory import read64
 from .tiles import BlockArguments
 
-__all__ = ["convolve", "pack_whole"]
+__all__ = ["convolve", "even_strips", "pack_whole"]
 
 _PASS_BYTES = 8 * len(PASS)
+
+
+def even_strips(strip: int, strips: int, front: int, counts: list[int]) -> np.ndarray:
+    """The table of strips of so many blocks of 32 positions, where passes have so many blocks in all: for each the
+    first group of 16 positions that is packed, and of each pass its first block and the one after its last."""
+    first = np.arange(strips) * strip
+    ends = [np.minimum(first + strip, count) for count in counts]
+    of_passes = [each for end in ends for each in (np.minimum(first, end), end)]
+    return np.stack([2 * first - front, *of_passes], axis=1).astype(np.int64)
 
 
 class Addresses(NamedTuple):
@@ -40,11 +51,11 @@ class Addresses(NamedTuple):
 @subroutine
 def _strip_task(task, worker, job):
     on = job.on
-    plan, blocks = on.plan, field("plan", on.plan, "strip_blocks")
+    plan, passes = on.plan, field("plan", on.plan, "passes")
     strips, arrays = field("plan", plan, "strips"), field("plan", plan, "blocks") * field("plan", plan, "planes")
-    group, first = task // strips, task % strips * blocks
+    group, row = task // strips, field("plan", plan, "strip_table") + task % strips * (8 + 16 * passes)
     mine = on.memory + worker * on.worker_bytes
-    region = 2 * first - field("plan", plan, "front_groups")
+    region = read64(row)
     call_at(
         field("plan", plan, "pack"),
         LineArguments(
@@ -53,10 +64,10 @@ def _strip_task(task, worker, job):
         ),
     )  # fmt: skip
     a = mine - field("plan", plan, "group_bytes") * region
-    for index in range(field("plan", plan, "passes")):
-        one = field("plan", plan, "pass_table") + index * _PASS_BYTES
-        for i in range(first, min(first + blocks, field("pass", one, "blocks")), field("pass", one, "block_chunk")):
-            last = min(i + field("pass", one, "block_chunk"), first + blocks, field("pass", one, "blocks"))
+    for index in range(passes):
+        one, end = field("plan", plan, "pass_table") + index * _PASS_BYTES, read64(row + 16 * index + 16)
+        for i in range(read64(row + 16 * index + 8), end, field("pass", one, "block_chunk")):
+            last = min(i + field("pass", one, "block_chunk"), end)
             for j in range(0, field("plan", plan, "panels"), field("pass", one, "panel_chunk")):
                 _call_block(on, one, index, group, a, worker, i, last, j)
 
@@ -87,17 +98,16 @@ def _pack_task(task, worker, job):
     plan, chunk = job.plan, field("plan", job.plan, "pack_chunk")
     region, all_groups = -field("plan", plan, "front_groups"), field("plan", plan, "region_groups")
     arrays = field("plan", plan, "blocks") * field("plan", plan, "planes")
-    chunks = (all_groups + chunk - 1) // chunk
-    # What is read along channels is packed for all channels of some positions, the other for one block of channels.
-    parts = 1 if field("plan", plan, "along") else arrays
-    group, array, first = task // (chunks * parts), task // chunks % parts, task % chunks * chunk
+    some, chunks = field("plan", plan, "array_chunk"), (all_groups + chunk - 1) // chunk
+    parts = (arrays + some - 1) // some
+    group, array, first = task // (chunks * parts), task // chunks % parts * some, task % chunks * chunk
     call_at(
         field("plan", plan, "pack"),
         LineArguments(
             plan, job.x + group * field("plan", plan, "group_stride"),
             job.target + group * field("plan", plan, "region_bytes"), job.limits + worker * LIMITS_BYTES,
             region, region + first, region + min(first + chunk, all_groups), array,
-            arrays if parts == 1 else array + 1,
+            min(array + some, arrays),
         ),
     )  # fmt: skip
 
@@ -113,10 +123,10 @@ class _Packing(NamedTuple):
 @subroutine
 def pack_whole(pool, threads, plan, x, target, limits):
     """Pack all positions of an array."""
-    chunk = field("plan", plan, "pack_chunk")
+    chunk, some = field("plan", plan, "pack_chunk"), field("plan", plan, "array_chunk")
     chunks = (field("plan", plan, "region_groups") + chunk - 1) // chunk
-    arrays = 1 if field("plan", plan, "along") else field("plan", plan, "blocks") * field("plan", plan, "planes")
-    tasks = field("plan", plan, "channel_groups") * chunks * arrays
+    parts = (field("plan", plan, "blocks") * field("plan", plan, "planes") + some - 1) // some
+    tasks = field("plan", plan, "channel_groups") * chunks * parts
     launch(pool, threads, tasks, _Packing(plan, x, target, limits))
 
 
@@ -148,7 +158,7 @@ def convolve(pool, threads, plan, x, form, bias, out, memory, worker_bytes, limi
     reset_limits(limits, threads)
     on = Addresses(plan, x, form, bias, out, memory, worker_bytes, limits)
     groups = field("plan", plan, "channel_groups")
-    if field("plan", plan, "strip_blocks") > 0:
+    if field("plan", plan, "strips") > 0:
         launch(pool, threads, groups * field("plan", plan, "strips"), _Strips(on))
         return found_limits(limits, threads)
     region = threads * worker_bytes

@@ -6,6 +6,7 @@ registers. A fused multiply-add is used where the CPU has one; elsewhere a produ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..jit import ir
@@ -35,7 +36,6 @@ __all__ = [
     "Avx2Float64",
     "Avx2Float64Low",
     "Avx2Float64Unfused",
-    "Avx2Float64Wide",
     "Avx2InTwo",
     "Avx2InTwoLow",
     "Avx2Int32",
@@ -110,7 +110,7 @@ class Avx512Float32(NamedTuple):
         Pointers are opaque, so that a read takes one register and a constant: with two it is an instruction of its own
         beside the product's. LLVM reads a value twice only where it does not know that the pointers are equal.
         """
-        columns, kind = cls.nr // cls.lanes, vector(cls.element, cls.lanes)
+        columns = cls.nr // cls.lanes
         places = (offset(builder, at, builder.mul(first, I64(k))) for at, k in ((a, cls.a_bytes), (b, cls.b_bytes)))
         at_a, at_b = (opaque(builder, builder.ptrtoint(at, I64)) for at in places)
         copies = [at_a]
@@ -118,20 +118,36 @@ class Avx512Float32(NamedTuple):
             copies.append(opaque(builder, copies[-1]))
         lines, of_b = [builder.inttoptr(at, POINTER) for at in copies], builder.inttoptr(at_b, POINTER)
         for place in range(count):
-            at = offset(builder, of_b, place * cls.b_bytes)
-            row_of_b = [
-                load(builder, kind, offset(builder, at, j * cls.lanes * cls.size), cls.size) for j in range(columns)
-            ]
-            after = []
-            for row in range(cls.mr):
-                alone = (row + 1) * cls.embedded // cls.mr > row * cls.embedded // cls.mr
-                for j, x in enumerate(row_of_b):
-                    if alone or j == 0:
-                        at = offset(builder, lines[j], place * cls.a_bytes + row * cls.size)
-                        of_a = broadcast(builder, load(builder, cls.element, at, cls.size), cls.lanes)
-                    after.append(cls._add(builder, of_a, x, sums[row * columns + j]))
-            sums = after
+
+            def of_a(row: int, column: int, place: int = place) -> ir.Value:
+                return offset(builder, lines[column], place * cls.a_bytes + row * cls.size)
+
+            sums = cls.add_place(builder, of_a, offset(builder, of_b, place * cls.b_bytes), sums, cls.embedded)
         return sums
+
+    @classmethod
+    def add_place(
+        cls,
+        builder: ir.IRBuilder,
+        of_a: Callable[[int, int], ir.Value],
+        of_b: ir.Value,
+        sums: list[ir.Value],
+        embedded: int,
+    ) -> list[ir.Value]:
+        """The sums with the products of one place along K: `of_a(row, column)` is where a row's value is read for a
+        vector of columns."""
+        columns, kind = cls.nr // cls.lanes, vector(cls.element, cls.lanes)
+        row_of_b = [
+            load(builder, kind, offset(builder, of_b, j * cls.lanes * cls.size), cls.size) for j in range(columns)
+        ]
+        after = []
+        for row in range(cls.mr):
+            alone = (row + 1) * embedded // cls.mr > row * embedded // cls.mr
+            for j, x in enumerate(row_of_b):
+                if alone or j == 0:
+                    value = broadcast(builder, load(builder, cls.element, of_a(row, j), cls.size), cls.lanes)
+                after.append(cls._add(builder, value, x, sums[row * columns + j]))
+        return after
 
     @classmethod
     def _fetch(cls, builder: ir.IRBuilder, at: ir.Value, lines: int, turn: ir.Value) -> None:
@@ -231,13 +247,6 @@ class Avx2Float32Low(Avx2Float32):
 
 class Avx2Float64Low(Avx2Float64):
     mr, a_bytes = 4, 32
-
-
-class Avx2Float64Wide(Avx2Float64):
-    """Blocks as wide as a group of positions (`conv/implicit.py`)."""
-
-    mr, nr = 3, 16
-    a_bytes, b_bytes = 32, 128
 
 
 class Avx512Float32Unfused(Avx512Float32):

@@ -35,7 +35,7 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 BUDGET = {
-    "kernels": 43_900,
+    "kernels": 44_250,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_400,

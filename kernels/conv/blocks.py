@@ -1,0 +1,227 @@
+"""Convolutions on vector units: an implicit product, whose rows are read where the padded input lies.
+
+A row of a block is a position, a column an output channel. The microkernels of `gemm.vectors` multiply one value of
+each position at a time with vectors of weights, packed as the right operand of a product. Positions lie in segments of
+7 neighbours (AVX-512) or 3, two for each microkernel, so that rows of an image that end with a segment leave no place
+empty. What explicit im2col would copy for every tap is read for each from the L1 and L2 caches.
+
+Blocks are of up to 16 positions, so that their results are written as `positions` writes groups: row by row where the
+channels of a position are neighbours, and transposed elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..gemm.emit import (
+    F64,
+    I32,
+    I64,
+    POINTER,
+    broadcast,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    opaque,
+    store,
+    transpose,
+    vector,
+    zero,
+)
+from ..gemm.microkernels import Rows, convert
+from ..gemm.tags import constant, instance
+from ..jit import intrinsic, ir, subroutine, types
+from .descriptor import field
+from .geometry import GROUP, NOWHERE, RUN_BYTES
+from .memory import read32
+from .positions import pointer, write_apart, write_together
+from .tiles import BlockArguments
+
+__all__ = ["ConvolveVectors", "segments_of", "sums_bytes"]
+
+
+def segments_of(kernel: Any) -> tuple[int, int]:
+    """Positions of a segment, and segments of a block."""
+    return kernel.mr // 2, GROUP // kernel.mr * 2
+
+
+def sums_bytes(kernel: Any) -> int:
+    """Of the sums of a block, and of the same transposed."""
+    return 2 * GROUP * kernel.nr * kernel.size
+
+
+_EMBEDDED = 4
+"""Rows whose values the products read for themselves (`vectors.Avx512Float32`). Of positions, which unlike packed rows
+begin anywhere in a cache line: 8 x 128 x 28 x 28 to 128 channels, 3 x 3, on one core of a Zen 5, in milliseconds with
+0, 4, 7 and 11 rows: 7.3, 7.1, 7.8, 8.5."""
+
+
+@intrinsic
+def _multiply(typingctx, tag, steps, first, second, table, weights, sums):
+    """sums (mr x nr) = the products of the values at the table's distances from two segments of positions with `steps`
+    places of a panel of weights."""
+    kernel = instance(tag)
+    length, columns = kernel.mr // 2, kernel.nr // kernel.lanes
+
+    def codegen(context, builder, signature, arguments):
+        _, steps, first, second, table, weights, sums = arguments
+        table, weights, sums = (pointer(builder, x) for x in (table, weights, sums))
+        kind = vector(kernel.element, kernel.lanes)
+
+        def step(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            shift = load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8)
+            copies = []
+            for segment in (first, second):
+                places = [opaque(builder, builder.add(segment, shift))]
+                while len(places) < columns:
+                    places.append(opaque(builder, places[-1]) if kernel.embedded else places[-1])
+                copies.append([builder.inttoptr(place, POINTER) for place in places])
+
+            def of_a(row: int, column: int) -> ir.Value:
+                return offset(builder, copies[row // length][column], row % length * kernel.size)
+
+            of_b = offset(builder, weights, builder.mul(index, I64(kernel.b_bytes)))
+            return kernel.add_place(builder, of_a, of_b, totals, _EMBEDDED if kernel.embedded else 0)
+
+        totals = loop(builder, steps, [zero(kind)] * (kernel.mr * columns), step)
+        for place, total in enumerate(totals):
+            store(builder, total, offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
+        return context.get_dummy_value()
+
+    return types.void(tag, *[types.int64] * 6), codegen
+
+
+def _activated(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
+    wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), value.type.count)
+    negative = builder.fcmp_ordered("<", value, zero(value.type))
+    return builder.select(builder.and_(negative, wanted), zero(value.type), value)
+
+
+@intrinsic
+def _put_row(typingctx, tag, element, sums, bias, at, columns, relu):
+    """Store the first `columns` channels of a position, plus their bias."""
+    kernel, kind = instance(tag), instance(element)
+
+    def codegen(context, builder, signature, arguments):
+        _, _, sums, bias, at, columns, relu = arguments
+        sums, bias, at = (pointer(builder, x) for x in (sums, bias, at))
+        lanes, size = kernel.lanes, kernel.size
+        access, left = Rows(builder, kind, lanes), broadcast(builder, builder.trunc(columns, I32), lanes)
+        for first in range(0, kernel.nr, lanes):
+            value, added = (
+                load(builder, vector(kernel.element, lanes), offset(builder, each, first * size), size)
+                for each in (sums, bias)
+            )
+            value = convert(builder, _activated(builder, builder.fadd(value, added), relu), kind)
+            mask = builder.icmp_signed("<", lane_numbers(lanes, first), left)
+            access.write(value, offset(builder, at, first * kind.size), mask)
+        return context.get_dummy_value()
+
+    return types.void(tag, element, *[types.int64] * 5), codegen
+
+
+@intrinsic
+def _turn(typingctx, tag, sums, turned):
+    """turned (nr x 16) = the transpose of sums (16 x nr)."""
+    kernel = instance(tag)
+
+    def codegen(context, builder, signature, arguments):
+        sums, turned = (pointer(builder, x) for x in arguments[1:])
+        lanes, size = kernel.lanes, kernel.size
+        kind = vector(kernel.element, lanes)
+        for row in range(0, GROUP, lanes):
+            for column in range(0, kernel.nr, lanes):
+                lines = [
+                    load(builder, kind, offset(builder, sums, ((row + i) * kernel.nr + column) * size), size)
+                    for i in range(lanes)
+                ]
+                for i, line in enumerate(transpose(builder, lines)):
+                    store(builder, line, offset(builder, turned, ((column + i) * GROUP + row) * size), size)
+        return context.get_dummy_value()
+
+    return types.void(tag, *[types.int64] * 2), codegen
+
+
+@intrinsic
+def _put_column(typingctx, element, sums, bias, at, run, base, offsets, relu):
+    """Store 16 positions of a channel, plus its bias."""
+    kind = instance(element)
+
+    def codegen(context, builder, signature, arguments):
+        _, sums, bias, at, run, base, offsets, relu = arguments
+        sums, bias, at, offsets = (pointer(builder, x) for x in (sums, bias, at, offsets))
+        wide, size = vector(kind.working, GROUP), 8 if kind.working is F64 else 4
+        added = broadcast(builder, load(builder, kind.working, bias, size), GROUP)
+        value = _activated(builder, builder.fadd(load(builder, wide, sums, size), added), relu)
+        here, bits = offset(builder, at, base), ir.IntType(GROUP)
+        lanes = builder.bitcast(builder.trunc(run, bits), vector(ir.IntType(1), GROUP))
+        with builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
+            with together:
+                holes = builder.icmp_signed("!=", builder.and_(run, builder.add(run, I64(1))), I64(0))
+                with builder.if_else(holes) as (some, none):
+                    with some:
+                        write_together(builder, kind, value, here, lanes)
+                    with none:
+                        Rows(builder, kind, GROUP).write(convert(builder, value, kind), here, lanes)
+            with apart:
+                write_apart(builder, kind, value, at, offsets)
+        return context.get_dummy_value()
+
+    return types.void(element, *[types.int64] * 7), codegen
+
+
+@subroutine
+def _write(leaf, job, panel, out, place):
+    """Store the block in the scratch memory for one panel of channels, at a row of the tables of the pass."""
+    tag, plan, one = leaf.kernel, job.plan, job.one
+    mr, nr, size = constant(tag, "mr"), constant(tag, "nr"), constant(tag, "size")
+    stride, relu = field("plan", plan, "channel_stride"), field("plan", plan, "relu")
+    columns, bias = min(nr, field("plan", plan, "columns") - panel * nr), job.bias + panel * nr * size
+    out, offsets = out + panel * nr * stride, field("pass", one, "offsets") + 64 * place
+    if stride == constant(leaf.element, "size"):
+        for row in range(16 // mr * mr):
+            at = read32(offsets + 4 * row)
+            if at != NOWHERE:
+                _put_row(tag, leaf.element, job.scratch + row * nr * size, bias, out + at, columns, relu)
+        return
+    turned, runs = job.scratch + 16 * nr * size, field("pass", one, "runs") + RUN_BYTES * place
+    run, base = read32(runs + 4), read32(runs)
+    if run == 0:
+        return
+    _turn(tag, job.scratch, turned)
+    for column in range(columns):
+        _put_column(
+            leaf.element, turned + 16 * column * size, bias + column * size, out + column * stride, run, base, offsets,
+            relu,
+        )  # fmt: skip
+
+
+@subroutine
+def _convolve(leaf, job):
+    """Blocks of positions, for panels of output channels."""
+    tag, one = leaf.kernel, job.one
+    mr, nr, size, b_bytes = (
+        constant(tag, "mr"), constant(tag, "nr"), constant(tag, "size"), constant(tag, "b_bytes")
+    )  # fmt: skip
+    steps, table, groups = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "groups")
+    starts, parts = field("pass", one, "starts"), 16 // mr
+    for panel in range(job.first_panel, job.last_panel):
+        weights = job.b + panel * steps * b_bytes
+        for block in range(job.first, job.last):
+            place, period = block % groups, block // groups
+            a = job.a + period * field("pass", one, "period") * size
+            for part in range(parts):
+                at = starts + 8 * (place * parts + part)
+                first, second = a + size * read32(at), a + size * read32(at + 4)
+                _multiply(tag, steps, first, second, table, weights, job.scratch + part * mr * nr * size)
+            _write(leaf, job, panel, job.out + period * field("pass", one, "period_stride"), place)
+
+
+class ConvolveVectors(NamedTuple):
+    """Leaf: a part of the result. Fields: a microkernel of `gemm.vectors`, and the result's element type."""
+
+    kernel: NamedTuple
+    element: NamedTuple
+    run = _convolve
+    arguments = BlockArguments
