@@ -18,6 +18,7 @@ __all__ = [
     "BOTH",
     "Demand",
     "current_demand",
+    "is_demanded",
     "isa_demanded",
     "on_first_demand",
     "refusal",
@@ -63,6 +64,11 @@ def on_first_demand(prepare: Callable[[], None]) -> None:
 def current_demand() -> Demand:
     """What the caller demands."""
     return of_caller() if possible else _NOTHING
+
+
+def is_demanded() -> bool:
+    """Whether the caller demands anything."""
+    return possible and any(of_caller())
 
 
 def isa_demanded() -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
-from ..invariance import current_demand
+from ..invariance import is_demanded
 from ..precision import OF_HALF
 from ..registry import without_observers
 from .shapes import empty_output, is_channels_last, output_size, pad, steps, windows
@@ -116,7 +116,7 @@ def conv_explicit(
     y = empty_output((len(x), len(weight), *output), x.dtype, channels_last)
     if y.size == 0:
         return y
-    multiply, by_taps = _Product(x.dtype, bias is not None, keywords), channels_last and not any(current_demand())
+    multiply, by_taps = _Product(x.dtype, bias is not None, keywords), channels_last and not is_demanded()
     seen, matrix = windows(pad(x, at.padding), kernel, output, at), _matrix(weight, groups, by_taps)
     addend = None if bias is None else bias.astype(multiply.dtype, copy=False).reshape(groups, len(weight) // groups, 1)
     for images, places in _blocks(len(x), output, x.shape[1] * math.prod(kernel) * x.itemsize, workspace_limit):

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..first_use import load
-from ..invariance import current_demand
+from ..invariance import is_demanded
 from ..quiet import restore, silence
-from .arrays import back, by_vectors, cast, in_rows, is_half, leaf_of, map_arrays, memory_order
+from .arrays import are_alike, back, by_vectors, cast, in_rows, is_half, leaf_of, map_arrays, memory_order
 from .gamma_series import lgamma_beside_zeros
 from .masks import select
 from .threaded import LARGE, each, least_of, power, threaded_function
@@ -70,9 +70,9 @@ def _declare_mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray) -> np.ndarray:
             first = arrays[0]
-            if any(current_demand()):
+            if is_demanded():
                 return by_vectors(tag, *arrays)
-            if first.size >= _LEAST and all(x.shape == first.shape and x.dtype == first.dtype for x in arrays):
+            if first.size >= _LEAST and (len(arrays) == 1 or are_alike(arrays)):
                 leaf = leaf_of(tag, first.dtype)
                 if leaf is not None:
                     return _run(leaf, *arrays)

@@ -14,6 +14,7 @@ from .turned import in_order
 
 __all__ = [
     "LENGTH",
+    "are_alike",
     "back",
     "by_vectors",
     "cast",
@@ -35,6 +36,15 @@ _FLOAT32 = np.dtype(np.float32)
 def is_half(dtype: np.dtype) -> bool:
     """Whether it is float16 or bfloat16, whose kind NumPy calls void."""
     return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def are_alike(arrays: tuple[np.ndarray, ...]) -> bool:
+    """Whether arrays have one shape and dtype."""
+    shape, dtype = arrays[0].shape, arrays[0].dtype
+    for each in arrays:  # noqa: SIM110  (a generator takes half a microsecond)
+        if each.shape != shape or each.dtype != dtype:
+            return False
+    return True
 
 
 def memory_order(array: np.ndarray) -> tuple[int, ...] | None:

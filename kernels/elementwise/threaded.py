@@ -260,7 +260,7 @@ def _power(x: np.ndarray, y: Any, out: np.ndarray | None = None) -> np.ndarray |
 
 def power(x: np.ndarray, y: Any) -> Any:
     """x ** y, where y is an array or a Python number."""
-    found = _power(x, y) if any(invariance.current_demand()) else None
+    found = _power(x, y) if invariance.is_demanded() else None
     return x**y if found is None else found
 
 

@@ -176,7 +176,7 @@ def _reduced_product(
 
 def refuses_parts(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
     """Why float32 products of parts do not make up a product in an order that invariance asks for."""
-    if not any(invariance.current_demand()):
+    if not invariance.is_demanded():
         return "leaves products of parts to BLAS; backends.invariant is not set"
     of_float32 = a.dtype == _FLOAT32 and not (is_exact(precision) and PRECISIONS[precision].parts == 1)
     return None if of_float32 or _is_half(a.dtype) else f"has no parts of {a.dtype.name} at {precision}"
@@ -213,7 +213,7 @@ def _add_finite(leading: np.ndarray, smaller: list[np.ndarray]) -> np.ndarray:
 
 def refuses_definition(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
     """Why the definition, whose sums are BLAS's, does not multiply these."""
-    if any(invariance.current_demand()) and a.dtype.kind not in "biu" and a.dtype.kind != "O":
+    if invariance.is_demanded() and a.dtype.kind not in "biu" and a.dtype.kind != "O":
         return f"sums {a.dtype.name} by BLAS, whose order depends on sizes and on the CPU; backends.invariant is set"
     return None
 

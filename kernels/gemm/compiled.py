@@ -186,7 +186,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"has no loops for {a.dtype.name} at {precision}"
         if better := passed_over(isa):
             return better
-        if any(invariance.current_demand()):
+        if invariance.is_demanded():
             return varies(isa, a.dtype, precision)
         exact = is_exact(a.dtype, precision)
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
@@ -247,7 +247,7 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
     for isa in ISAS[1:] if precisions.is_exact(precision) else ISAS:
         inner = computed_by_panels(isa, b.dtype, precision)
-        if any(invariance.current_demand()) and varies(isa, b.dtype, precision):
+        if invariance.is_demanded() and varies(isa, b.dtype, precision):
             continue
         if passed_over(isa) is None and inner is not None and b.size:
             return Packed(b, _unfused_schemes(isa), inner, rounding, precision)

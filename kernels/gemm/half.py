@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..invariance import BOTH, current_demand
+from ..invariance import BOTH, is_demanded
 from ..quiet import restore, silence
 from ..registry import Kernel, without_observers
 
@@ -46,7 +46,7 @@ def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
     if sums not in ("half", "parts"):
         raise ValueError(f"half_matmul: sums={sums!r} is unknown; expected 'half' or 'parts'")
     step, k = BLOCK if sums == "half" else PART, a.shape[-1]
-    multiply = _in_fixed_order if any(current_demand()) else np.matmul
+    multiply = _in_fixed_order if is_demanded() else np.matmul
     token = silence()
     try:
         wide_a, wide_b = a.astype(_FLOAT32), b.astype(_FLOAT32)

@@ -42,7 +42,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
-        if any(invariance.current_demand()) and (sentence := varies(isa, a.dtype, precision)):
+        if invariance.is_demanded() and (sentence := varies(isa, a.dtype, precision)):
             return sentence
         (m, k), n, count = a.shape[-2:], b.shape[-1], 1
         if b.ndim == 2:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..elementwise.arrays import is_half, readable
-from ..invariance import current_demand
+from ..elementwise.arrays import are_alike, is_half, readable
+from ..invariance import is_demanded
 from ..sums import sum as sum_over
 from .arrays import LEAST, Dim, Shape, alone, in_whole_chains, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
@@ -50,11 +50,12 @@ def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np
     def declare(by_passes: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray, dim: Dim = -1) -> np.ndarray:
-            first, dtype = arrays[0], arrays[0].dtype
-            if any(current_demand()) and first.size and first.ndim:
-                return alone(names, *[np.broadcast_to(each, first.shape) for each in arrays], dim=dim)
-            fit = first.size >= LEAST and all(each.shape == first.shape and each.dtype == dtype for each in arrays[1:])
-            if fit and (found := plan_of(names, dim, first.shape, dtype, True)) is not None:
+            first = arrays[0]
+            dtype, shape = first.dtype, first.shape
+            if is_demanded() and first.size and first.ndim:
+                return alone(names, *[np.broadcast_to(each, shape) for each in arrays], dim=dim)
+            fit = first.size >= LEAST and (len(arrays) == 1 or are_alike(arrays))
+            if fit and (found := plan_of(names, dim, shape, dtype, True)) is not None:
                 return run(found, *arrays)
             if not is_half(dtype):
                 return by_passes(*arrays, dim=dim)
@@ -133,7 +134,7 @@ def _exponentials(x: np.ndarray) -> Exponentials:
 def exponentials(x: np.ndarray) -> Exponentials:
     """Those of each row over that of its largest number, mostly in the memory of x; their sums, or 1 for a row of -inf;
     and the largest numbers, or inf of such a row and NaN beside a sum that is."""
-    if any(current_demand()) and x.size:
+    if is_demanded() and x.size:
         rows = in_whole_chains(x.reshape(-1, x.shape[-1]))
         total, largest = np.empty((*x.shape[:-1], 1), x.dtype), np.empty(x.shape[:-1], x.dtype)
         run(plan(("Exponentials",), Shape(1, *rows.shape), x.dtype), rows, None, rows, total, largest)
@@ -155,7 +156,7 @@ _JOINS = {"Largest": np.maximum, "Smallest": np.minimum}
 
 def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
     """log(sum(exp)) along several dimensions, kept with size 1; None for arrays where NumPy is as fast."""
-    if any(current_demand()) and x.size and x.ndim:
+    if is_demanded() and x.size and x.ndim:
         return _alone("LogSumExp", x, dim)
     return _reduce_rows("LogSumExp", x, dim)
 
@@ -205,7 +206,7 @@ def _alone(name: str, x: np.ndarray, dim: Dim) -> np.ndarray:
 def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
     """The sums along a dimension up to each number; None for arrays that NumPy sums as well, and where sums of float64
     overflow, which are made in pairs here and one by one there."""
-    if any(current_demand()) and x.size and x.dtype.kind in "fV":
+    if is_demanded() and x.size and x.dtype.kind in "fV":
         return alone(("RunningSums",), x, dim=dim)
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     if shape is None:
@@ -217,7 +218,7 @@ def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
 
 def running_products(x: np.ndarray, dim: int) -> np.ndarray | None:
     """The products along a dimension up to each number; None for arrays that NumPy multiplies as well."""
-    if any(current_demand()) and x.size and x.dtype.kind in "fV":
+    if is_demanded() and x.size and x.dtype.kind in "fV":
         return alone(("RunningProducts",), x, dim=dim)
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     return None if shape is None else run(plan(("RunningProducts",), shape, x.dtype), x)

@@ -199,8 +199,15 @@ def plan_of(
     names: tuple[str, ...], dim: Dim, sizes: tuple[int, ...], dtype: np.dtype, halves: bool = False
 ) -> Plan | None:
     """The same of an array whose rows extend along these dimensions; None where vectors do not see them."""
+    return _plan_of(names, dim, sizes, dtype, halves, not isa_demanded())
+
+
+@functools.lru_cache(4096)
+def _plan_of(
+    names: tuple[str, ...], dim: Dim, sizes: tuple[int, ...], dtype: np.dtype, halves: bool, fused: bool
+) -> Plan | None:
     shape = shape_of(dim, sizes, dtype, halves)
-    return None if shape is None else plan(names, shape, dtype)
+    return None if shape is None else _plan(names, shape, dtype, NO_WEIGHTS, fused)
 
 
 def alone(names: tuple[str, ...], *arrays: np.ndarray, dim: Dim) -> np.ndarray:
@@ -252,14 +259,17 @@ def run(
     `of_rows` are one number for each row and another, weights, biases, and the sums that make up their gradients: as
     the plan's weights say, or for columns one of each for rows that share it, zeros that are added to.
     """
+    function, leaf, where, lone = plan
     first = np.ascontiguousarray(first)
+    of_first = of_second = address_of(first)
     if second is not None:
         expect("second", second, first.shape, first.dtype)
-    second = first if second is None else np.ascontiguousarray(second)
+        second = np.ascontiguousarray(second)
+        of_second = address_of(second)
     if out is None:
         out = np.empty(first.shape, first.dtype) if first.nbytes < _ALIGNED else empty(first.shape, first.dtype)
     beside = [0 if each is None else address_of(each) for each in of_rows]
-    places = address_of(first), address_of(second), address_of(out), *beside, *_NONE[len(beside) :]
-    pool = (0, 1) if plan.alone else threading.pool()
-    plan.function(*pool, plan.leaf, (*places, _bits(eps), *plan.where))
+    places = of_first, of_second, address_of(out), *beside, *_NONE[len(beside) :]
+    pool, threads = (0, 1) if lone else threading.pool()
+    function(pool, threads, leaf, (*places, _bits(eps), *where))
     return out

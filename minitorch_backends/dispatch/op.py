@@ -28,7 +28,7 @@ from typing import Any
 
 from ..autograd.half_types import rounding_once
 from ..autograd.nodes import show_saved
-from ..tensor.dtypes import dtype_of
+from ..tensor.dtypes import dtype_of, float32, float64, int64
 from ..tensor.tensor import Tensor, not_a_tensor
 from . import instrumentation
 from .call_errors import argument_errors, call_error, name_caller, scalar
@@ -62,6 +62,10 @@ class Composite:
 
     def __repr__(self) -> str:
         return f"<composite {self.name}>"
+
+
+_USUAL = float32, float64, int64
+"""The types of most first arguments, whose check costs one look into a set."""
 
 
 def composite(
@@ -106,6 +110,7 @@ def composite(
         typed = stateful if isinstance(stateful, str) else next(iter(parameters), "")
         scalars = [(order.index(each), each, kinds[each]) for each in kinds]
         first = _first_tensor(parameters) if takes != EVERY_CATEGORY else None
+        taken = frozenset(each.dtype for each in _USUAL if each.letter in takes + also)
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
@@ -119,7 +124,7 @@ def composite(
                     return result
             if len(args) > most or (named and not named.keys() <= known):
                 args, named = overloads.resolve(public_name, args, named)
-            if first is not None:
+            if first is not None and not (args and type(args[0]) is Tensor and args[0]._array.dtype in taken):
                 _check_first(public_name, first, takes, also, args, named)
             try:
                 if scalars:

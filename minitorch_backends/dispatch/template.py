@@ -159,10 +159,11 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
             return "", f"_alone({index}, {name})"
         if not (index == 1 and op.numbers):
             return f" and {_REAL}", f"_asarray({name}, _dtype)"
+        of_integers = " or (_kind is int and _dtype.kind == 'i')" if op.scalar is None else ""
         if self.large is None:
-            return f" and {_REAL}", name
-        rounded = f"_rounded({name}, _dtype) if _dtype.itemsize == 2 else {name}" if op.rounds else name
-        return f" and ({_REAL} or _is_half(_dtype))", rounded
+            return f" and ({_REAL}{of_integers})", name
+        rounded = f"_rounded({name}, _dtype) if _is_half(_dtype) else {name}" if op.rounds else name
+        return f" and ({_REAL} or _is_half(_dtype){of_integers})", rounded
 
     # Computation
 

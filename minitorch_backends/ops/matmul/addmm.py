@@ -45,7 +45,8 @@ def add_product(
         _refuse_unheld(name, a.dtype, beta=beta, alpha=alpha)
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
-    refuse_unfit(name, x, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else ()
+    refuse_unfit(name, x, (*batch, a.shape[-2], b.shape[-1]))
     if wide or is_float8(a.dtype):  # in float32, rounded once
         total: np.ndarray = wide_product(a, b) * np.float32(alpha)
         if beta != 0:
@@ -74,6 +75,8 @@ def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
 
 def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
     """Raise RuntimeError for an addend that does not broadcast to the shape of the product."""
+    if x.shape == shape[len(shape) - x.ndim :]:
+        return
     try:
         np.broadcast_to(x, shape)
     except ValueError:

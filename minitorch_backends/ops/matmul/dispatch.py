@@ -20,7 +20,7 @@ from ...kernels.gemm import gains_by_packing
 from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
-from ...kernels.invariance import current_demand
+from ...kernels.invariance import is_demanded
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
@@ -139,16 +139,12 @@ def fused_sum(
     None if flags round sums of half types along the way. None also for small results of other dtypes, and if the
     product does not run on the loops with an epilogue.
     """
-    if a.dtype.kind == "c" or a.dtype.kind in "biu":
+    if a.dtype.kind in "cbiu" or (a.dtype.itemsize > 2 and math.prod(a.shape[:-1]) * b.shape[-1] < _LEAST_FUSED):
         return None
     call = plain_call(a.dtype, precision)
-    if call is None:
+    if call is None or (a.dtype.itemsize > 2 and ("prefer" in call.keywords or not _packs(a, b, call))):
         return None
-    if a.dtype.itemsize > 2 and (
-        "prefer" in call.keywords or math.prod(a.shape[:-1]) * b.shape[-1] < _LEAST_FUSED or not _packs(a, b, call)
-    ):
-        return None
-    half, fixed = a.dtype.itemsize == 2, any(current_demand())
+    half, fixed = a.dtype.itemsize == 2, is_demanded()
     if fixed and not half and (alpha, beta) != (1, 1):
         return None
     small = alpha == beta == 1 and max(a.size, b.size) <= _MOST_CAST and not _packs(a, b, call)

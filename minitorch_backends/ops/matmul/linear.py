@@ -21,7 +21,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from .addmm import add_product, refuse_unfit
 from .dispatch import plain_call, product
-from .matmul import times
+from .matmul import is_plain, times
 
 __all__ = ["PackedWeight", "linear"]
 
@@ -49,13 +49,25 @@ def _flat(tensor: Tensor) -> Tensor:
     return tensor.unsqueeze(0) if tensor.ndim == 1 else tensor.flatten(0, -2)
 
 
+def _of_input(g: Tensor, weight: Tensor, precision: str | None) -> Tensor:
+    if is_plain(g, weight):
+        return adopt(product(g._array, weight._array, precision))
+    return times(g, weight.conj(), precision)
+
+
+def _of_weight(g: Tensor, input: Tensor, precision: str | None) -> Tensor:
+    if is_plain(g, input):
+        return adopt(product(g._array.T, input._array, precision))
+    return times(_flat(g).mT, _flat(input).conj(), precision)
+
+
 @op(
     takes="ifcn",
     widen=False,
     method=False,
     product="matmul",
-    input=lambda g, weight, precision: times(g, weight.conj(), precision),
-    weight=lambda g, input, precision: times(_flat(g).mT, _flat(input).conj(), precision),
+    input=_of_input,
+    weight=_of_weight,
     bias=lambda g: g,
     reference=_reference,
     samples=_affine_samples,
@@ -64,13 +76,13 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
     """`linear` with a matrix as weight, recorded as one op: its gradient has the memory layout of the weight and needs
     no copy.
     """
-    rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
-    out = (
-        product(rows, weight.T, precision)
-        if bias is None
-        else add_product("linear", bias, rows, weight.T, 1, 1, precision)
-    )
-    return out.reshape(*input.shape[:-1], len(weight))
+    shape = input.shape
+    rows = input if len(shape) == 2 else input.reshape(math.prod(shape[:-1]), shape[-1])
+    if bias is None:
+        out = product(rows, weight.T, precision)
+    else:
+        out = add_product("linear", bias, rows, weight.T, 1, 1, precision)
+    return out if len(shape) == 2 else out.reshape(*shape[:-1], len(weight))
 
 
 @functional
@@ -97,20 +109,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result
 
 
-_LEAST_VALUES = 1 << 18
-"""Minimum number of elements of the weight or the result for which one op is faster than its parts."""
-
-
 def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether to compute `affine`: of half types always, since it adds the bias before it rounds."""
+    """Whether to compute `affine`: of a vector only in half types, where the bias is added before rounding."""
     x, w, b = input._array, weight._array, None if bias is None else bias._array
     if x.ndim == 0 or w.ndim != 2 or x.shape[-1] != w.shape[1] or x.dtype != w.dtype:
         return False
     if b is not None and (b.ndim > 1 or b.dtype != x.dtype):
         return False
-    if is_half(x.dtype) or is_float8(x.dtype):
-        return True
-    return x.ndim > 1 and max(math.prod(x.shape[:-1]) * w.shape[0], w.size) >= _LEAST_VALUES
+    return x.ndim > 1 or is_half(x.dtype) or is_float8(x.dtype)
 
 
 @always_safe

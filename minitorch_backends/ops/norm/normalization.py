@@ -15,6 +15,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...kernels import sums
 from ...kernels.rows import Standardized
+from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from .standardize import standardize, standardize_reference
@@ -133,8 +134,9 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
 
 def _check_channels(name: str, input: Tensor, **given: Tensor | None) -> None:
     """Raise RuntimeError unless each has one value for each channel."""
+    channels = (input._array.shape[1],)
     for argument, tensor in given.items():
-        _check(name, argument, tensor, (input.shape[1],))
+        _check(name, argument, tensor, channels)
 
 
 def _track(
@@ -146,15 +148,17 @@ def _track(
     if size == 0:
         return
     var = np.square(deviation, dtype=np.float64) - eps
-    if var.min(initial=np.inf) < eps:  # the rounded deviation would lose digits
+    if np.minimum.reduce(var, None, initial=np.inf) < eps:  # the rounded deviation would lose digits
         about = np.asarray(sums.sum(input._array, dim, True, mean=True, wide=True))
         var = sums.sum_of_squares(input._array, dim, True, about=about, wide=True).reshape(var.shape) / size
     var *= size / max(size - 1, 1)
     with no_grad():
         for running, now in ((running_mean, mean), (running_var, var)):
             if running is not None and now.size:
-                before, average = running._array, np.reshape(sums.sum(now, 0, mean=True), running.shape)
-                running.copy_(adopt(before * now.dtype.type(1 - momentum) + average * now.dtype.type(momentum)))
+                before, number = running._array, now.dtype.type
+                average = np.reshape(now[0] if len(now) == 1 else sums.sum(now, 0, mean=True), before.shape)
+                moved = before * number(1 - momentum) + average * number(momentum)
+                running.copy_(adopt(cast_unchecked(moved, before.dtype)))
 
 
 def _refuse_half_of_statistics(name: str, mean: Tensor | None, var: Tensor | None, training: bool) -> None:
