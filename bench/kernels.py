@@ -27,9 +27,9 @@ import ml_dtypes
 import numpy as np
 
 from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
+from minitorch_backends.kernels.gemm import divisions, loops, matmul, plans, workspace
 from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed_precision, isa_of_parts, passed_over
-from minitorch_backends.kernels.gemm.product import Packed, product
+from minitorch_backends.kernels.gemm.product import Packed, product, target_for
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.lab.race import LEAST_SECONDS, OPENBLAS_REST, Contestant, race, turn
 from minitorch_backends.lab.style import MARKS as PRECISION_MARKS
@@ -248,24 +248,21 @@ def microkernel_speed(isa: str, precision: str) -> float | None:
     m, n, k = threads * scheme.mc, scheme.nc, scheme.kc
     a, b = np.ones((m, k), dtype), np.ones((k, n), dtype)
     c = workspace.empty((m, n), dtype)
-    packed = []
+    packed, sides = [], []
     for x, is_a, lines in ((a, True, m), (b, False, n)):
         side = plans.side(plan, is_a, dtype, lines, k, *(x.strides if is_a else x.strides[::-1]))
         memory = workspace.aligned_bytes(side.bytes(lines) + threads * loops.LIMITS_BYTES)
-        at, chunks = workspace.address_of(memory), plans.chunks(lines, k, side.panel_lines, side.along_k, k, threads)
-        loops.pack(
-            pool, threads, side.leaf, side.line_stride, side.k_stride, lines, k, k, workspace.address_of(x), at,
-            at + side.bytes(lines), side.panel_lines, *chunks,
-        )  # fmt: skip
+        at = workspace.address_of(memory)
+        how = divisions.packing(side, lines, threads)
+        loops.pack(pool, threads, how, workspace.address_of(x), at, at + side.bytes(lines))
         packed.append(memory)
+        sides.append(side)
     sums = scheme.mc * scheme.nc * scheme.kernel.size
     scratch = workspace.aligned_bytes(threads * sums)
     of_a, of_b, of_c, of_scratch = (workspace.address_of(x) for x in (*packed, c, scratch))
-    leaf = plans.block_leaf(plan, dtype, True, True)
-    call = functools.partial(
-        loops.multiply, pool, threads, leaf, m, n, k, k, scheme.mc, scheme.nc, of_a, of_b, of_c, c.strides[0],
-        0, 0, 0, 0, 0, of_scratch, sums,
-    )  # fmt: skip
+    sizes = divisions.sizes(sides[0], n, scheme.mc, scheme.nc, sums)
+    target = target_for(plan, dtype, c.strides[0])
+    call = functools.partial(loops.multiply, pool, threads, sizes, target, of_a, of_b, of_c, 0, of_scratch)
     once = turn(call, 20)
     return 2e-9 * m * n * k / min(turn(call, max(1, int(LEAST_SECONDS / once))) for _ in range(10))
 

@@ -31,7 +31,7 @@ def gather(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative: 
     (outer, count, inner), wanted = x.shape, index.shape[1]
     expect("index", index, (outer, wanted, inner), np.int64)
     out = np.empty(index.shape, x.dtype) if index.size < _NUMBERS else empty(index.shape, x.dtype)
-    return out if _run("gather", x, index, out, (outer * wanted, wanted, count, inner), skip, negative) else None
+    return out if _run("Gather", x, index, out, (outer * wanted, wanted, count, inner), skip, negative) else None
 
 
 def scatter(
@@ -43,7 +43,7 @@ def scatter(
     expect("index", index, index.shape, np.int64)
     expect("values", values, index.shape, values.dtype)
     out = empty((outer, count, inner), values.dtype)
-    return out if _run("scatter", values, index, out, (outer, wanted, count, inner), skip, negative) else None
+    return out if _run("Scatter", values, index, out, (outer, wanted, count, inner), skip, negative) else None
 
 
 def _run(
@@ -59,7 +59,7 @@ def _run(
     by_sign = negative and source.dtype.kind not in "iu"
     flip = _WORDS[size](by_sign << (8 * size - 1))
     skipped = _NOTHING if skip is None else skip
-    getattr(_loops(), name)(*pool, *places, *sizes, block, skipped, flip)
+    _loops().run(*pool, getattr(_loops(), name)(*places, *sizes, block, skipped, flip))
     if negative and not by_sign:
         np.negative(out, out=out)
     return not wrong[0]

@@ -8,10 +8,10 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer, put
 
-__all__ = ["gather", "scatter"]
+__all__ = ["Gather", "Scatter", "run"]
 
 
-class _Arguments(NamedTuple):
+class _Arrays(NamedTuple):
     """Addresses; `lines` are what tasks share, `block` of them at a time; `flip` is the bit that negates, or 0."""
 
     source: int
@@ -36,8 +36,7 @@ def _arrays(of, lines_of_source, lines_of_out):
 
 
 @subroutine
-def _gather_task(task, worker, job):
-    of = job.of
+def _gather_task(task, worker, of):
     source, index, out = _arrays(of, of.lines // of.wanted * of.count, of.lines)
     wanted, count, inner, skip, flip, wrong = of.wanted, of.count, of.inner, of.skip, of.flip, 0
     for line in range(task * of.block, min((task + 1) * of.block, of.lines)):
@@ -53,21 +52,14 @@ def _gather_task(task, worker, job):
         put(of.wrong, 0, 1)
 
 
-class _Gather(NamedTuple):
-    of: _Arguments
+class Gather(_Arrays):
+    """A line is a part (inner) of the result."""
+
     run = _gather_task
 
 
-@njit
-def gather(pool, threads, source, index, out, wrong, lines, wanted, count, inner, block, skip, flip):
-    """A line is a part (inner) of the result."""
-    of = _Arguments(source, index, out, wrong, lines, wanted, count, inner, block, skip, flip)
-    launch(pool, threads, (lines + block - 1) // block, _Gather(of))
-
-
 @subroutine
-def _scatter_task(task, worker, job):
-    of = job.of
+def _scatter_task(task, worker, of):
     source, index, out = _arrays(of, of.lines * of.wanted, of.lines * of.count)
     wanted, count, inner, skip, flip, wrong = of.wanted, of.count, of.inner, of.skip, of.flip, 0
     for line in range(task * of.block, min((task + 1) * of.block, of.lines)):
@@ -83,13 +75,12 @@ def _scatter_task(task, worker, job):
         put(of.wrong, 0, 1)
 
 
-class _Scatter(NamedTuple):
-    of: _Arguments
+class Scatter(_Arrays):
+    """A line is a part (count, inner) of the result."""
+
     run = _scatter_task
 
 
 @njit
-def scatter(pool, threads, source, index, out, wrong, lines, wanted, count, inner, block, skip, flip):
-    """A line is a part (count, inner) of the result."""
-    of = _Arguments(source, index, out, wrong, lines, wanted, count, inner, block, skip, flip)
-    launch(pool, threads, (lines + block - 1) // block, _Scatter(of))
+def run(pool, threads, job):
+    launch(pool, threads, (job.lines + job.block - 1) // job.block, job)

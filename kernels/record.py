@@ -12,6 +12,9 @@ from that address, and a record among the fields lies in the memory of the other
 takes no memory: it is part of the type, and selects code. Names and units of fields are checked by mypy, and names at
 run time.
 
+Compiled code makes a record as Python does, by the names of its fields. Its memory is that of the function that makes
+it: others may be handed the record, but it must not be returned.
+
 Tuples of many fields that compiled code hands on by value are taken apart and put together at every call, which took
 most of the time of compiling a factorisation; and one address cannot be swapped with another unnoticed as one of thirty
 positional numbers can.
@@ -25,6 +28,7 @@ from typing import Any, ClassVar, NewType, Self, dataclass_transform, get_type_h
 import numpy as np
 
 from . import native
+from .gemm.workspace import address_of
 from .jit import intrinsic, ir, types, when_compiling
 
 __all__ = ["Address", "Bytes", "Count", "Record", "Tag", "behind"]
@@ -38,8 +42,12 @@ Tag = Any
 _NUMBERS = (Address, Bytes, Count, int)
 
 
+class _Class(type):
+    """The type of classes of records, by which compiled code takes them for what makes a record."""
+
+
 @dataclass_transform(kw_only_default=True)
-class Record(int):
+class Record(int, metaclass=_Class):
     """An address of int64 fields; subclasses annotate them. `memory` is the array that holds them."""
 
     __hash__ = None  # another record may come to lie there
@@ -50,22 +58,26 @@ class Record(int):
 
     def __new__(cls, **fields: Any) -> Self:
         places = cls.places()
-        if fields.keys() != places.keys() - cls.tags.keys():
+        if len(fields) != len(places) - len(cls.tags) or not fields.keys() <= places.keys():
             raise TypeError(f"{cls.__name__}(): fields must be {', '.join(places)}, got {', '.join(fields)}")
-        tags = {name: value for name, value in fields.items() if places[name][1] is Tag}
-        memory = np.empty(cls.words(), np.int64)
-        for name, value in fields.items():
-            place, kind = places[name]
-            if kind is not Tag:
-                size = _words(kind)
-                memory[place : place + size] = value.memory[:size] if isinstance(value, Record) else value
-        return cls.of(*tags.values()).at(memory) if tags else cls.at(memory)
+        if len(fields) == cls.words():  # numbers alone
+            return cls.at(np.array([fields[name] for name in places], np.int64))
+        numbers, tags = [], []
+        for name, (_, kind) in places.items():
+            if kind in _NUMBERS:
+                numbers.append(fields[name])
+            elif kind is not Tag:
+                numbers += fields[name].memory[: kind.words()].tolist()
+            elif name in fields:
+                tags.append(fields[name])
+        memory = np.array(numbers, np.int64)
+        return cls.of(*tags).at(memory) if tags else cls.at(memory)
 
     @classmethod
     def at(cls, memory: np.ndarray) -> Self:
         """The record whose fields are the first items of a row of int64."""
-        record = int.__new__(cls, memory.ctypes.data)
-        vars(record)["memory"] = memory
+        record = int.__new__(cls, address_of(memory))
+        record.__dict__["memory"] = memory
         return record
 
     @classmethod
@@ -95,6 +107,7 @@ class Record(int):
         return found
 
     @classmethod
+    @functools.cache
     def words(cls) -> int:
         """The int64 of one record."""
         return sum(_words(kind) for _, kind in cls.places().values())

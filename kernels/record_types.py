@@ -5,10 +5,11 @@ Imported by the compiler alone: it defines classes on Numba's.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from . import native
-from .jit import ir, numba, types
+from .jit import cgutils, ir, numba, types
 from .record import Record, Tag
 
 __all__ = ["Pointer"]
@@ -66,6 +67,49 @@ def _store(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any, 
     record, address = signature.args[0].record, arguments[0]
     at = builder.add(address, _WORD(8 * record.places()[name][0]))
     builder.store(arguments[1], builder.inttoptr(at, _WORD.as_pointer()))
+
+
+class _Maker(types.Callable, types.Opaque):
+    """Numba's type of a class of records without tags, which compiled code calls with the names of all fields."""
+
+    def __init__(self, record: type[Record]) -> None:
+        self.record = record
+        super().__init__(f"class({native.text([record.pointer])})")
+
+    def get_call_type(self, context: Any, arguments: tuple, keywords: dict[str, Any]) -> Any:
+        if arguments or keywords.keys() != self.record.places().keys():
+            return None
+        made = Pointer(self.record)
+        names = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.record.places()]
+        return made(*map(made.field, self.record.places())).replace(pysig=inspect.Signature(names))
+
+    def get_call_signatures(self) -> tuple[tuple, bool]:
+        return (), True
+
+    def get_impl_key(self, signature: Any) -> Any:
+        return type(self)
+
+
+@numba.core.typing.typeof.typeof_impl.register(type(Record))
+def _type_of_class(record: type[Record], context: Any) -> _Maker:
+    return _Maker(record)
+
+
+numba.core.datamodel.register_default(_Maker)(numba.core.datamodel.models.OpaqueModel)
+
+
+@numba.extending.lower_builtin(_Maker, types.VarArg(types.Any))
+def _make(context: Any, builder: ir.IRBuilder, signature: Any, values: list[ir.Value]) -> ir.Value:
+    made, pointer = signature.return_type, _WORD.as_pointer()
+    memory = cgutils.alloca_once(builder, ir.ArrayType(_WORD, made.record.words()))
+    address = builder.ptrtoint(memory, _WORD)
+    for (name, (place, kind)), value in zip(made.record.places().items(), values, strict=True):
+        at = builder.inttoptr(builder.add(address, _WORD(8 * place)), pointer)
+        if isinstance(made.field(name), Pointer):
+            cgutils.raw_memcpy(builder, at, builder.inttoptr(value, pointer), _WORD(kind.words()), 8)
+        else:
+            builder.store(value, at)
+    return address
 
 
 @numba.extending.lower_cast(Pointer, types.int64)

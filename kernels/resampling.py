@@ -21,6 +21,9 @@ __all__ = ["back", "resample", "takes"]
 _LEAST = 1 << 12
 """Numbers from which loops are worth calling."""
 
+_PIECE = 1 << 13
+"""Numbers of the result that a task makes, at least."""
+
 
 def takes(array: np.ndarray) -> bool:
     """Whether there are many numbers, in a dtype that the loops support."""
@@ -46,8 +49,9 @@ def _run(transposed: bool, array: np.ndarray, count: int, places: np.ndarray, sh
     array, places = np.ascontiguousarray(array), np.ascontiguousarray(places)
     shares = np.ascontiguousarray(shares, array.dtype)
     addresses = (address_of(each) for each in (array, out, places, shares))
-    sizes, kind = (lead, size, count, rest, len(places)), (FLOATS[array.dtype], array.itemsize)
-    _loops().run(*threading.pool(), transposed, *addresses, *sizes, *kind)
+    sizes, leads = (lead, size, count, rest, len(places)), max(1, _PIECE // max(count * rest, 1))
+    job = _loops().Job(transposed, *addresses, *sizes, leads, FLOATS[array.dtype], array.itemsize)
+    _loops().run(*threading.pool(), job)
     return out
 
 

@@ -10,10 +10,7 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["run"]
-
-_PIECE = 1 << 13
-"""Numbers of the result that a task makes, at least."""
+__all__ = ["Job", "run"]
 
 
 @subroutine
@@ -65,7 +62,14 @@ def _piece(task, worker, job):
             _resample(x, out, places, shares, job)
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
+    """Resample an array (lead, length, rest) to (lead, count, rest), given by addresses, with places and shares (parts,
+    count), `leads` of the first dimension at a time.
+
+    The transpose (`back`) uses places and shares (parts, length). `zero` has the type of the numbers, and `size` their
+    bytes.
+    """
+
     back: bool
     x: int
     out: int
@@ -83,12 +87,5 @@ class _Job(NamedTuple):
 
 
 @njit
-def run(pool, threads, back, x, out, places, shares, lead, length, count, rest, parts, zero, size):
-    """Resample an array (lead, length, rest) to (lead, count, rest), given by addresses, with places and shares (parts,
-    count).
-
-    The transpose uses places and shares (parts, length). `zero` has the type of the numbers, and `size` their bytes.
-    """
-    leads = max(1, _PIECE // max(count * rest, 1))
-    job = _Job(back, x, out, places, shares, lead, length, count, rest, parts, leads, zero, size)
-    launch(pool, threads, (lead + leads - 1) // leads, job)
+def run(pool, threads, job):
+    launch(pool, threads, (job.lead + job.leads - 1) // job.leads, job)

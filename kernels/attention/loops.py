@@ -84,14 +84,38 @@ def _within(operand, lines, k):
     return _up(lines, operand.panel) // operand.panel * operand.k_bytes * k
 
 
+class _Sizes(NamedTuple):
+    m: int
+    n: int
+    k: int
+    kc: int
+    mc: int
+    nc: int
+
+
 @subroutine
-def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, size, scratch, j0, nc, one):
-    """Rows 0 to m and columns j0 to j0 + nc of a product; `one` is the bits of 1.0 to add it to c, or 0."""
+def _sizes(a, b, m, n, columns, k, kc):
+    """Of a product of which so many columns are computed."""
+    return _Sizes(m, n, k, kc, _up(m, a.panel), _up(columns, b.panel))
+
+
+class _Rows(NamedTuple):
+    """Where a result is stored by a leaf; `one` is the bits of 1.0 where it is added to what is there, or 0."""
+
+    leaf: int
+    stride: int
+    size: int
+    one: int
+
+
+@subroutine
+def _multiply(sizes, rows, packed_a, packed_b, c, scratch, j0):
+    """All rows, and columns from j0 on, of a product."""
     call_at(
-        leaf,
+        rows.leaf,
         _BlockArguments(
-            m, n, k, kc, _up(m, a.panel), _up(nc, b.panel), packed_a, packed_b, c, c_stride,
-            one, one, c, c_stride, size, scratch, 0, j0, 0, k,
+            sizes.m, sizes.n, sizes.k, sizes.kc, sizes.mc, sizes.nc, packed_a, packed_b, c, rows.stride,
+            rows.one, rows.one, c, rows.stride, rows.size, scratch, 0, j0, 0, sizes.k,
         ),
     )  # fmt: skip
 
@@ -193,6 +217,7 @@ def _differentiate_task(task, worker, job):
     _pack(k, _head(k, places.k, batch, group), shape.seen, shape.depth, shape.summed, packed_k, limits)
     _pack(v, _head(v, places.v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
     _pack(of.k_across, _head(k, places.k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
+    scored, summed = _Rows(of.score_leaf, stride, size, 0), _Rows(of.sum_leaf, of.grad_stride, size, of.one)
     of_group = (batch * shape.groups + group) * shape.seen * of.grad_stride
     for each in range(shape.heads):
         head = group * shape.heads + each
@@ -209,43 +234,31 @@ def _differentiate_task(task, worker, job):
             for column in range(0, end, shape.columns):
                 columns = min(shape.columns, end - column)
                 vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
-                _multiply(
-                    of.score_leaf, q, k, rows, shape.seen, shape.depth, shape.summed, packed_q, packed_k,
-                    weights - size * column, stride, size, scratch, column, columns, 0,
-                )  # fmt: skip
+                sizes = _sizes(q, k, rows, shape.seen, columns, shape.depth, shape.summed)
+                _multiply(sizes, scored, packed_q, packed_k, weights - size * column, scratch, column)
                 if places.mask != 0:
                     mask = _head(of.mask, places.mask, batch, head) + first * of.mask.line_stride + size * column
                     for row in range(rows):
                         mask_row(weights + row * stride, columns, of.mask.scale, mask + row * of.mask.line_stride)
                 _hide(shape, weights, size, first, column, rows, columns, of.hidden)
-                _multiply(
-                    of.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
-                    slopes - size * column, stride, size, scratch, column, columns, 0,
-                )  # fmt: skip
+                sizes = _sizes(g, v, rows, shape.seen, columns, shape.depth, inner)
+                _multiply(sizes, scored, packed_g, packed_v, slopes - size * column, scratch, column)
                 for row in range(rows):
                     at = size * (row_index + first + row)
                     largest = places.statistics + at
                     weigh_row(weights + row * stride, vectors, of.scale, largest, largest + of.total_bytes)
                     slope_row(weights + row * stride, slopes + row * stride, vectors, places.means + at, of.slope_scale)
                 _pack(of.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
-                _multiply(
-                    of.sum_leaf, of.p_across, of.g_across, columns, shape.depth, rows, shape.rows, packed_t,
-                    across_g, places.dv + of_group + column * of.grad_stride, of.grad_stride, size, scratch, 0,
-                    shape.depth, of.one,
-                )  # fmt: skip
+                to = of_group + column * of.grad_stride
+                sizes = _sizes(of.p_across, of.g_across, columns, shape.depth, shape.depth, rows, shape.rows)
+                _multiply(sizes, summed, packed_t, across_g, places.dv + to, scratch, 0)
                 _pack(of.p_across, slopes, columns, rows, shape.rows, packed_t, limits + 512)
-                _multiply(
-                    of.sum_leaf, of.p_across, of.q_across, columns, shape.depth, rows, shape.rows, packed_t,
-                    across_q, places.dk + of_group + column * of.grad_stride, of.grad_stride, size, scratch, 0,
-                    shape.depth, of.one,
-                )  # fmt: skip
+                sizes = _sizes(of.p_across, of.q_across, columns, shape.depth, shape.depth, rows, shape.rows)
+                _multiply(sizes, summed, packed_t, across_q, places.dk + to, scratch, 0)
                 _pack(of.p, slopes, rows, columns, shape.kc, packed_p, limits + 512)
-                _multiply(
-                    of.sum_leaf, q, of.k_across, rows, shape.depth, columns, shape.kc, packed_p,
-                    across_k + _within(of.k_across, shape.depth, column),
-                    places.dq + (row_index + first) * of.grad_stride, of.grad_stride, size, scratch, 0, shape.depth,
-                    of.one,
-                )  # fmt: skip
+                to, within = (row_index + first) * of.grad_stride, _within(of.k_across, shape.depth, column)
+                sizes = _sizes(q, of.k_across, rows, shape.depth, shape.depth, columns, shape.kc)
+                _multiply(sizes, summed, packed_p, across_k + within, places.dq + to, scratch, 0)
 
 
 class _Differentiate(NamedTuple):

@@ -216,11 +216,17 @@ def _apply_loop(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) 
     second = out if ufunc.nin == 1 else y
     places, size = (address_of(x), address_of(second), address_of(out)), second.itemsize
     sizes = x.itemsize, size if lines.varies else 0, out.itemsize
-    ufunc_loops.run(
-        *threading.pool(), loop.function, loop.data, *places, *sizes, x.size, lines.length, lines.period,
-        lines.step * size,
+    job = ufunc_loops.Lines(
+        loop.function, loop.data, *places, *sizes, x.size, lines.length, lines.period, lines.step * size,
+        *_shares(x.size, lines.length),
     )  # fmt: skip
+    ufunc_loops.run(*threading.pool(), job)
     return out
+
+
+def _shares(total: int, length: int) -> tuple[int, int]:
+    """How many lines there are, and how many of them are a task."""
+    return -(-total // length), max(1, LENGTH // length)
 
 
 def _through_float32(
@@ -242,11 +248,12 @@ def _through_float32(
     bytes_of_each = 3 * 4 * max(LENGTH, lines.length)
     memory = take_workspace(threads * bytes_of_each)
     try:
-        ufunc_loops.run_halves(
-            pool, threads, loop.function, loop.data, widen, narrow, address_of(x), address_of(y), address_of(out),
-            second_size, out.itemsize, x.size, lines.length, lines.period, 4 * lines.step, address_of(memory),
-            bytes_of_each,
+        job = ufunc_loops.Halves(
+            loop.function, loop.data, widen, narrow, address_of(x), address_of(y), address_of(out), second_size,
+            out.itemsize, x.size, lines.length, lines.period, 4 * lines.step, *_shares(x.size, lines.length),
+            address_of(memory), bytes_of_each,
         )  # fmt: skip
+        ufunc_loops.run(pool, threads, job)
     finally:
         return_workspace(memory)
     return out

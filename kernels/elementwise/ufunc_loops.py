@@ -11,10 +11,9 @@ from typing import NamedTuple
 from ..gemm.emit import I64, POINTER
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
-from .arrays import LENGTH
 from .maps import Part
 
-__all__ = ["run", "run_halves"]
+__all__ = ["Halves", "Lines", "run"]
 
 _OPERANDS = 3
 _LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
@@ -51,7 +50,13 @@ def _task(task, worker, job):
         )  # fmt: skip
 
 
-class _Lines(NamedTuple):
+class Lines(NamedTuple):
+    """Calls of a loop, known by its address, for `total` elements of arrays at addresses, in lines of `length`.
+
+    The second operand of line i begins `step` bytes times i % `period` behind its address; sizes are the bytes from one
+    element to the next, 0 for a second operand that has one for a line. A task is `block` of the `lines`.
+    """
+
     function: int
     data: int
     first: int
@@ -67,22 +72,6 @@ class _Lines(NamedTuple):
     lines: int
     block: int
     run = _task
-
-
-@njit
-def run(
-    pool, threads, function, data, first, second, out, size, second_size, out_size, total, length, period, step
-):  # fmt: skip
-    """Call a loop, known by its address, for `total` elements of arrays at addresses, in lines of `length`.
-
-    The second operand of line i begins `step` bytes times i % `period` behind its address; sizes are the bytes from one
-    element to the next, 0 for a second operand that has one for a line.
-    """
-    lines, block = (total + length - 1) // length, max(1, LENGTH // length)
-    job = _Lines(
-        function, data, first, second, out, size, second_size, out_size, total, length, period, step, lines, block
-    )  # fmt: skip
-    launch(pool, threads, (lines + block - 1) // block, job)
 
 
 @subroutine
@@ -113,7 +102,14 @@ def _halves_task(task, worker, job):
         call_at(job.narrow, Part(results, 0, job.out + 2 * begin, count))
 
 
-class _Halves(NamedTuple):
+class Halves(NamedTuple):
+    """The same for arrays of a half type, by a loop over float32 in pieces that fit the cache.
+
+    `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results of
+    another type. A second operand with `second_size` 2 is of the half type too, any other one is float32; -1 stands for
+    no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
+    """
+
     function: int
     data: int
     widen: int
@@ -127,6 +123,7 @@ class _Halves(NamedTuple):
     length: int
     period: int
     step: int
+    lines: int
     block: int
     memory: int
     memory_bytes: int
@@ -134,20 +131,5 @@ class _Halves(NamedTuple):
 
 
 @njit
-def run_halves(
-    pool, threads, function, data, widen, narrow, first, second, out, second_size, out_size, total, length, period,
-    step, memory, memory_bytes,
-):  # fmt: skip
-    """Like `run`, for arrays of a half type, by a loop over float32 in pieces that fit the cache.
-
-    `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results of
-    another type. A second operand with `second_size` 2 is of the half type too, any other one is float32; -1 stands for
-    no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
-    """
-    block = max(1, LENGTH // length)
-    job = _Halves(
-        function, data, widen, narrow, first, second, out, second_size, out_size, total, length, period, step, block,
-        memory, memory_bytes,
-    )  # fmt: skip
-    lines = (total + length - 1) // length
-    launch(pool, threads, (lines + block - 1) // block, job)
+def run(pool, threads, job):
+    launch(pool, threads, (job.lines + job.block - 1) // job.block, job)

@@ -73,7 +73,7 @@ def _plan(n: int, dtype: np.dtype, kind: str) -> Chirp:
 
 
 def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.ndarray:
-    from .chirp import transform_by_chirp
+    from .chirp import Chirps, transform_by_chirp
 
     rows = stockham.rows_of(x)
     batch, n = rows.shape
@@ -89,10 +89,11 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     worker_bytes = 2 * together * row_bytes + plan.worker_bytes
     memory = workspace.take_workspace(threads * worker_bytes)
     try:
-        transform_by_chirp(
-            pool, threads, plan.place, int(inverse), stockham.factor_of(scale), address_of(rows), rows.strides[0],
-            address_of(out), out.strides[0], batch, tasks, together, address_of(memory), worker_bytes,
+        job = Chirps(
+            plan.place, int(inverse), stockham.factor_of(scale), address_of(rows), rows.strides[0],
+            address_of(out), out.strides[0], batch, -(-batch // tasks), together, address_of(memory), worker_bytes,
         )  # fmt: skip
+        transform_by_chirp(pool, threads, job)
     finally:
         workspace.return_workspace(memory)
     return out.reshape(x.shape)

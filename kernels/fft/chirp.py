@@ -23,7 +23,15 @@ from .loops import first_of, groups_of
 from .table import ONE, Job
 from .tasks import run_alone
 
-__all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "factors_of", "leaf_of_products", "transform_by_chirp"]
+__all__ = [
+    "CHIRP_FIELDS",
+    "Chirps",
+    "Multiply",
+    "MultiplyArguments",
+    "factors_of",
+    "leaf_of_products",
+    "transform_by_chirp",
+]
 
 CHIRP_FIELDS = ("plan", "n", "m", "size", "chirp", "spectrum", "multiply")
 """What the int64 of a table mean: the table of the plan of length m; the addresses of `FACTORS` of c, and of the
@@ -157,9 +165,10 @@ def _chirp_task(task, worker, job):
             call_at(multiply, MultiplyArguments(first + row * step, straight, crossed, target, n, job.scale))
 
 
-class _Chirp(NamedTuple):
-    """`rows` are transformed together. The last task may have fewer; it takes some of the one before again, which both
-    write alike."""
+class Chirps(NamedTuple):
+    """Transform `batch` rows by the table at an address, `chunk` of them in a task, in memory of worker_bytes for each
+    thread. `rows` are transformed together. The last task may have fewer; it takes some of the one before again, which
+    both write alike."""
 
     table: int
     swap: int
@@ -177,14 +186,5 @@ class _Chirp(NamedTuple):
 
 
 @njit
-def transform_by_chirp(
-    pool, threads, table, swap, scale, source, source_step, target, target_step, batch, tasks, rows, memory,
-    worker_bytes,
-):  # fmt: skip
-    """Transform `batch` rows by the table at an address, so many together, in as many tasks, in memory of worker_bytes
-    for each thread."""
-    chunk = (batch + tasks - 1) // tasks
-    job = _Chirp(
-        table, swap, scale, source, source_step, target, target_step, batch, chunk, rows, memory, worker_bytes
-    )  # fmt: skip
-    launch(pool, threads, tasks, job)
+def transform_by_chirp(pool, threads, job):
+    launch(pool, threads, (job.batch + job.chunk - 1) // job.chunk, job)

@@ -18,6 +18,8 @@ If the number of columns is not a multiple of the lanes, the last vector begins 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..jit import subroutine
 from ..launch import call_at
 from ..words import get
@@ -48,6 +50,7 @@ from .table import (
 from .tangle import TangleArguments, TangleOfLanesArguments
 
 __all__ = [
+    "End",
     "column",
     "first_of",
     "first_steps",
@@ -65,23 +68,30 @@ _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 PASS_BYTES = 32
 
 
+class End(NamedTuple):
+    """Where rows of a vector of transforms are read or written: the bytes between them, and whether the parts of
+    numbers are exchanged."""
+
+    at: int
+    step: int
+    swap: int
+
+
 @subroutine
-def column(
-    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes,
-    phase, apart, last_shared,
-):  # fmt: skip
+def column(passes, count, source, target, scale, buffer, length, row, lanes, phase, apart, last_shared):
     """One vector of transforms, whose rows are `row` bytes in the two buffers. The source may be the second."""
-    at, step = source, source_step
+    at, step = source.at, source.step
     for i in range(count):
         last = i == count - 1
-        to = target if last else buffer + i % 2 * length * row
-        to_step = target_step if last else row
+        to = target.at if last else buffer + i % 2 * length * row
+        to_step = target.step if last else row
         pass_ = passes + PASS_BYTES * i
         call_at(
             get(pass_, _LEAF),
             PassArguments(
                 at, step, to, to_step, get(pass_, _TWIDDLES), get(pass_, _M), get(pass_, _S),
-                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase, apart, last_shared, 1, 0, 0,
+                source.swap if i == 0 else 0, target.swap if last else 0, scale, lanes, phase, apart, last_shared,
+                1, 0, 0,
             ),
         )  # fmt: skip
         at, step = to, to_step
@@ -156,8 +166,8 @@ def first_steps(job, source, work, group, end, buffer):
         for index in range(abreast):
             here = panel + index * a * row
             column(
-                passes + done * PASS_BYTES, count - done, here if done else at, step, swap, here, row, 0, 0, buffer, a,
-                row, get(table, ROOTS), get(table, PHASES) + (group + index) * a * 2 * size, 0, 0,
+                passes + done * PASS_BYTES, count - done, End(here if done else at, step, swap), End(here, row, 0), 0,
+                buffer, a, row, get(table, ROOTS), get(table, PHASES) + (group + index) * a * 2 * size, 0, 0,
             )  # fmt: skip
             _turn_rows(table, here, work + (j0 + index * lanes) * row)
         group += abreast
@@ -182,8 +192,8 @@ def second_steps(job, work, target, block, end, buffer):
     for each in range(block, end):
         k0 = first_of(each, get(table, LANES), a)
         column(
-            get(table, ACROSS), get(table, ACROSS_COUNT), work + each * b * row, row, 0, target + k0 * 2 * size,
-            a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0, 0, 0,
+            get(table, ACROSS), get(table, ACROSS_COUNT), End(work + each * b * row, row, 0),
+            End(target + k0 * 2 * size, a * 2 * size, job.swap), job.scale, buffer, b, row, 0, 0, 0, 0,
         )  # fmt: skip
 
 

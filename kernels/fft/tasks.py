@@ -12,6 +12,7 @@ from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from ..words import get, put
 from .loops import (
+    End,
     column,
     first_of,
     first_steps,
@@ -145,8 +146,8 @@ def _short_task(task, worker, job):
             tangle_lanes(table, turned)
         _ask_for_rows(table, target, job.target_step, lanes)
         column(
-            get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
-            row, 0, 0, 0, 0,
+            get(table, DOWN), get(table, DOWN_COUNT), End(turned, row, job.swap), End(turned, row, job.swap), 0,
+            buffer, n, row, 0, 0, 0, 0,
         )  # fmt: skip
         if real == FORWARD:
             tangle_lanes(table, turned)
@@ -163,8 +164,9 @@ def _along_task(task, worker, job):
     for index in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch * groups)):
         item, at = index // groups, first_of(index % groups, lanes, job.inner) * 2 * size
         column(
-            get(table, DOWN), get(table, DOWN_COUNT), job.source + item * job.source_step + at, job.source_row,
-            job.swap, job.target + item * job.target_step + at, job.target_row, job.swap, job.scale, buffer,
+            get(table, DOWN), get(table, DOWN_COUNT),
+            End(job.source + item * job.source_step + at, job.source_row, job.swap),
+            End(job.target + item * job.target_step + at, job.target_row, job.swap), job.scale, buffer,
             get(table, N), get(table, ROW), 0, 0, 0, 0,
         )  # fmt: skip
 
@@ -225,8 +227,8 @@ def _wide_task(task, worker, job):
             ),
         )  # fmt: skip
         column(
-            get(table, ACROSS), get(table, ACROSS_COUNT), work, row, 0, target, a * 2 * size, job.swap, job.scale,
-            buffer, b, row, 0, 0, target_step, count - 1,
+            get(table, ACROSS), get(table, ACROSS_COUNT), End(work, row, 0), End(target, a * 2 * size, job.swap),
+            job.scale, buffer, b, row, 0, 0, target_step, count - 1,
         )  # fmt: skip
         if real == FORWARD:
             tangle_all(table, target, target_step, target, target_step, count)

@@ -8,14 +8,15 @@ import math
 import numpy as np
 
 from .. import threading
+from ..record import Address, Bytes, Count
 from ..shapes import broadcast_shapes
 from . import loops, plans
 from .plans import Plan, Side
 from .tuning import tuning
 
 __all__ = [
-    "batch_arguments",
-    "column_arguments",
+    "batch_product",
+    "column_product",
     "divide",
     "divide_one",
     "division_of",
@@ -24,7 +25,8 @@ __all__ = [
     "gains_by_thread",
     "is_brief",
     "lines_at_once",
-    "strip_arguments",
+    "packing",
+    "strip_product",
 ]
 
 _PACKED_LIMIT = 1 << 27
@@ -34,9 +36,16 @@ _MOST_CACHES = 8
 """Caches of a core that the operands of one thread's product may fill."""
 
 
+def _batch_bytes(plan: Plan, a: Side, b: Side) -> int:
+    """The packed operands and the sums of a product."""
+    kernel = plan.scheme.kernel
+    sums = plans.up(a.lines, kernel.mr) * plans.up(b.lines, kernel.nr) * kernel.size
+    return plans.up(a.bytes(a.lines) + b.bytes(b.lines) + sums, 64)
+
+
 def fits(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and the sums of a product fit in one core's cache."""
-    return batch_arguments(plan, a, b)[1][0] <= tuning(plan.isa).cache_bytes
+    return _batch_bytes(plan, a, b) <= tuning(plan.isa).cache_bytes
 
 
 def is_brief(plan: Plan, a: Side, b: Side) -> bool:
@@ -45,14 +54,49 @@ def is_brief(plan: Plan, a: Side, b: Side) -> bool:
     return a.lines * b.lines * a.depth < most and fits(plan, a, b)
 
 
-def batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Arguments of `loops.multiply_batch`: from a_line to nc, and from scratch_bytes to b_bytes."""
-    kernel = plan.scheme.kernel
-    mc, nc = plans.up(a.lines, kernel.mr), plans.up(b.lines, kernel.nr)
-    a_bytes, b_bytes = a.bytes(a.lines), b.bytes(b.lines)
-    strides = a.line_stride, a.k_stride, b.line_stride, b.k_stride
-    sizes = a.lines, b.lines, a.depth, a.kc, mc, nc
-    return (*strides, *sizes), (plans.up(a_bytes + b_bytes + mc * nc * kernel.size, 64), a_bytes, b_bytes)
+@functools.lru_cache(4096)
+def packing(side: Side, lines: int, threads: int) -> loops.Packing:
+    """How so many lines of an operand are packed."""
+    panel_chunk, k_chunk = plans.chunks(lines, side.depth, side.panel_lines, side.along_k, side.kc, threads)
+    return loops.Packing(
+        leaf=Address(side.leaf),
+        line_stride=Bytes(side.line_stride),
+        k_stride=Bytes(side.k_stride),
+        lines=Count(lines),
+        depth=Count(side.depth),
+        kc=Count(side.kc),
+        panel_lines=Count(side.panel_lines),
+        k_bytes=Bytes(side.k_bytes),
+        panel_chunk=Count(panel_chunk),
+        k_chunk=Count(k_chunk),
+    )
+
+
+def sizes(a: Side, n: int, mc: int, nc: int, scratch_bytes: int) -> loops.Sizes:
+    """Of a product with n columns in blocks of mc x nc."""
+    return loops.Sizes(
+        m=Count(a.lines),
+        n=Count(n),
+        k=Count(a.depth),
+        kc=Count(a.kc),
+        mc=Count(mc),
+        nc=Count(nc),
+        scratch_bytes=Bytes(scratch_bytes),
+    )
+
+
+@functools.lru_cache(4096)
+def batch_product(plan: Plan, a: Side, b: Side) -> tuple[loops.Product, int]:
+    """What `loops.multiply_batch` takes, and the memory that it needs for each thread."""
+    kernel, each = plan.scheme.kernel, _batch_bytes(plan, a, b)
+    product = loops.Product(
+        a=packing(a, a.lines, 1),
+        b=packing(b, b.lines, 1),
+        sizes=sizes(a, b.lines, plans.up(a.lines, kernel.mr), plans.up(b.lines, kernel.nr), each),
+        a_bytes=Bytes(a.bytes(a.lines)),
+        b_bytes=Bytes(b.bytes(b.lines)),
+    )
+    return product, each + 2 * loops.LIMITS_BYTES
 
 
 def gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
@@ -67,7 +111,7 @@ def gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
 def _is_held(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and sums of a product that does not fit may still be one thread's, where no thread
     waits for the last one: a product that is divided waits twice for the other threads."""
-    return batch_arguments(plan, a, b)[1][0] <= _MOST_CACHES * tuning(plan.isa).cache_bytes
+    return _batch_bytes(plan, a, b) <= _MOST_CACHES * tuning(plan.isa).cache_bytes
 
 
 def gains_by_thread(plan: Plan, a: Side, b: Side, count: int) -> bool:
@@ -84,34 +128,38 @@ def lines_at_once(side: Side, block: int) -> int:
 
 
 @functools.lru_cache(4096)
-def strip_arguments(
+def strip_product(
     plan: Plan, a: Side, b: Side | None, width: int, rows: int, threads: int
-) -> tuple[tuple[int, ...], int]:
-    """Arguments of `strips.multiply_strips` from pack_b to scratch_bytes, for so many columns of b (None: packed), and
-    the memory that they need."""
-    scheme, depth = plan.scheme, a.depth
-    packing, b_bytes = (0,) * 6, 0
-    if b is not None:
-        divided = plans.chunks(width, depth, b.panel_lines, b.along_k, b.kc, threads)
-        packing, b_bytes = (b.leaf, b.line_stride, b.k_stride, b.panel_lines, *divided), b.bytes(width)
-    a_bytes, sums = a.bytes(rows), scheme.mc * scheme.nc * scheme.kernel.size
-    blocks = a.kc, rows, plans.even(width, scheme.nc, scheme.kernel.nr)
-    strides = a.leaf, a.line_stride, a.k_stride
-    needed = threads * (a_bytes + sums + loops.LIMITS_BYTES) + b_bytes
-    return (*packing, *strides, a.lines, width, depth, *blocks, a_bytes, a_bytes + sums), needed
+) -> tuple[loops.Product, int]:
+    """What `strips.multiply_strips` takes for so many columns of b (None: packed), and the memory that it needs."""
+    scheme, a_bytes = plan.scheme, a.bytes(rows)
+    each = a_bytes + scheme.mc * scheme.nc * scheme.kernel.size
+    b_bytes = b.bytes(width) if b else 0
+    without_leaf = a._replace(leaf=0)
+    product = loops.Product(
+        a=packing(a, rows, 1),
+        b=packing(b or without_leaf, width, threads),
+        sizes=sizes(a, width, rows, plans.even(width, scheme.nc, scheme.kernel.nr), each),
+        a_bytes=Bytes(a_bytes),
+        b_bytes=Bytes(b_bytes),
+    )
+    return product, threads * (each + loops.LIMITS_BYTES) + b_bytes
 
 
 @functools.lru_cache(4096)
-def column_arguments(plan: Plan, a: Side, b: Side, width: int, threads: int) -> tuple[tuple[int, ...], int]:
-    """Arguments of `strips.multiply_columns` from pack_a to scratch_bytes, for so many columns at a time, and the
-    memory that they need."""
-    kernel, depth, b_side = plan.scheme.kernel, a.depth, b._replace(depth=min(b.kc, b.depth))
-    divided = plans.chunks(a.lines, depth, a.panel_lines, a.along_k, a.kc, threads)
-    packing = a.leaf, a.line_stride, a.k_stride, a.panel_lines, *divided, b.leaf, b.line_stride, b.k_stride
-    rows, b_bytes = plans.up(a.lines, kernel.mr), b_side.bytes(width)
+def column_product(plan: Plan, a: Side, b: Side, width: int, threads: int) -> tuple[loops.Product, int]:
+    """What `strips.multiply_columns` takes for so many columns at a time, and the memory that it needs."""
+    kernel, a_bytes, b_bytes = plan.scheme.kernel, a.bytes(a.lines), b._replace(depth=min(b.kc, b.depth)).bytes(width)
+    rows = plans.up(a.lines, kernel.mr)
     each = plans.up(b_bytes + rows * width * kernel.size, 64)
-    sizes = a.lines, b.lines, depth, a.kc, rows, width, b_bytes, each
-    return (*packing, b.panel_lines, b.k_bytes, *sizes), threads * (each + loops.LIMITS_BYTES) + a.bytes(a.lines)
+    product = loops.Product(
+        a=packing(a, a.lines, threads),
+        b=packing(b, width, 1),
+        sizes=sizes(a, b.lines, rows, width, each),
+        a_bytes=Bytes(a_bytes),
+        b_bytes=Bytes(b_bytes),
+    )
+    return product, threads * (each + loops.LIMITS_BYTES) + a_bytes
 
 
 def divide(plan: Plan, a: Side, b: Side, count: int) -> str | None:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import address_of_run, call_at, launch
+from ..record import Address, Bytes, Count, Record
 from .microkernels import begin, end, multiply_panels, store_block, subtract_panels
 from .packing import pack_panel
 from .tags import constant
@@ -29,6 +30,10 @@ __all__ = [
     "MultiplyBlock",
     "PackArguments",
     "PackRange",
+    "Packing",
+    "Product",
+    "Sizes",
+    "Target",
     "leaf_address",
     "multiply",
     "multiply_batch",
@@ -169,7 +174,7 @@ def _multiply_block(leaf, job):
                     multiply_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride, next_a, next_b)
                 if last and not whole:
                     store_block(
-                        tag, leaf.element, leaf.finish, slot, place, job.c_stride, rows, columns,
+                        leaf, slot, place, job.c_stride, rows, columns,
                         _float(job.alpha_bits), _float(job.beta_bits),
                         job.addend + i * mr * job.row_stride + j * nr * job.column_stride,
                         job.row_stride, job.column_stride,
@@ -234,172 +239,176 @@ def found_limits(limits, workers):
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
 
 
+class Packing(Record):
+    """How an operand is packed: by a `PackRange`, in tasks of `panel_chunk` panels x `k_chunk` along K."""
+
+    leaf: Address
+    line_stride: Bytes
+    k_stride: Bytes
+    lines: Count
+    depth: Count
+    kc: Count
+    panel_lines: Count
+    k_bytes: Bytes
+    """Of one place along K of a panel."""
+    panel_chunk: Count
+    k_chunk: Count
+
+
 @subroutine
 def _pack_task(task, worker, job):
-    along = (job.depth + job.k_chunk - 1) // job.k_chunk
-    panel, k = task // along * job.panel_chunk, task % along * job.k_chunk
+    of = job.of
+    along = (of.depth + of.k_chunk - 1) // of.k_chunk
+    panel, k = task // along * of.panel_chunk, task % along * of.k_chunk
     limits = job.limits + worker * LIMITS_BYTES
     call_at(
-        job.leaf,
+        of.leaf,
         PackArguments(
-            job.line_stride, job.k_stride, job.lines, job.depth, job.kc, job.at, job.target, limits,
-            panel, panel + job.panel_chunk, k, k + job.k_chunk,
+            of.line_stride, of.k_stride, of.lines, of.depth, of.kc, job.at, job.target, limits,
+            panel, panel + of.panel_chunk, k, k + of.k_chunk,
         ),
     )  # fmt: skip
 
 
-class _Packing(NamedTuple):
-    leaf: int
-    line_stride: int
-    k_stride: int
-    lines: int
-    depth: int
-    kc: int
+class _Pack(NamedTuple):
+    of: Packing
     at: int
     target: int
     limits: int
-    panel_chunk: int
-    k_chunk: int
     run = _pack_task
 
 
 @njit
-def pack(
-    pool, threads, leaf, line_stride, k_stride, lines, depth, kc, at, target, limits, panel_lines, panel_chunk, k_chunk
-):
-    """Pack an operand from address `at` to address `target`, in tasks of `panel_chunk` panels x `k_chunk` along K.
-
-    `leaf` is the address of a `PackRange`. Returns the magnitudes found, as `found_limits` does.
-    """
+def pack(pool, threads, packing, at, target, limits):
+    """Pack an operand from address `at` to address `target`. Returns the magnitudes found, as `found_limits` does."""
     reset_limits(limits, threads)
-    panels = (lines + panel_lines - 1) // panel_lines
-    tasks = ((panels + panel_chunk - 1) // panel_chunk) * ((depth + k_chunk - 1) // k_chunk)
-    job = _Packing(leaf, line_stride, k_stride, lines, depth, kc, at, target, limits, panel_chunk, k_chunk)
-    launch(pool, threads, tasks, job)
+    panels = (packing.lines + packing.panel_lines - 1) // packing.panel_lines
+    along = (packing.depth + packing.k_chunk - 1) // packing.k_chunk
+    tasks = (panels + packing.panel_chunk - 1) // packing.panel_chunk * along
+    launch(pool, threads, tasks, _Pack(packing, at, target, limits))
     return found_limits(limits, threads)
+
+
+class Sizes(Record):
+    """Of a product, and of the blocks of its result."""
+
+    m: Count
+    n: Count
+    k: Count
+    kc: Count
+    mc: Count
+    nc: Count
+    scratch_bytes: Bytes
+    """Of the memory of a worker."""
+
+
+class Target(Record):
+    """How a result is stored, by a `MultiplyBlock`, and what is added to it; alpha and beta as bits of float64."""
+
+    leaf: Address
+    row_stride: Bytes
+    item_bytes: Bytes
+    alpha_bits: int
+    beta_bits: int
+    addend_row: Bytes
+    addend_column: Bytes
+
+
+class Product(Record):
+    """A product whose threads pack operands for themselves."""
+
+    a: Packing
+    b: Packing
+    sizes: Sizes
+    a_bytes: Bytes
+    """Of what a worker packs of an operand."""
+    b_bytes: Bytes
 
 
 @subroutine
 def _block_task(task, worker, job):
-    across = (job.n + job.nc - 1) // job.nc
-    i0, j0, scratch = task // across * job.mc, task % across * job.nc, job.scratch + worker * job.scratch_bytes
+    sizes, target = job.sizes, job.target
+    across = (sizes.n + sizes.nc - 1) // sizes.nc
+    i0, j0, scratch = task // across * sizes.mc, task % across * sizes.nc, job.scratch + worker * sizes.scratch_bytes
     call_at(
-        job.leaf,
+        target.leaf,
         _BlockArguments(
-            job.m, job.n, job.k, job.kc, job.mc, job.nc, job.a, job.b, job.c, job.c_stride,
-            job.alpha_bits, job.beta_bits, job.addend, job.row_stride, job.column_stride, scratch, i0, j0, 0, job.k,
+            sizes.m, sizes.n, sizes.k, sizes.kc, sizes.mc, sizes.nc, job.a, job.b, job.c, target.row_stride,
+            target.alpha_bits, target.beta_bits, job.addend, target.addend_row, target.addend_column, scratch, i0, j0,
+            0, sizes.k,
         ),
     )  # fmt: skip
 
 
 class _Blocks(NamedTuple):
-    leaf: int
-    m: int
-    n: int
-    k: int
-    kc: int
-    mc: int
-    nc: int
+    sizes: Sizes
+    target: Target
     a: int
     b: int
     c: int
-    c_stride: int
-    alpha_bits: int
-    beta_bits: int
     addend: int
-    row_stride: int
-    column_stride: int
     scratch: int
-    scratch_bytes: int
     run = _block_task
 
 
 @njit
-def multiply(
-    pool, threads, leaf, m, n, k, kc, mc, nc, a, b, c, c_stride,
-    alpha_bits, beta_bits, addend, row_stride, column_stride, scratch, scratch_bytes,
-):  # fmt: skip
+def multiply(pool, threads, sizes, target, a, b, c, addend, scratch):
     """Multiply packed operands at addresses a and b into the result at c, in tasks of one block each.
 
-    `leaf` is the address of a `MultiplyBlock`; each worker has scratch_bytes of scratch memory for the sums of a block.
+    A worker's scratch memory holds the sums of a block.
     """
-    tasks = ((m + mc - 1) // mc) * ((n + nc - 1) // nc)
-    job = _Blocks(
-        leaf, m, n, k, kc, mc, nc, a, b, c, c_stride,
-        alpha_bits, beta_bits, addend, row_stride, column_stride, scratch, scratch_bytes,
-    )  # fmt: skip
-    launch(pool, threads, tasks, job)
+    tasks = ((sizes.m + sizes.mc - 1) // sizes.mc) * ((sizes.n + sizes.nc - 1) // sizes.nc)
+    launch(pool, threads, tasks, _Blocks(sizes, target, a, b, c, addend, scratch))
 
 
 @subroutine
 def _batch_task(task, worker, job):
     """Some whole products, each packed into the worker's own memory."""
-    mine, limits = job.scratch + worker * job.scratch_bytes, job.limits + worker * LIMITS_BYTES
-    limits_b, packed_b, sums = limits + job.threads * LIMITS_BYTES, mine + job.a_bytes, mine + job.a_bytes + job.b_bytes
-    m, n, k, kc = job.m, job.n, job.k, job.kc
+    of, pack_a, pack_b, sizes, target = job.of, job.of.a, job.of.b, job.of.sizes, job.target
+    mine, limits = job.scratch + worker * sizes.scratch_bytes, job.limits + worker * LIMITS_BYTES
+    limits_b, packed_b = limits + job.threads * LIMITS_BYTES, mine + of.a_bytes
+    sums = packed_b + of.b_bytes
+    m, n, k, kc = sizes.m, sizes.n, sizes.k, sizes.kc
     before = 0
     for item in range(task * job.chunk, min((task + 1) * job.chunk, job.addresses.shape[1])):
         a, b, c, addend = job.addresses[0, item], job.addresses[1, item], job.addresses[2, item], job.addresses[3, item]
-        call_at(job.pack_a, PackArguments(job.a_line, job.a_k, m, k, kc, a, mine, limits, 0, m, 0, k))
+        call_at(pack_a.leaf, PackArguments(pack_a.line_stride, pack_a.k_stride, m, k, kc, a, mine, limits, 0, m, 0, k))
         if b != before:
-            call_at(job.pack_b, PackArguments(job.b_line, job.b_k, n, k, kc, b, packed_b, limits_b, 0, n, 0, k))
+            call_at(
+                pack_b.leaf,
+                PackArguments(pack_b.line_stride, pack_b.k_stride, n, k, kc, b, packed_b, limits_b, 0, n, 0, k),
+            )
             before = b
         call_at(
-            job.leaf,
+            target.leaf,
             _BlockArguments(
-                m, n, k, kc, job.mc, job.nc, mine, packed_b, c, job.c_stride, job.alpha_bits, job.beta_bits,
-                addend, job.row_stride, job.column_stride, sums, 0, 0, 0, k,
+                m, n, k, kc, sizes.mc, sizes.nc, mine, packed_b, c, target.row_stride, target.alpha_bits,
+                target.beta_bits, addend, target.addend_row, target.addend_column, sums, 0, 0, 0, k,
             ),
         )  # fmt: skip
 
 
 class _Batch(NamedTuple):
-    pack_a: int
-    pack_b: int
-    leaf: int
-    a_line: int
-    a_k: int
-    b_line: int
-    b_k: int
-    m: int
-    n: int
-    k: int
-    kc: int
-    mc: int
-    nc: int
-    c_stride: int
-    alpha_bits: int
-    beta_bits: int
-    row_stride: int
-    column_stride: int
+    of: Product
+    target: Target
     addresses: object
     chunk: int
     scratch: int
-    scratch_bytes: int
-    a_bytes: int
-    b_bytes: int
     limits: int
     threads: int
     run = _batch_task
 
 
 @njit
-def multiply_batch(
-    pool, threads, pack_a, pack_b, leaf, a_line, a_k, b_line, b_k, m, n, k, kc, mc, nc, c_stride,
-    alpha_bits, beta_bits, row_stride, column_stride, addresses, chunk,
-    scratch, scratch_bytes, a_bytes, b_bytes, limits,
-):  # fmt: skip
-    """Products of one shape: `addresses` (4, count) are those of A, B, the result and the addend. One block, mc x nc,
-    covers a result.
+def multiply_batch(pool, threads, product, target, addresses, chunk, scratch):
+    """Products of one shape: `addresses` (4, count) are those of A, B, the result and the addend. One block covers a
+    result, and a task is so many products.
 
-    pack_a and pack_b are addresses of `PackRange`, leaf is that of a `MultiplyBlock`. A worker's scratch memory holds A
-    packed (a_bytes), B packed (b_bytes) and the sums. Returns the magnitudes found in all of A and in all of B.
+    A worker's scratch memory holds A packed (a_bytes), B packed (b_bytes) and the sums; behind that of all are twice
+    their limits. Returns the magnitudes found in all of A and in all of B.
     """
+    limits = scratch + threads * product.sizes.scratch_bytes
     reset_limits(limits, 2 * threads)
-    job = _Batch(
-        pack_a, pack_b, leaf, a_line, a_k, b_line, b_k, m, n, k, kc, mc, nc, c_stride,
-        alpha_bits, beta_bits, row_stride, column_stride, addresses, chunk,
-        scratch, scratch_bytes, a_bytes, b_bytes, limits, threads,
-    )  # fmt: skip
+    job = _Batch(product, target, addresses, chunk, scratch, limits, threads)
     launch(pool, threads, (addresses.shape[1] + chunk - 1) // chunk, job)
     return found_limits(limits, threads), found_limits(limits + threads * LIMITS_BYTES, threads)

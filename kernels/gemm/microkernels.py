@@ -168,19 +168,21 @@ class Rows:
 
 
 @intrinsic
-def store_block(
-    typingctx, tag, element, finish, c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride
-):
+def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride):
     """Finish a contiguous block of accumulators at `c` and store its first `rows` x `columns` values at `out`.
 
-    `element` is the tag of the result's type and `finish` is `Plain`, `Less`, or `Affine`, whose alpha and beta are
-    float64 and whose addend for this block begins at the address `addend`.
+    Of the leaf, `element` is the tag of the result's type and `finish` is `Plain`, `Less`, or `Affine`, whose alpha and
+    beta are float64 and whose addend for this block begins at the address `addend`.
     """
-    kernel, target = instance(tag), instance(element)
+    kernel, target, finish = (
+        field_class(leaf, "kernel"),
+        field_class(leaf, "element"),
+        leaf.types[leaf.fields.index("finish")],
+    )
     affine, less = instance(finish) is Affine, instance(finish) is Less
 
     def codegen(context, builder, signature, arguments):
-        _, _, _, c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride = arguments
+        c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride = arguments[1:]
         c, out = _addresses(builder, [c, out])
         working = F64 if kernel.size == 8 else F32
         lanes = 8 if working is F64 else 16
@@ -219,7 +221,7 @@ def store_block(
     integer = types.int64
     real = types.float64
     numbers = [*[integer] * 5, real, real, *[integer] * 3]
-    return types.void(tag, element, finish, *numbers), codegen
+    return types.void(leaf, *numbers), codegen
 
 
 class _Float32:

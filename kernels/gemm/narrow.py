@@ -87,7 +87,7 @@ def _product(a: np.ndarray, b: np.ndarray, isa: str) -> np.ndarray:
     many short ones: packing takes n / rows of the time of multiplying."""
     from .. import threading
     from . import loops, plans
-    from .narrow_loops import multiply_narrow
+    from .narrow_loops import Narrow, multiply_narrow
     from .product import addresses
     from .workspace import address_of, result, return_workspace, take_workspace
 
@@ -107,10 +107,11 @@ def _product(a: np.ndarray, b: np.ndarray, isa: str) -> np.ndarray:
     memory = take_workspace(threads * (b_bytes + loops.LIMITS_BYTES))
     try:
         scratch = address_of(memory)
-        multiply_narrow(
-            pool, threads, side.leaf, leaf, m, n, k, side.kc, rows, *a.strides[-2:],
+        job = Narrow(
+            side.leaf, leaf, m, n, k, side.kc, rows, -(-m // rows), *a.strides[-2:],
             side.line_stride, side.k_stride, c.strides[-2], places, scratch, b_bytes, scratch + threads * b_bytes,
         )  # fmt: skip
+        multiply_narrow(pool, threads, job)
     finally:
         return_workspace(memory)
     return c

@@ -23,7 +23,7 @@ from .sources import ELEMENTS
 from .tags import constant, instance
 from .vectors import Avx512Float32, Avx512Float64
 
-__all__ = ["KERNELS", "NarrowRows", "multiply_narrow"]
+__all__ = ["KERNELS", "Narrow", "NarrowRows", "multiply_narrow"]
 
 
 class _Narrow512Float32(Avx512Float32):
@@ -144,7 +144,14 @@ def _narrow_task(task, worker, job):
     )
 
 
-class _Narrow(NamedTuple):
+class Narrow(NamedTuple):
+    """Products of one shape, each in `blocks` tasks of `rows` rows: `addresses` (3, count) are those of A, B and the
+    result.
+
+    `pack` is the address of a `PackRange` for B, `leaf` that of a `NarrowRows`. Each worker has b_bytes of scratch
+    memory for B, and LIMITS_BYTES.
+    """
+
     pack: int
     leaf: int
     m: int
@@ -166,16 +173,5 @@ class _Narrow(NamedTuple):
 
 
 @njit
-def multiply_narrow(
-    pool, threads, pack, leaf, m, n, k, kc, rows, a_row, a_k, b_line, b_k, c_row, addresses, scratch, b_bytes, limits
-):
-    """Products of one shape, in tasks of `rows` rows: `addresses` (3, count) are those of A, B and the result.
-
-    `pack` is the address of a `PackRange` for B, `leaf` that of a `NarrowRows`. Each worker has b_bytes of scratch
-    memory for B, and LIMITS_BYTES.
-    """
-    blocks = (m + rows - 1) // rows
-    job = _Narrow(
-        pack, leaf, m, n, k, kc, rows, blocks, a_row, a_k, b_line, b_k, c_row, addresses, scratch, b_bytes, limits
-    )
-    launch(pool, threads, addresses.shape[1] * blocks, job)
+def multiply_narrow(pool, threads, job):
+    launch(pool, threads, job.addresses.shape[1] * job.blocks, job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import threading as python_threads
@@ -10,61 +11,72 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import threading
+from ..record import Address, Bytes
 from ..shapes import broadcast_shapes
 from . import loops, plans, ranges, strips
 from .divisions import (
-    batch_arguments,
-    column_arguments,
+    batch_product,
+    column_product,
     divide,
     divide_one,
     gains_by_rows,
     is_brief,
     lines_at_once,
-    strip_arguments,
+    packing,
+    sizes,
+    strip_product,
 )
 from .plans import Plan, Side
 from .tuning import in_force, memoised, tuning, when_changed
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
-__all__ = ["Packed", "addresses", "product"]
+__all__ = ["Packed", "addresses", "product", "target_for"]
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
 
 
 class _Target(NamedTuple):
-    """Where the result goes, how, and what is added to it."""
+    """How the result is stored, where, and the address of what is added to it."""
 
-    leaf: int
+    how: loops.Target
     at: int
-    row_stride: int
-    item_bytes: int
-    alpha_bits: int
-    beta_bits: int
-    addend: int
-    addend_row: int
-    addend_column: int
+    addend: int = 0
 
     def part(self, row: int, column: int) -> _Target:
         """From a row and a column on."""
-        return self._replace(
-            at=self.at + row * self.row_stride + column * self.item_bytes,
-            addend=self.addend + row * self.addend_row + column * self.addend_column,
-        )
+        how = self.how
+        at = self.at + row * how.row_stride + column * how.item_bytes
+        return _Target(how, at, self.addend + row * how.addend_row + column * how.addend_column)
 
 
 def _bits(value: float) -> int:
     return struct.unpack("<q", struct.pack("<d", value))[0]
 
 
+@functools.lru_cache(4096)
+def target_for(
+    plan: Plan, dtype: np.dtype, row_stride: int, affine: tuple[float, float, int, int] | None = None
+) -> loops.Target:
+    """How results of a dtype are stored; with alpha, beta, and the strides of the addend where one is added."""
+    alpha, beta, row, column = affine or (0.0, 0.0, 0, 0)
+    return loops.Target(
+        leaf=Address(plans.block_leaf(plan, dtype, affine is None, affine is None or column == dtype.itemsize)),
+        row_stride=Bytes(row_stride),
+        item_bytes=Bytes(dtype.itemsize),
+        alpha_bits=_bits(alpha),
+        beta_bits=_bits(beta),
+        addend_row=Bytes(row),
+        addend_column=Bytes(column),
+    )
+
+
 def _target(plan: Plan, c: np.ndarray, alpha: float, beta: float, addend: np.ndarray | None) -> _Target:
     if addend is None and alpha == 1.0:
-        return _Target(plans.block_leaf(plan, c.dtype, True, True), address_of(c), c.strides[-2], c.itemsize, *[0] * 5)
+        return _Target(target_for(plan, c.dtype, c.strides[-2]), address_of(c))
     added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
-    row, column = added.strides[-2:]
-    leaf = plans.block_leaf(plan, c.dtype, False, column == c.itemsize)
-    affine = _bits(alpha), _bits(beta), address_of(added), row, column
-    return _Target(leaf, address_of(c), c.strides[-2], c.itemsize, *affine)
+    how = target_for(plan, c.dtype, c.strides[-2], (alpha, beta, *added.strides[-2:]))
+    return _Target(how, address_of(c), address_of(added))
 
 
 def _sides(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[Side, Side]:
@@ -76,15 +88,6 @@ def _sides(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[Side, Side]:
 def _certain_from(plan: Plan, depth: int, found_a: int, found_b: int) -> float:
     """The magnitude from which results keep the bound (`ranges.py`). Raises `Refused` where something may overflow."""
     return ranges.certain_from(plan.precision, depth, found_a, found_b) if plan.finds_magnitudes else 0.0
-
-
-def _pack(side: Side, at: int, lines: int, target: int, limits: int, pool: int, threads: int) -> int:
-    """Pack some lines of an operand from address `at` on; the magnitudes found."""
-    panel_chunk, k_chunk = plans.chunks(lines, side.depth, side.panel_lines, side.along_k, side.kc, threads)
-    return loops.pack(
-        pool, threads, side.leaf, side.line_stride, side.k_stride, lines, side.depth, side.kc,
-        at, target, limits, side.panel_lines, panel_chunk, k_chunk,
-    )  # fmt: skip
 
 
 class Packed:
@@ -103,7 +106,7 @@ class Packed:
         self._memory = aligned_bytes(side.bytes(n) + threads * loops.LIMITS_BYTES)
         self.address = address_of(self._memory)
         limits = self.address + side.bytes(n)
-        self.found = _pack(side, address_of(b), n, self.address, limits, pool, threads)
+        self.found = loops.pack(pool, threads, packing(side, n, threads), address_of(b), self.address, limits)
 
     def __repr__(self) -> str:
         return f"<packed {self.dtype}{list(self.shape)} for {self.wanted} products by {self.isa}>"
@@ -139,26 +142,24 @@ when_changed.append(_renew_small)
 def _prepare_small(
     isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
-    """For a small product of two matrices all that does not depend on addresses: the plan, and the arguments of
-    `loops.multiply_batch` before the addresses and after the scratch memory. None if it is not small."""
+    """For a small product of two matrices all that does not depend on addresses: the plan, what `loops.multiply_batch`
+    takes, and how the result is stored. None if it is not small."""
     plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
     if not (m and k and n):
         return None
     a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
     if not is_brief(plan, a, b):
         return None
-    leaf = plans.block_leaf(plan, dtype, True, True)
-    first, last = batch_arguments(plan, a, b)
-    return plan, (0, 1, a.leaf, b.leaf, leaf, *first, n * dtype.itemsize, 0, 0, 0, 0), last
+    return plan, batch_product(plan, a, b)[0], target_for(plan, dtype, n * dtype.itemsize)
 
 
 def _small_product(a: np.ndarray, b: np.ndarray, prepared: tuple) -> np.ndarray:
     """A small product, on the caller's thread: some 5 us in all where the general way takes 15."""
-    plan, before, after = prepared
+    plan, how, stored = prepared
     c, mine = np.empty((a.shape[0], b.shape[1]), a.dtype), _small
-    addresses, scratch = mine.addresses, mine.address
+    addresses = mine.addresses
     addresses[0, 0], addresses[1, 0], addresses[2, 0] = address_of(a), address_of(b), address_of(c)
-    found = loops.multiply_batch(*before, addresses, 1, scratch, *after, scratch + after[0])
+    found = loops.multiply_batch(0, 1, how, stored, addresses, 1, mine.address)
     ranges.refuse_uncertain(_certain_from(plan, a.shape[1], *found), c, a, b)
     return c
 
@@ -170,14 +171,13 @@ def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, targ
     n, start = (b.shape[1], b.address) if isinstance(b, Packed) else (b.lines, at_b)
     columns = n if source is None else lines_at_once(source, plan.scheme.nc)
     for column in range(0, n, columns):
-        arguments, needed = strip_arguments(plan, a, source, min(columns, n - column), rows, threads)
+        how, needed = strip_product(plan, a, source, min(columns, n - column), rows, threads)
         if column:
             start, target = start + columns * b.line_stride, target.part(0, columns)
         memory = take_workspace(needed)
         try:
-            leaf, at, row_stride, _, *affine = target
             found_a, found_b = strips.multiply_strips(
-                pool, threads, *arguments, leaf, at, row_stride, *affine, at_a, start, address_of(memory)
+                pool, threads, how, target.how, at_a, start, target.at, target.addend, address_of(memory)
             )
         finally:
             return_workspace(memory)
@@ -190,8 +190,8 @@ def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, targ
 def _prepare_strips(
     threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
-    """The plan of a product by strips, the arguments from pack_b to leaf, and the memory needed, as `_prepare_small`
-    has them for small products. None where the product is divided otherwise."""
+    """The plan of a product by strips, what `strips.multiply_strips` takes, how the result is stored, and the memory
+    needed. None where the product is divided otherwise."""
     plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
     rows = plans.strip(plan, m, n, k, threads) if m and k and n else 0
     if not rows:
@@ -199,21 +199,20 @@ def _prepare_strips(
     a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
     if gains_by_rows(plan, a, b, 1) or lines_at_once(b, plan.scheme.nc) < n:
         return None
-    arguments, needed = strip_arguments(plan, a, b, n, rows, threads)
-    return plan, (*arguments, plans.block_leaf(plan, dtype, True, True)), needed
+    how, needed = strip_product(plan, a, b, n, rows, threads)
+    return plan, how, target_for(plan, dtype, n * dtype.itemsize), needed
 
 
 def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divided: tuple) -> np.ndarray:
     """A product by strips in one call of compiled code. What surrounds it counts, since such a product takes all of the
     caches and leaves Python's own code cold: 100 us beside the 200 of a bf16 product of 512, 40 less in this way."""
-    plan, arguments, needed = divided
+    plan, how, stored, needed = divided
     c = result((a.shape[0], b.shape[1]), a.dtype)
     memory = take_workspace(needed)
     try:
         found = strips.multiply_strips(
-            pool, threads, *arguments, address_of(c), c.strides[0], 0, 0, 0, 0, 0,
-            address_of(a), address_of(b), address_of(memory),
-        )  # fmt: skip
+            pool, threads, how, stored, address_of(a), address_of(b), address_of(c), 0, address_of(memory)
+        )
     finally:
         return_workspace(memory)
     ranges.refuse_uncertain(_certain_from(plan, a.shape[1], *found), c, a, b)
@@ -223,10 +222,12 @@ def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divi
 def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Target, width: int) -> float:
     """One product, spread over the threads; each packs some columns of b at a time."""
     pool, threads = threading.pool()
-    arguments, needed = column_arguments(plan, a, b, width, threads)
+    how, needed = column_product(plan, a, b, width, threads)
     memory = take_workspace(needed)
     try:
-        found = strips.multiply_columns(pool, threads, *arguments, *target, at_a, at_b, address_of(memory))
+        found = strips.multiply_columns(
+            pool, threads, how, target.how, at_a, at_b, target.at, target.addend, address_of(memory)
+        )
     finally:
         return_workspace(memory)
     return _certain_from(plan, a.depth, *found)
@@ -253,19 +254,17 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
             width, found_b = min(columns, n - column), b.found if ready else 0
             if not ready:
                 start = at_b + column * b.line_stride
-                found_b = _pack(b, start, width, packed_b, limits, pool, threads)
+                found_b = loops.pack(pool, threads, packing(b, width, threads), start, packed_b, limits)
             here = target.part(0, column) if column else target
             for row in range(0, a.lines, rows):
                 height, start = min(rows, a.lines - row), at_a + row * a.line_stride
-                found_a = _pack(a, start, height, packed_a, limits, pool, threads)
+                found_a = loops.pack(pool, threads, packing(a, height, threads), start, packed_a, limits)
                 certain = max(certain, _certain_from(plan, depth, found_a, found_b))
-                mc, nc = plans.blocks(plan, height, width, threads)
+                blocks = sizes(a._replace(lines=height), width, *plans.blocks(plan, height, width, threads), sums)
                 there = here.part(row, 0) if row else here
                 loops.multiply(
-                    pool, threads, there.leaf, height, width, depth, a.kc, mc, nc, packed_a, packed_b,
-                    there.at, there.row_stride, there.alpha_bits, there.beta_bits,
-                    there.addend, there.addend_row, there.addend_column, packed_a + a_bytes, sums,
-                )  # fmt: skip
+                    pool, threads, blocks, there.how, packed_a, packed_b, there.at, there.addend, packed_a + a_bytes
+                )
     finally:
         return_workspace(memory)
     return certain
@@ -276,15 +275,10 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     count = addresses.shape[1]
     work = count * (a.lines * b.lines * a.depth / plan.products_per_microsecond + 0.5)
     pool, threads = threading.pool() if count > 1 and work > tuning(plan.isa).spread_microseconds else (0, 1)
-    before, after = batch_arguments(plan, a, b)
-    memory = take_workspace(threads * (after[0] + 2 * loops.LIMITS_BYTES))
+    (how, each), chunk = batch_product(plan, a, b), max(1, count // (8 * threads))
+    memory = take_workspace(threads * each)
     try:
-        scratch = address_of(memory)
-        found = loops.multiply_batch(
-            pool, threads, a.leaf, b.leaf, target.leaf, *before, target.row_stride,
-            target.alpha_bits, target.beta_bits, target.addend_row, target.addend_column,
-            addresses, max(1, count // (8 * threads)), scratch, *after, scratch + threads * after[0],
-        )  # fmt: skip
+        found = loops.multiply_batch(pool, threads, how, target.how, addresses, chunk, address_of(memory))
     finally:
         return_workspace(memory)
     return _certain_from(plan, a.depth, *found)
@@ -294,7 +288,7 @@ def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.nda
     """Products of one shape, some rows at a time."""
     at_once = tuning(plan.isa).rows_at_once
     blocks, rest = divmod(a.lines, at_once)
-    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * at_once
+    steps = np.array((a.line_stride, 0, target.how.row_stride, target.how.addend_row))[:, None] * at_once
     several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
     certain = _batch(plan, a._replace(lines=at_once), b, target, np.ascontiguousarray(several.reshape(4, -1)))
     if rest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -124,11 +124,12 @@ def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, ro
     pool, threads = threading.pool()
     strips = empty((threads, code.strip_bytes), _BYTES) if code.strip_bytes else totals
     width = code.columns or min(_COLUMNS, -(-n // (code.at_once * max(1, threads // units))) * code.at_once)
-    code.run(
-        pool, threads, code.leaf, address_of(strips), code.strip_bytes, width, units, n, m, k,
-        convert, address_of(few), few.strides[0], address_of(factors), factors.strides[1], factors.strides[0],
+    job = code.job(
+        code.leaf, address_of(strips), code.strip_bytes, width, units, n, m, k,
+        address_of(factors), factors.strides[1], factors.strides[0],
         address_of(places), *strides, address_of(totals), *totals.strides,
     )  # fmt: skip
+    code.run(pool, threads, job, convert, address_of(few), few.strides[0])
     if code.parts == 2 and not np.isfinite(totals).all():
         raise Refused("the result is not finite; products of parts are then looked at one after the other")
     return totals.reshape(*matrix.shape[:-2], m, n) if matrix.ndim > 2 else totals
@@ -163,12 +164,13 @@ def _round_totals(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class _Code(NamedTuple):
-    """The compiled function; the addresses of the code that reads a matrix and of that which converts a row to be
-    multiplied with it; whether it reads rows in vectors; how many columns of the result are a task, or 0 where they are
-    divided by threads into multiples of `at_once`; the bytes that each thread needs; whether rows are multiplied as
-    they are; how many parts they have; and the dtype of the sums."""
+    """The compiled function, and the class of its jobs; the addresses of the code that reads a matrix and of that which
+    converts a row to be multiplied with it; whether it reads rows in vectors; how many columns of the result are a
+    task, or 0 where they are divided by threads into multiples of `at_once`; the bytes that each thread needs; whether
+    rows are multiplied as they are; how many parts they have; and the dtype of the sums."""
 
     run: Callable[..., None]
+    job: Callable[..., Any]
     leaf: int
     convert: int
     sums: bool
@@ -187,7 +189,7 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
     from .packing import CONVERSIONS
     from .sources import ELEMENTS
     from .thin_kernels import ROWS, ROWS_ALONG_K
-    from .thin_loops import AddRows, ConvertRow, SumRows, TurnRows, multiply_rows, strip_bytes
+    from .thin_loops import AddRows, Columns, ConvertRow, SumRows, TurnRows, multiply_rows, strip_bytes
 
     along_k = strides[0] == dtype.itemsize
     if not along_k and strides[1] != dtype.itemsize:
@@ -204,6 +206,6 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
     columns = {AddRows: 0, TurnRows: at_once, SumRows: _LINES}[kind]
     exact = inner == "ieee" and dtype.itemsize > 2
     return _Code(
-        multiply_rows, leaf_address(leaf), convert, kind is SumRows, columns, at_once, strip_bytes(leaf),
+        multiply_rows, Columns, leaf_address(leaf), convert, kind is SumRows, columns, at_once, strip_bytes(leaf),
         exact, parts, working,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..jit import intrinsic, ir, types
+from ..jit import cgutils, intrinsic, ir, types
 from .conversions import convert_lanes, in_two_bf16
 from .emit import (
     F64,
@@ -251,16 +251,16 @@ def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, str
 
 
 @intrinsic
-def add_rows(
-    typingctx, leaf, several, rows, depth, a, a_row, a_part, b, step, ahead, half, totals, totals_row, columns
-):
+def add_rows(typingctx, leaf, several, rows, depth, a, b, step, ahead, half, totals, columns):
     """totals[r] += the sum over `depth` of a[r, q] * b[q], for `rows` rows, at most those that are multiplied at a
-    time, and one (possibly partial) vector of columns, or `several` whole ones. b is a strip where the leaf has one.
+    time, and one (possibly partial) vector of columns, or `several` whole ones. a is an address with the bytes from row
+    to row and from part to part, totals one with those from row to row. b is a strip where the leaf has one.
     From `ahead` on in steps of `step` bytes, which lie between rows of b unless it is a strip, the matrix is
     prefetched: of a strip the first or the second `half` of each step."""
 
     def codegen(context, builder, signature, arguments):
-        several, rows, depth, a, a_row, a_part, b, step, ahead, half, totals, totals_row, columns = arguments[1:]
+        several, rows, depth, a, b, step, ahead, half, totals, columns = arguments[1:]
+        (a, a_row, a_part), (totals, totals_row) = (cgutils.unpack_tuple(builder, each) for each in (a, totals))
         a, b, ahead, totals = (builder.inttoptr(x, POINTER) for x in (a, b, ahead, totals))
         how = _Vectors(builder, leaf)
         size, bytes_of_b, strip = how.number.size, how.lanes * how.element.size, how.rows.strip
@@ -303,16 +303,21 @@ def add_rows(
         _of_width(builder, several, how.rows.vectors, emit)
         return context.get_dummy_value()
 
-    return types.void(leaf, types.boolean, *[types.int64] * 12), codegen
+    integer, of_a, of_totals = types.int64, types.UniTuple(types.int64, 3), types.UniTuple(types.int64, 2)
+    return types.void(leaf, types.boolean, integer, integer, of_a, *[integer] * 4, of_totals, integer), codegen
 
 
 @intrinsic
-def sum_rows(typingctx, leaf, several, rows, depth, a, a_row, a_part, b, b_line, totals, totals_row, totals_column):
+def sum_rows(typingctx, leaf, several, rows, depth, a, b, b_line, totals):
     """totals[r, c] += the sum over `depth` of a[r] * b[c], for `rows` rows, at most those that are multiplied at a
-    time, and one line of the matrix or `several`."""
+    time, and one line of the matrix or `several`. a is an address with the bytes from row to row and from part to part,
+    totals one with those from row to row and from column to column."""
 
     def codegen(context, builder, signature, arguments):
-        several, rows, depth, a, a_row, a_part, b, b_line, totals, totals_row, totals_column = arguments[1:]
+        several, rows, depth, a, b, b_line, totals = arguments[1:]
+        (a, a_row, a_part), (totals, totals_row, totals_column) = (
+            cgutils.unpack_tuple(builder, each) for each in (a, totals)
+        )
         a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
         how = _Vectors(builder, leaf)
         size = how.number.size
@@ -347,7 +352,8 @@ def sum_rows(typingctx, leaf, several, rows, depth, a, a_row, a_part, b, b_line,
         _of_width(builder, several, how.rows.lines, emit)
         return context.get_dummy_value()
 
-    return types.void(leaf, types.boolean, *[types.int64] * 10), codegen
+    integer, place = types.int64, types.UniTuple(types.int64, 3)
+    return types.void(leaf, types.boolean, integer, integer, place, integer, integer, place), codegen
 
 
 def _totals(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:

@@ -21,7 +21,7 @@ from .emit import LINE
 from .tags import constant
 from .thin_kernels import One, add_rows, fill_strip, sum_rows
 
-__all__ = ["AddRows", "ConvertRow", "SumRows", "TurnRows", "multiply_rows", "strip_bytes"]
+__all__ = ["AddRows", "Columns", "ConvertRow", "SumRows", "TurnRows", "multiply_rows", "strip_bytes"]
 
 
 class _Arguments(NamedTuple):
@@ -62,8 +62,8 @@ def _add(leaf, job):
                 a, half = job.a + row * job.a_row + working * first, row // height % 2
                 to = job.totals + row * job.totals_row + working * column
                 add_rows(
-                    leaf, several, job.rows - row, depth, a, job.a_row, job.a_part, b, step, ahead,
-                    half if constant(leaf.rows, "strip") else 0, to, job.totals_row, left,
+                    leaf, several, job.rows - row, depth, (a, job.a_row, job.a_part), b, step, ahead,
+                    half if constant(leaf.rows, "strip") else 0, (to, job.totals_row), left,
                 )  # fmt: skip
             column += width
 
@@ -103,8 +103,8 @@ def _sum(leaf, job):
                 a = job.a + row * job.a_row + working * first
                 to = job.totals + row * job.totals_row + line * job.totals_column
                 sum_rows(
-                    leaf, several, job.rows - row, depth, a, job.a_row, job.a_part, b, job.by_column,
-                    to, job.totals_row, job.totals_column,
+                    leaf, several, job.rows - row, depth, (a, job.a_row, job.a_part), b, job.by_column,
+                    (to, job.totals_row, job.totals_column),
                 )  # fmt: skip
             line += lines if several else 1
 
@@ -169,7 +169,16 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Columns(NamedTuple):
+class Columns(NamedTuple):
+    """Some rows times a matrix (k, n), added to `totals` (rows, n), in each of some units, whose rows and totals follow
+    one another; `b` is the address of a table of those of their matrices, or that of the matrix of one unit.
+
+    The rows at `a` lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice, `a_part`
+    bytes apart. `leaf` is the address of an `AddRows` or `TurnRows`, for which columns of totals are neighbours, or of
+    a `SumRows`; each thread has `strip_bytes` from `strips` on for it. Values of the matrix lie `by_k` bytes apart
+    along K and `by_column` bytes from column to column. Tasks are `width` columns of a unit.
+    """
+
     leaf: int
     strips: int
     strip_bytes: int
@@ -191,25 +200,10 @@ class _Columns(NamedTuple):
 
 
 @njit
-def multiply_rows(
-    pool, threads, leaf, strips, strip_bytes, width, units, n, rows, k, convert, few, few_row, a, a_row, a_part,
-    b, by_k, by_column, totals, totals_row, totals_column,
-):  # fmt: skip
-    """Add some rows times a matrix (k, n) to `totals` (rows, n), in float32, or float64 for a matrix of it, in each of
-    some units, whose rows and totals follow one another; `b` is the address of a table of those of their matrices, or
-    that of the matrix of one unit.
-
-    The rows at `a` lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice, `a_part`
-    bytes apart. Where `convert` is the address of a `ConvertRow`, it makes them of those at `few`, `few_row` bytes
-    apart. `leaf` is the address of an `AddRows` or `TurnRows`, for which columns of totals are neighbours, or of a
-    `SumRows`; each thread has `strip_bytes` from `strips` on for it. Values of the matrix lie `by_k` bytes apart
-    along K and `by_column` bytes from column to column. Tasks are `width` columns of a unit.
-    """
+def multiply_rows(pool, threads, job, convert, few, few_row):
+    """Do a job of `Columns`, in float32, or float64 for matrices of it. Where `convert` is the address of a
+    `ConvertRow`, it makes the rows of those at `few`, `few_row` bytes apart."""
     if convert != 0:
-        for row in range(units * rows):
-            call_at(convert, _Row(k, few + row * few_row, a + row * a_row))
-    job = _Columns(
-        leaf, strips, strip_bytes, width, units, n, rows, k, a, a_row, a_part, b, by_k, by_column,
-        totals, totals_row, totals_column,
-    )  # fmt: skip
-    launch(pool, threads, units * ((n + width - 1) // width), job)
+        for row in range(job.units * job.rows):
+            call_at(convert, _Row(job.k, few + row * few_row, job.a + row * job.a_row))
+    launch(pool, threads, job.units * ((job.n + job.width - 1) // job.width), job)

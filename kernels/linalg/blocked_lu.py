@@ -22,14 +22,30 @@ from .strips import finish, progress, take
 from .triangular import solve
 from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packed
 
-__all__ = ["invert", "lu", "lu_solve"]
+__all__ = ["Blocks", "Sides", "invert", "lu", "lu_solve"]
 
 _CACHED_BYTES = 1 << 21
 """Matrices that the second caches of two cores hold, with what is packed of them: their strips are kept level."""
 
 
+class Blocks(NamedTuple):
+    """Memory for `count` packed blocks, of so many bytes each."""
+
+    at: int
+    bytes: int
+    count: int
+
+
+class Sides(NamedTuple):
+    """Right sides at `at`, each of m numbers in whole cache lines, which lie `row` bytes apart."""
+
+    count: int
+    at: int
+    row: int
+
+
 @subroutine
-def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
+def _by_halves(p, m, n, a, row, pivots, sides, b):
     """Factor in the block order of `triangular.py`, by deep products; each panel is applied to `sides` right sides at
     once. Returns info."""
     size, k, info = p.size, min(m, n), 0
@@ -37,8 +53,8 @@ def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
         count = min(BLOCK, k - first)
         done = first + count
         failed = factor_panel(p, m - first, count, a + first * (row + size), row, pivots, first)
-        for side in range(sides):
-            eliminate_side(p, m - first, count, pivots, first, b + side * b_row + first * size)
+        for side in range(sides.count):
+            eliminate_side(p, m - first, count, pivots, first, b + side * sides.row + first * size)
         if failed and info == 0:
             info = first + failed
         exchange_rows(p.tag, p.pool, p.threads, pivots, first, done, first, a, row)
@@ -61,7 +77,7 @@ def _update(p, job, block, start, width):
     count, top = min(job.strip, job.k - first), job.a + first * job.row + start * p.size
     exchange_rows(p.tag, 0, 1, job.pivots[first:], 0, count, width, top, row)
     solve(p, count, width, job.a + first * (row + size), row, size, True, True, False, top, row)
-    packed = job.packed + block % job.kept * job.packed_bytes
+    packed = job.packed.at + block % job.packed.count * job.packed.bytes
     subtract_packed(p, job.m - first - count, width, count, packed, top, row, size, top + count * row, row)
 
 
@@ -70,11 +86,11 @@ def _factor(p, job, block):
     """Factor a strip of columns that is up to date, and pack it for the updates of others."""
     size, row, first = p.size, job.row, block * job.strip
     count, at = min(job.strip, job.k - first), job.a + first * (job.row + p.size)
-    b = job.b + first * size
-    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:], job.sides, b, job.b_row)
+    b = job.sides.at + first * size
+    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:], job.sides, b)
     if failed and job.info[0] == 0:
         job.info[0] = first + failed
-    packed = job.packed + block % job.kept * job.packed_bytes
+    packed = job.packed.at + block % job.packed.count * job.packed.bytes
     if count <= BLOCK:
         pack_panel(p, job.m - first, count, packed)
     else:
@@ -88,7 +104,7 @@ def _work_task(task, worker, job):
     strips, blocks = (job.n + job.strip - 1) // job.strip, (job.k + job.strip - 1) // job.strip
     level = job.m * job.n * size <= _CACHED_BYTES
     while True:
-        strip, first, last = take(job.state, strips, blocks, job.kept, True, worker, level)
+        strip, first, last = take(job.state, strips, blocks, job.packed.count, True, worker, level)
         if strip < 0:
             return
         if first == strip:
@@ -103,8 +119,7 @@ def _work_task(task, worker, job):
 
 
 class _Work(NamedTuple):
-    """Columns of an m x n matrix with k = min(m, n) pivots, in strips; what `_factor` packs of a block takes
-    `packed_bytes`, and there is memory for `kept` of them. Right sides are `b_row` bytes apart."""
+    """Columns of an m x n matrix with k = min(m, n) pivots, in strips; `packed` is for what `_factor` packs."""
 
     p: Products
     m: int
@@ -116,12 +131,8 @@ class _Work(NamedTuple):
     pivots: object
     info: object
     state: object
-    packed: int
-    packed_bytes: int
-    kept: int
-    sides: int
-    b: int
-    b_row: int
+    packed: Blocks
+    sides: Sides
     run = _work_task
 
 
@@ -154,15 +165,15 @@ class _Begin(NamedTuple):
 
 
 @njit
-def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, packed_bytes, kept, sides, b, b_row):
+def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, sides):
     """The factors at `a` of the m x n matrix at `source`, in blocks of `strip` columns; the pivots, from 1, go to the
-    int32 array. Returns info. Right sides at `b`, each of m numbers in whole cache lines, become L^-1 P b.
+    int32 array. Returns info. Right sides b become L^-1 P b.
 
-    Bits do not depend on the threads. At `packed` is memory for `kept` packed blocks.
+    Bits do not depend on the threads.
     """
     k = min(m, n)
     state, info = progress((n + strip - 1) // strip), np.zeros(1, np.int64)
-    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, packed_bytes, kept, sides, b, b_row)
+    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, sides)
     tasks = 1 + (m + _ROWS - 1) // _ROWS if n > strip else 1
     launch(p.pool, p.threads, tasks, _Begin(work, source, source_row))
     launch(p.pool, p.threads, p.threads, work)

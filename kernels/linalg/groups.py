@@ -49,6 +49,9 @@ class Details(NamedTuple):
     groups: int
 
 
+_ARRAYS = ("a", "b", "x", "y", "z", "info")
+
+
 @subroutine
 def details(group):
     at = group.at
@@ -83,14 +86,10 @@ def run(
     n: int = 0,
     k: int = 0,
     options: int = 0,
-    a: np.ndarray,
-    b: np.ndarray | None = None,
-    x: np.ndarray | None = None,
-    y: np.ndarray | None = None,
-    z: np.ndarray | None = None,
-    info: np.ndarray | None = None,
+    **arrays: np.ndarray | None,
 ) -> None:
-    """Run a job over `count` matrices; every thread has a workspace of so many vectors."""
+    """Run a job over `count` matrices, with arrays by the names of their addresses in `Details`; every thread has a
+    workspace of so many vectors."""
     tag = tag_of(dtype)
     lanes = type(tag).lanes
     total = -(-count // lanes)
@@ -99,7 +98,9 @@ def run(
     tasks = -(-total // groups)
     workspace_bytes = vectors * VECTOR_BYTES
     memory = take_workspace(workspace_bytes * threads)
-    places = [0 if each is None else address_of(each) for each in (a, b, x, y, z, info)]
+    if not arrays.keys() <= set(_ARRAYS):
+        raise TypeError(f"run(): arrays must be {', '.join(_ARRAYS)}, got {', '.join(arrays)}")
+    places = [0 if (each := arrays.get(name)) is None else address_of(each) for name in _ARRAYS]
     numbers = np.array([m, n, k, options, count, *places, address_of(memory), workspace_bytes, groups])
     _run_groups(state, threads, tasks, job(tag, address_of(numbers)))
     return_workspace(memory)

@@ -118,24 +118,25 @@ class _Factors(NamedTuple):
 
     def each(self, p: Any, a: np.ndarray) -> Iterator[tuple[Any, ...]]:
         """For each matrix the arguments of `blocked_lu.lu`, but for right sides."""
+        from .blocked_lu import Blocks
         from .updates import left_bytes
 
         m, n = a.shape[-2:]
         block_bytes = left_bytes(p.leaves, m, min(self.strip, n))
         blocks = take_workspace(_KEPT * block_bytes)
-        kept, swaps = (self.strip, address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
+        kept, swaps = Blocks(address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
         try:
             for index, (matrix, out) in enumerate(_each(a, self.packed)):
                 rows = _rows(matrix)
                 places = address_of(rows), rows.strides[0], address_of(out), out.strides[0]
-                yield p, m, n, *places, swaps[index], *kept
+                yield p, m, n, *places, swaps[index], self.strip, kept
         finally:
             return_workspace(blocks)
 
 
 @contract.lu_factor.impl("magma", refuses=refusal, by_unit=True, scales=True)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
-    from .blocked_lu import lu
+    from .blocked_lu import Sides, lu
     from .updates import Session
 
     if by_matmul.applies(keywords):
@@ -144,7 +145,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     factors = _Factors.of(a, **named)
     with Session(a.dtype, m, n, **named, alone=(factors.alone(),), of=a) as p:
         for index, arguments in enumerate(factors.each(p, a)):
-            factors.info.flat[index] = lu(*arguments, 0, 0, 0)
+            factors.info.flat[index] = lu(*arguments, Sides(0, 0, 0))
     return LU(*factors[:3], {"routine": "getrf, blocked"})
 
 
@@ -263,7 +264,7 @@ def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool
 def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarray, ...]:
     """Solutions for few right sides, and the factors. Whatever Python has to do is done before the first compiled
     function is called, and after the last: those empty the caches, and it takes three times as long between them."""
-    from .blocked_lu import lu
+    from .blocked_lu import Sides, lu
     from .few_sides import solve_few
     from .updates import Session
 
@@ -276,7 +277,7 @@ def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarr
         for index, (arguments, (lines, right, out)) in enumerate(systems):
             y[:, :n] = right.T
             then = *_threads_for(lines), lines, y, False, False, False
-            info[index] = lu(*arguments, sides, address_of(y), y.strides[0])
+            info[index] = lu(*arguments, Sides(sides, address_of(y), y.strides[0]))
             solve_few(*then)
             out[...] = y[:, :n].T
     return x, *factors[:3]
@@ -320,7 +321,7 @@ def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywor
 
 
 def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    from .blocked_lu import invert, lu
+    from .blocked_lu import Sides, invert, lu
     from .prepared import places
     from .updates import Session
 
@@ -340,7 +341,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
         ):
             rows = packed.strides[0], x_row, out.strides[0]
             then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
-            info[index] = lu(*arguments, 0, 0, 0)
+            info[index] = lu(*arguments, Sides(0, 0, 0))
             if info[index]:
                 _copy(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
             else:

@@ -112,10 +112,19 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
     else:
         panel_chunk = min(panels, 128)
         k_chunk = _up(depth * ((panels + panel_chunk - 1) // panel_chunk) // tasks + 1, 32)
-    found = loops.pack(
-        p.pool, threads, leaf, line_stride, k_stride, lines, depth, with_.kc,
-        at, target, p.limits, panel_lines, panel_chunk, k_chunk,
-    )  # fmt: skip
+    packing = loops.Packing(
+        leaf=leaf,
+        line_stride=line_stride,
+        k_stride=k_stride,
+        lines=lines,
+        depth=depth,
+        kc=with_.kc,
+        panel_lines=panel_lines,
+        k_bytes=0,
+        panel_chunk=panel_chunk,
+        k_chunk=k_chunk,
+    )
+    found = loops.pack(p.pool, threads, packing, at, target, p.limits)
     least = found & 0xFFFFFFFF
     p.greatest = max(p.greatest, found >> 32)
     if least:
@@ -143,14 +152,27 @@ def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     with_ = p.leaves
     sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
     mc, nc = _blocks(with_, m, n, threads)
-    loops.multiply(
-        p.pool, threads, with_.less if less else with_.plain, m, n, k, with_.kc, mc, nc, packed_a, packed_b,
-        c, c_row, 0, 0, 0, 0, 0, p.sums, sums,
-    )  # fmt: skip
+    sizes = loops.Sizes(m=m, n=n, k=k, kc=with_.kc, mc=mc, nc=nc, scratch_bytes=sums)
+    target = loops.Target(
+        leaf=with_.less if less else with_.plain,
+        row_stride=c_row,
+        item_bytes=p.size,
+        alpha_bits=0,
+        beta_bits=0,
+        addend_row=0,
+        addend_column=0,
+    )
+    loops.multiply(p.pool, threads, sizes, target, packed_a, packed_b, c, 0, p.sums)
+
+
+class _Matrix(NamedTuple):
+    at: int
+    row: int
+    column: int
 
 
 @subroutine
-def _product(p, less, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
+def _product(p, less, m, n, k, a, b, c, c_row):
     if m <= 0 or n <= 0 or k <= 0:
         return
     with_ = p.leaves
@@ -159,23 +181,23 @@ def _product(p, less, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
     columns = max(with_.nc, _PACKED_BYTES // (_up(k, with_.step) * with_.b_bytes) * with_.nr)
     for j in range(0, n, columns):
         width = min(columns, n - j)
-        _pack(p, threads, False, b_column, b_row, width, k, b + j * b_column, p.packed_b)
+        _pack(p, threads, False, b.column, b.row, width, k, b.at + j * b.column, p.packed_b)
         for i in range(0, m, rows):
             height, at = min(rows, m - i), c + i * c_row + j * p.size
-            _pack(p, threads, True, a_row, a_column, height, k, a + i * a_row, p.packed_a)
+            _pack(p, threads, True, a.row, a.column, height, k, a.at + i * a.row, p.packed_a)
             _multiply_packed(p, threads, less, height, width, k, p.packed_a, p.packed_b, at, c_row)
 
 
 @subroutine
 def subtract(p, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     """C (m, n) -= A (m, k) @ B (k, n): addresses and strides in bytes; one stride of A and of B is that of a number."""
-    _product(p, True, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
+    _product(p, True, m, n, k, _Matrix(a, a_row, a_column), _Matrix(b, b_row, b_column), c, c_row)
 
 
 @subroutine
 def multiply(p, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     """C (m, n) = A (m, k) @ B (k, n)"""
-    _product(p, False, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
+    _product(p, False, m, n, k, _Matrix(a, a_row, a_column), _Matrix(b, b_row, b_column), c, c_row)
 
 
 @subroutine

@@ -17,7 +17,7 @@ from ..gemm.tags import instance
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 
-__all__ = ["PANEL", "ROWS", "WORDS", "SequenceLeaf", "StepLeaf", "run_sequence", "run_step"]
+__all__ = ["PANEL", "ROWS", "WORDS", "SequenceJob", "SequenceLeaf", "StepLeaf", "run_sequence", "run_step"]
 
 WORDS = 3
 """Of the table, for each array."""
@@ -309,7 +309,10 @@ def _sequence_task(task, worker, job):
     )  # fmt: skip
 
 
-class _SequenceJob(NamedTuple):
+class SequenceJob(NamedTuple):
+    """At least one step of a sequence by a leaf: a thread takes `block` rows at a time, all steps of them. Each has
+    memory for their products."""
+
     leaf: int
     matrix: int
     depth: int
@@ -325,12 +328,5 @@ class _SequenceJob(NamedTuple):
 
 
 @njit
-def run_sequence(
-    pool, threads, leaf, matrix, depth, table, memory, memory_bytes, length, direction, rows, columns, block
-):  # fmt: skip
-    """At least one step of a sequence by a leaf: a thread takes `block` rows at a time, all steps of them. Each has
-    memory for their products."""
-    job = _SequenceJob(
-        leaf, matrix, depth, table, memory, memory_bytes, length, direction, rows, columns, block
-    )  # fmt: skip
-    launch(pool, threads, (rows + block - 1) // block, job)
+def run_sequence(pool, threads, job):
+    launch(pool, threads, (job.rows + job.block - 1) // job.block, job)

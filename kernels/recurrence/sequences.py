@@ -128,11 +128,12 @@ def by_loop(sequence: Sequence) -> None:
     table, memory_bytes = _table(sequence), block * width * states.itemsize
     memory = take_workspace(pool[1] * memory_bytes)
     try:
-        loops.run_sequence(
-            *pool, _leaf("SequenceLeaf", sequence.function, states.dtype), address_of(panels), depth,
+        job = loops.SequenceJob(
+            _leaf("SequenceLeaf", sequence.function, states.dtype), address_of(panels), depth,
             table.buffer_info()[0], address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1,
             rows, sequence.columns, block,
         )  # fmt: skip
+        loops.run_sequence(*pool, job)
     finally:
         return_workspace(memory)
 

@@ -38,6 +38,19 @@ def weigh(outer):
     return outer.inner.row
 
 
+class Pair(Record):
+    first: Inner
+    second: Inner
+
+
+@njit
+def difference(rows, row):
+    inner = Inner(row=row, rows=rows)
+    pair = Pair(first=inner, second=Inner(rows=inner.row, row=inner.rows))
+    inner.rows = 0
+    return pair.first.rows - pair.second.rows
+
+
 def _outer(tag):
     return Outer(tag=tag, place=Address(5), inner=Inner(rows=Count(7), row=Bytes(11)), found=0)
 
@@ -50,6 +63,10 @@ def test_compiled_code_loads_and_stores_fields_by_name_and_is_compiled_for_each_
         assert outer.found == factor * 7
         assert rows[1].tolist() == [5, 7, 11, 5]
     assert len(weigh.signatures) == 2
+
+
+def test_compiled_code_makes_records_by_name():
+    assert difference(7, 11) == 7 - 11
 
 
 def test_a_record_is_read_by_name_and_is_its_address():
