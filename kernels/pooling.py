@@ -18,14 +18,18 @@ from .shapes import expect
 
 __all__ = ["add_at", "largest", "takes"]
 
-_LEAST = 1 << 12
-"""Numbers from which loops are worth loading and calling."""
+_LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
+"""Numbers from which loops are worth loading and calling, and from which they are worth a second thread."""
 
 
 def takes(images: np.ndarray) -> bool:
     return (
         images.size >= _LEAST and images.ndim in (3, 4) and images.dtype in FLOATS and bool(images.flags.c_contiguous)
     )
+
+
+def _pool(numbers: int) -> tuple[int, int]:
+    return threading.pool() if numbers >= _LEAST_SHARED else (0, 1)
 
 
 def largest(
@@ -46,7 +50,7 @@ def largest(
         address_of(images), address_of(values), address_of(indices), height, width, rows, columns,
         *_two(kernel, 1), *_two(stride, 1), *_two(padding, 0), *_two(dilation, 1),
     )  # fmt: skip
-    _loops().largest(*threading.pool(), math.prod(images.shape[:2]), windows, *_bits(images.dtype), images.itemsize)
+    _loops().largest(*_pool(images.size), math.prod(images.shape[:2]), windows, *_bits(images.dtype), images.itemsize)
     return values, indices
 
 
@@ -70,7 +74,7 @@ def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
     indices, outside = np.ascontiguousarray(indices), np.empty(images, np.int64)
     places = (address_of(array) for array in (values, indices, out, outside))
     spread = _loops().Spread(*places, values.size // max(images, 1), count)
-    _loops().add_at(*threading.pool(), images, spread, FLOATS[values.dtype], values.itemsize)
+    _loops().add_at(*_pool(out.size), images, spread, FLOATS[values.dtype], values.itemsize)
     if outside.max(initial=-1) >= 0 or outside.min(initial=-1) < -1:
         wrong = next(int(place) for place in outside if place != -1)
         raise RuntimeError(f"found the index {wrong} of a value in an image of {count}; expected 0 to {count - 1}")

@@ -13,8 +13,10 @@ from .kinds import NUMBERS
 
 __all__ = ["leading", "takes"]
 
-_LEAST = 1 << 9
-"""Numbers from which loops are worth calling: a row of 512 takes NumPy 20 us."""
+_LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
+"""Numbers from which loops are worth calling (a row of 512 takes NumPy 20 us), and a second thread too."""
+
+_INT64 = np.dtype(np.int64)
 
 _MOST = 64
 """Maximum number of selected elements, since each new candidate shifts those behind it."""
@@ -35,9 +37,21 @@ def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np
     if not 0 < count <= min(size, _MOST):
         raise ValueError(f"count must be from 1 to {min(size, _MOST)}, got {count}")
     rows = np.ascontiguousarray(rows)
-    values, places = empty((lead, count), rows.dtype), empty((lead, count), np.dtype(np.int64))
-    addresses = (address_of(each) for each in (rows, values, places))
-    _loops().lead(*threading.pool(), *addresses, lead, size, count, largest, NUMBERS[rows.dtype], rows.itemsize)
+    alone = rows.size < _LEAST_SHARED
+    allocate, pool = (np.empty, (0, 1)) if alone else (empty, threading.pool())
+    values, places = allocate((lead, count), rows.dtype), allocate((lead, count), _INT64)
+    _loops().lead(
+        *pool,
+        address_of(rows),
+        address_of(values),
+        address_of(places),
+        lead,
+        size,
+        count,
+        largest,
+        NUMBERS[rows.dtype],
+        rows.itemsize,
+    )
     return values, places
 
 

@@ -24,7 +24,7 @@ __all__ = ["FROM_FUNCTION", "STALE", "Former", "View", "made_view", "reshape_in_
 
 Step = tuple[Any, dict[str, Any], int | None]
 
-_mode = grad_mode.get
+_mode, _new = grad_mode.get, object.__new__
 
 
 class Apart(NamedTuple):
@@ -174,10 +174,11 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
 
     Views of inference tensors only share memory. Unrecorded views store no steps, so that a loop of them does not grow.
     """
-    array = out if type(out) is np.ndarray else np.asarray(out)
-    if array is source._array:
+    array, memory = out if type(out) is np.ndarray else np.asarray(out), source._array
+    if array is memory:
         array = array[...]
-    if not shares_memory(array, source._array):
+    owner = array.base
+    if owner is None or not (owner is memory or owner is memory.base or shares_memory(array, memory)):
         return adopt(array)
     tensor = sharing(source, array)
     if type(tensor._cell) is InferenceCell:
@@ -194,7 +195,9 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
     elif apart is None and index is not None:
         apart = OUTPUTS
     steps = (*steps, (op, metadata, index)) if mode.records or instrumentation.duals is not None else ()
-    tensor._state = View(base, steps, apart)
+    view = tensor._state = _new(View)
+    view.grad, view.node, view.base, view.steps, view.apart = None, None, base, steps, apart
+    view.rewrites, view.seen = 0, 0 if base._state is None else base._state.rewrites
     tensor._node = STALE
     return tensor
 

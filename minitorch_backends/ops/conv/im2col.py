@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -49,12 +50,19 @@ class Windows(NamedTuple):
         """Where the image is in that."""
         return (..., *(slice(pad, pad + size) for pad, size in zip(self.padding, self.size, strict=True)))
 
-    def taps(self) -> Iterator[tuple[Any, Any]]:
+    def taps(self) -> tuple[tuple[Any, Any], ...]:
         """For each kernel position, the elements of the padded image that the windows have there."""
-        for tap in itertools.product(*map(range, self.kernel)):
-            starts = [index * gap for index, gap in zip(tap, self.dilation, strict=True)]
-            places = zip(starts, self.output, self.stride, strict=True)
-            yield tap, (..., *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places))
+        return _taps(self)
+
+
+@functools.lru_cache(256)
+def _taps(at: Windows) -> tuple[tuple[Any, Any], ...]:
+    found = []
+    for tap in itertools.product(*map(range, at.kernel)):
+        starts = [index * gap for index, gap in zip(tap, at.dilation, strict=True)]
+        places = zip(starts, at.output, at.stride, strict=True)
+        found.append((tap, (..., *(slice(at, at + (count - 1) * step + 1, step) for at, count, step in places))))
+    return tuple(found)
 
 
 def _pad_image(x: np.ndarray, at: Windows, value: Any) -> np.ndarray:
@@ -264,7 +272,7 @@ def pool_max(input: Array, at: Windows) -> Pooled:
     if pooling.takes(input):
         return Pooled(*pooling.largest(input, at.kernel, at.stride, at.padding, at.dilation, at.output))
     found, first, pitches = largest(input, at), *_first_places(at)
-    wide, taps = _pad_image(input, at, _least(input.dtype)), list(at.taps())
+    wide, taps = _pad_image(input, at, _least(input.dtype)), at.taps()
     wrong = bool(np.isnan(found).any()) if input.dtype.kind == "f" else False
     # Of the taps that have it the first one has the highest rank: no branches, and one byte for a window.
     rank = np.zeros_like(found, np.min_scalar_type(len(taps)))

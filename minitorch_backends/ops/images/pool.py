@@ -63,6 +63,13 @@ def _windows(
     absent = stride is None or (isinstance(stride, (tuple, list)) and not stride)
     steps = kernel if absent else numbers(name, "stride", stride, dims)
     pads, gaps = numbers(name, "padding", padding, dims), numbers(name, "dilation", dilation, dims)
+    return _checked_windows(name, input._array.shape[1:], kernel, steps, pads, gaps, ceil_mode)
+
+
+@functools.lru_cache(256)
+def _checked_windows(
+    name: str, sizes: Sizes, kernel: Sizes, steps: Sizes, pads: Sizes, gaps: Sizes, ceil_mode: bool
+) -> Windows:
     for argument, values, least in (("kernel_size", kernel, 1), ("stride", steps, 1), ("dilation", gaps, 1)):
         if min(values) < least:
             raise RuntimeError(f"{name}: {argument} should be greater than zero, but got {argument}={list(values)}")
@@ -73,10 +80,10 @@ def _windows(
             f"{name}: pad should be at most half of effective kernel size, but got padding={list(pads)}, "
             f"kernel_size={list(kernel)} and dilation={list(gaps)}"
         )
-    size = input._array.shape[2:]
-    output = tuple(map(count_of, size, kernel, steps, pads, gaps, (ceil_mode,) * dims))
+    size = sizes[1:]
+    output = tuple(map(count_of, size, kernel, steps, pads, gaps, (ceil_mode,) * len(size)))
     if min(output) < 1:
-        given, result = ("x".join(map(str, (input.shape[1], *each))) for each in (size, output))
+        given, result = ("x".join(map(str, (sizes[0], *each))) for each in (size, output))
         raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({result}). Output size is too small")
     return Windows(size, kernel, steps, pads, gaps, output)
 

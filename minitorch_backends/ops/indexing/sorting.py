@@ -269,13 +269,13 @@ def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndic
 
     Raises RuntimeError for a k that is negative, or larger than the dimension.
     """
-    axis, array, k = wrap_dim(dim, input.ndim), np.atleast_1d(input), as_int(k)
+    axis, array, k = wrap_dim(dim, input.ndim), input if input.ndim else input.reshape(1), as_int(k)
     if not 0 <= k <= array.shape[axis] or (not k and not input.ndim):
         raise RuntimeError(
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"
         )
-    shape = tuple(k if axis == each else size for each, size in enumerate(input.shape))
-    return _reshape_pair(leading(array, k, axis, largest), shape)
+    found = leading(array, k, axis, largest)
+    return found if input.ndim else _reshape_pair(found, ())
 
 
 # The k-th smallest

@@ -285,9 +285,11 @@ def logcumsumexp(input: Array, dim):
 
 def _running(accumulate: Any, input: np.ndarray, dim: int) -> ValuesIndices:
     """The running extrema and their latest positions; NaN propagates."""
-    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    axis, array = wrap_dim(dim, input.ndim), input if input.ndim else input.reshape(1)
     values = accumulate(array, axis=axis)
-    reached = (array == values) | (array != array)
+    reached = np.equal(array, values)
+    if array.dtype.kind not in "biu":
+        reached |= array != array
     places = np.arange(array.shape[axis]).reshape(-1, *(1,) * (array.ndim - axis - 1))
     indices = np.maximum.accumulate(np.where(reached, places, 0), axis=axis)
     return ValuesIndices(values.reshape(input.shape), indices.reshape(input.shape))

@@ -231,7 +231,8 @@ _triangle_samples = samples_of_shapes(
 def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
     """True on and below a diagonal of the last two dimensions."""
     rows, columns = shape[-2:]
-    return np.tri(rows, columns, clamp_diagonal(diagonal, rows, columns), bool)
+    shift = clamp_diagonal(diagonal, rows, columns)
+    return np.greater_equal.outer(np.arange(rows, dtype=np.int32), np.arange(-shift, columns - shift, dtype=np.int32))
 
 
 def _refuse_vectors(name: str, input: np.ndarray) -> None:
