@@ -8,7 +8,7 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run smoke test lint types docs parity kernel-levels readme release-check stubs weights clean
+.PHONY: run smoke test lint types docs links parity kernel-levels readme release-check stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -41,6 +41,9 @@ kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability ot
 
 docs: $(VENV)/installed-docs ## The site, in docs/_build/index.html
 	$(VENV_PYTHON) -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build
+
+links: $(VENV)/created ## Links to other sites, which need the network and are no part of CI
+	$(VENV_PYTHON) -m tests.links
 
 readme: $(VENV)/installed-bench,test ## Rewrite the tables of docs/reference from the code
 	$(VENV_PYTHON) -m tests.readme

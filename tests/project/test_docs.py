@@ -8,11 +8,13 @@ import pytest
 from .. import readme
 from ..support.pages import ROOT, read
 from ..support.processes import run_script
+from .test_language import tracked_files
 
 DOCS = ROOT / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("api", "_build")]
 PROGRAMS = [page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")]
-LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)[^)]*\)|\{doc\}`(?:[^`<]*<)?([^`>]+)>?`")
+LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]+))?[^)]*\)|\{doc\}`(?:[^`<]*<)?([^`>]+)>?`")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -49,13 +51,21 @@ def test_generated_parts_are_current(page: str) -> None:
     assert text == current, f"docs/reference/{page}.md is out of date: run `make readme`"
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and Sphinx give to the headings of a page."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    generated = DOCS / "reference" / "command_line.md"
-    pages = [*PAGES, *ROOT.glob("*.md")]
-    broken = []
-    for page in pages:
-        for link, doc in LINK.findall(page.read_text(encoding="utf-8")):
-            target = (page.parent / (link or f"{doc}.md")).resolve()
-            if not target.exists() and target != generated and target.parent.name != "api":
-                broken.append(f"{page.relative_to(ROOT)}: {link or doc}")
+    """Links to files and to headings; `make links` looks at other sites."""
+    generated, broken, found = DOCS / "reference" / "command_line.md", [], 0
+    for page in tracked_files("*.md"):
+        for link, anchor, doc in LINK.findall(page.read_text(encoding="utf-8")):
+            target = (page.parent / (f"{doc}.md" if doc else link)).resolve() if link or doc else page
+            there = target.exists() and (not anchor or anchor in anchors(target))
+            if not there and target != generated and target.parent.name != "api":
+                broken.append(f"{page.relative_to(ROOT)}: {link or doc}#{anchor}")
+            found += 1
+    assert found > 50
     assert not broken
