@@ -119,6 +119,64 @@ class _Call(NamedTuple):
     """Of scores."""
 
 
+class _Blocks(NamedTuple):
+    """How queries and keys are divided, and the memory of a thread.
+
+    Attributes:
+        rows, columns: queries and keys of a block.
+        inner: the depth, in whole steps of the kernel.
+        parts: tasks of the queries of a group of heads.
+        sizes: bytes of packed keys, values and queries, of a panel of scores, of weights, and of sums.
+        memory_bytes: all that a thread needs.
+    """
+
+    rows: int
+    columns: int
+    inner: int
+    parts: int
+    sizes: tuple[int, ...]
+    memory_bytes: int
+
+
+def _divide(plan: Plan, units: int, length: int, seen: int, depth: int, threads: int) -> _Blocks:
+    """Blocks of attention of `units` groups of heads, with so many queries and keys, for a number of threads."""
+    from ..gemm.plans import up
+
+    kernel = plan.scheme.kernel
+    size, step = kernel.size, math.lcm(kernel.mr, kernel.step, 16)  # packing takes 16 keys at a time
+    rows = up(min(_QUERIES, length), kernel.nr)
+    columns = up(min(max(_KEYS // step, 1) * step, up(seen, step)), step)
+    parts = 1 if units % threads == 0 or units >= 4 * threads else min(-(-4 * threads // units), -(-length // rows))
+    inner = up(depth, kernel.step)
+    sizes = (
+        up(-(-seen // kernel.mr) * kernel.a_bytes * inner, 64),
+        up(-(-depth // kernel.mr) * kernel.a_bytes * up(seen, kernel.step), 64),
+        up(rows // kernel.nr * kernel.b_bytes * inner, 64),
+        size * up(columns, kernel.mr) * kernel.nr,
+        kernel.b_bytes * up(columns, kernel.step) if plan.finds_magnitudes else 0,  # else in the place of the scores
+        size * up(up(depth, kernel.mr), 16) * kernel.nr,
+    )
+    each = sum(sizes[:5]) + rows // kernel.nr * (sizes[5] + 2 * size * kernel.nr)
+    return _Blocks(rows, columns, inner, parts, sizes, up(each, 64))
+
+
+def _read_mask(
+    mask: tuple[np.dtype, tuple[int, ...]] | None, queries: int, at_once: int
+) -> tuple[NamedTuple, dict[str, int]]:
+    """The tag of the code that reads a mask, and its strides. Raises `Refused` where the loops take fewer queries at a
+    time than it reads."""
+    from ..gemm.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
+    from . import masks
+
+    if mask is None:
+        return masks.NoMask(), {}
+    dtype, strides = mask
+    if queries % at_once:
+        raise Refused(f"masks are read for {at_once} queries at a time, and the loops here take {queries}")
+    source = Source(AlongK(), Contiguous() if strides[3] == dtype.itemsize else Strided(), ELEMENTS[dtype.name])
+    return source, dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), strides, strict=True))
+
+
 @functools.lru_cache(1024)
 def _prepare(
     dtype: np.dtype,
@@ -133,13 +191,12 @@ def _prepare(
 ) -> _Call:
     from ..gemm import plans, ranges
     from ..gemm.loops import LIMITS_BYTES, leaf_address
-    from ..gemm.plans import up
-    from ..gemm.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
-    from . import forward, lanes, masks
+    from ..gemm.sources import ELEMENTS
+    from . import forward, lanes
 
     plan = plan_for(dtype, precision, rounding)
     kernel = plan.scheme.kernel
-    size, at_once, of_scores = kernel.size, 64 // kernel.size, scale
+    size, of_scores = kernel.size, scale
     (batch, heads, length, depth), (_, groups, seen, _) = shapes[:2]
     sides = [
         plans.side(plan, is_a, dtype, lines, along, *(one[2:] if is_q_or_k else one[:1:-1]))
@@ -148,53 +205,33 @@ def _prepare(
             (True, depth, seen, strides[2], False),
         )
     ]  # fmt: skip
-    step = math.lcm(kernel.mr, kernel.step, 16)  # packing takes 16 keys at a time
-    rows = up(min(_QUERIES, length), kernel.nr)
-    columns = up(min(max(_KEYS // step, 1) * step, up(seen, step)), step)
-    units = batch * groups
-    parts = 1 if units % threads == 0 or units >= 4 * threads else min(-(-4 * threads // units), -(-length // rows))
-    inner = up(depth, kernel.step)
-    sizes = (
-        up(-(-seen // kernel.mr) * kernel.a_bytes * inner, 64),
-        up(-(-depth // kernel.mr) * kernel.a_bytes * up(seen, kernel.step), 64),
-        up(rows // kernel.nr * kernel.b_bytes * inner, 64),
-        size * up(columns, kernel.mr) * kernel.nr,
-        kernel.b_bytes * up(columns, kernel.step) if plan.finds_magnitudes else 0,  # else in the place of the scores
-        size * up(up(depth, kernel.mr), 16) * kernel.nr,
-    )
-    each = sum(sizes[:5]) + rows // kernel.nr * (sizes[5] + 2 * size * kernel.nr)
-    memory_bytes = up(each, 64)
+    of = _divide(plan, batch * groups, length, seen, depth, threads)
     limits_bytes = threads * LIMITS_BYTES
     values = {
         "limits_bytes": limits_bytes, "out_stride": depth * dtype.itemsize, "groups": groups,
-        "heads": heads // groups, "length": length, "seen": seen, "depth": depth, "inner": inner, "rows": rows,
-        "columns": columns, "summed": summed_at_once(plan, depth), "parts": parts, "causal": int(causal),
-        "total_bytes": batch * heads * length * size, "memory_bytes": memory_bytes,
+        "heads": heads // groups, "length": length, "seen": seen, "depth": depth, "inner": of.inner, "rows": of.rows,
+        "columns": of.columns, "summed": summed_at_once(plan, depth), "parts": of.parts, "causal": int(causal),
+        "total_bytes": batch * heads * length * size, "memory_bytes": of.memory_bytes,
     }  # fmt: skip
-    values |= dict(
-        zip(("k_bytes", "v_bytes", "q_bytes", "score_bytes", "weight_bytes", "sum_bytes"), sizes, strict=True)
-    )
+    names = "k_bytes", "v_bytes", "q_bytes", "score_bytes", "weight_bytes", "sum_bytes"
+    values |= dict(zip(names, of.sizes, strict=True))
     for name, side, stride in zip("qkv", sides, strides, strict=True):
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
-    source: NamedTuple = masks.NoMask()
+    source, places = _read_mask(mask, kernel.nr, 64 // size)
+    values |= places
     if mask is not None:
-        if kernel.nr % at_once:
-            raise Refused(f"masks are read for {at_once} queries at a time, and the loops here take {kernel.nr}")
-        element, by = ELEMENTS[mask[0].name], mask[1]
-        source = Source(AlongK(), Contiguous() if by[3] == mask[0].itemsize else Strided(), element)
-        values |= dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), by, strict=True))
         values["mask_scale"], scale = _bits(scale, size), 1.0
     values["unit"] = _bits(scale, size)
     values["leaf"] = leaf_address(
         forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name], source)
     )
-    values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E, size)
+    values["tasks"], values["scale"] = batch * groups * of.parts, _bits(scale * _LOG2_E, size)
     values["least"], values["greatest"] = (
         ranges.admitted_magnitudes(plan.precision, max(depth, seen)) if plan.finds_magnitudes else (0, 0xFFFFFFFF)
     )
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
-    total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
+    total = forward.NUMBERS_BYTES + threads * of.memory_bytes + forward.OPERANDS * limits_bytes
     return _Call(plan, forward.attend, total, numbers, address_of(numbers), of_scores)
 
 

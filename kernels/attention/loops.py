@@ -195,70 +195,122 @@ class Places(NamedTuple):
     memory: int
 
 
+class Room(NamedTuple):
+    """Memory of a thread that differentiates: packed operands, and a block of weights and of their gradients, the
+    slopes."""
+
+    k: int
+    v: int
+    k_across: int
+    q: int
+    g: int
+    q_across: int
+    g_across: int
+    slopes_packed: int
+    packed_across: int
+    weights: int
+    slopes: int
+    scratch: int
+
+
+class Block(NamedTuple):
+    """Queries `first` and later of a head, with keys `column` and later. `row` is the number of the first query among
+    the rows of all heads."""
+
+    batch: int
+    head: int
+    row: int
+    first: int
+    rows: int
+    column: int
+    columns: int
+
+
+@subroutine
+def _divide(of, start):
+    shape, block = of.shape, of.size * of.shape.columns * of.shape.rows
+    v = start + _bytes(of.k, shape.seen, shape.depth)
+    k_across = v + _bytes(of.v, shape.seen, shape.depth)
+    q = k_across + _bytes(of.k_across, shape.depth, shape.seen)
+    g = q + _bytes(of.q, shape.rows, shape.depth)
+    q_across = g + _bytes(of.g, shape.rows, shape.depth)
+    g_across = q_across + _bytes(of.q_across, shape.depth, shape.rows)
+    slopes_packed = g_across + _bytes(of.g_across, shape.depth, shape.rows)
+    packed_across = slopes_packed + _bytes(of.p, shape.rows, shape.columns)
+    weights = packed_across + _bytes(of.p_across, shape.columns, shape.rows)
+    slopes, scratch = weights + block, weights + 2 * block
+    return Room(start, v, k_across, q, g, q_across, g_across, slopes_packed, packed_across, weights, slopes, scratch)
+
+
+@subroutine
+def _weigh(of, places, room, inner, block):
+    """Compute the weights of a block again, from the largest score and the total of each row, and their gradients."""
+    shape, size, stride = of.shape, of.size, of.size * of.shape.columns
+    rows, column, columns = block.rows, block.column, block.columns
+    vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
+    scored = _Rows(of.score_leaf, stride, size, 0)
+    sizes = _sizes(of.q, of.k, rows, shape.seen, columns, shape.depth, shape.summed)
+    _multiply(sizes, scored, room.q, room.k, room.weights - size * column, room.scratch, column)
+    if places.mask != 0:
+        mask = _head(of.mask, places.mask, block.batch, block.head) + block.first * of.mask.line_stride + size * column
+        for row in range(rows):
+            mask_row(room.weights + row * stride, columns, of.mask.scale, mask + row * of.mask.line_stride)
+    _hide(shape, room.weights, size, block.first, column, rows, columns, of.hidden)
+    sizes = _sizes(of.g, of.v, rows, shape.seen, columns, shape.depth, inner)
+    _multiply(sizes, scored, room.g, room.v, room.slopes - size * column, room.scratch, column)
+    for row in range(rows):
+        at = size * (block.row + row)
+        weights, slopes, largest = room.weights + row * stride, room.slopes + row * stride, places.statistics + at
+        weigh_row(weights, vectors, of.scale, largest, largest + of.total_bytes)
+        slope_row(weights, slopes, vectors, places.means + at, of.slope_scale)
+
+
+@subroutine
+def _add_gradients(of, places, room, limits, row_of_group, block):
+    """Add the products of a block: weights with g to dv, slopes with q to dk, and slopes with k to dq."""
+    shape, depth, rows, columns = of.shape, of.shape.depth, block.rows, block.columns
+    summed = _Rows(of.sum_leaf, of.grad_stride, of.size, of.one)
+    at, within = (row_of_group + block.column) * of.grad_stride, _within(of.k_across, depth, block.column)
+    _pack(of.p_across, room.weights, columns, rows, shape.rows, room.packed_across, limits)
+    sizes = _sizes(of.p_across, of.g_across, columns, depth, depth, rows, shape.rows)
+    _multiply(sizes, summed, room.packed_across, room.g_across, places.dv + at, room.scratch, 0)
+    _pack(of.p_across, room.slopes, columns, rows, shape.rows, room.packed_across, limits)
+    sizes = _sizes(of.p_across, of.q_across, columns, depth, depth, rows, shape.rows)
+    _multiply(sizes, summed, room.packed_across, room.q_across, places.dk + at, room.scratch, 0)
+    _pack(of.p, room.slopes, rows, columns, shape.kc, room.slopes_packed, limits)
+    sizes = _sizes(of.q, of.k_across, rows, depth, depth, columns, shape.kc)
+    to = places.dq + block.row * of.grad_stride
+    _multiply(sizes, summed, room.slopes_packed, room.k_across + within, to, room.scratch, 0)
+
+
 @subroutine
 def _differentiate_task(task, worker, job):
     of, places = job.of, job.places
-    shape, q, k, v, g, size = of.shape, of.q, of.k, of.v, of.g, of.size
+    shape, q, k, v, g = of.shape, of.q, of.k, of.v, of.g
     batch, group = task // shape.groups, task % shape.groups
-    limits = places.limits + worker * LIMITS
-    inner, stride = _up(shape.depth, q.step), size * shape.columns
-    packed_k = places.memory + worker * of.memory_bytes
-    packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
-    across_k = packed_v + _bytes(v, shape.seen, shape.depth)
-    packed_q = across_k + _bytes(of.k_across, shape.depth, shape.seen)
-    packed_g = packed_q + _bytes(q, shape.rows, shape.depth)
-    across_q = packed_g + _bytes(g, shape.rows, shape.depth)
-    across_g = across_q + _bytes(of.q_across, shape.depth, shape.rows)
-    packed_p = across_g + _bytes(of.g_across, shape.depth, shape.rows)
-    packed_t = packed_p + _bytes(of.p, shape.rows, shape.columns)
-    weights = packed_t + _bytes(of.p_across, shape.columns, shape.rows)
-    slopes = weights + stride * shape.rows
-    scratch = slopes + stride * shape.rows
-    _pack(k, _head(k, places.k, batch, group), shape.seen, shape.depth, shape.summed, packed_k, limits)
-    _pack(v, _head(v, places.v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
-    _pack(of.k_across, _head(k, places.k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
-    scored, summed = _Rows(of.score_leaf, stride, size, 0), _Rows(of.sum_leaf, of.grad_stride, size, of.one)
-    of_group = (batch * shape.groups + group) * shape.seen * of.grad_stride
+    limits, inner = places.limits + worker * LIMITS, _up(shape.depth, q.step)
+    room = _divide(of, places.memory + worker * of.memory_bytes)
+    _pack(k, _head(k, places.k, batch, group), shape.seen, shape.depth, shape.summed, room.k, limits)
+    _pack(v, _head(v, places.v, batch, group), shape.seen, shape.depth, inner, room.v, limits + 128)
+    _pack(of.k_across, _head(k, places.k, batch, group), shape.depth, shape.seen, shape.kc, room.k_across, limits)
+    row_of_group = (batch * shape.groups + group) * shape.seen
     for each in range(shape.heads):
         head = group * shape.heads + each
-        row_index = (batch * shape.groups * shape.heads + head) * shape.length
+        row_of_head = (batch * shape.groups * shape.heads + head) * shape.length
         for first in range(0, shape.length, shape.rows):
             rows = min(shape.rows, shape.length - first)
             at_q = _head(q, places.q, batch, head) + first * q.line_stride
             at_g = _head(g, places.g, batch, head) + first * g.line_stride
-            _pack(q, at_q, rows, shape.depth, shape.summed, packed_q, limits + 256)
-            _pack(g, at_g, rows, shape.depth, inner, packed_g, limits + 384)
-            _pack(of.q_across, at_q, shape.depth, rows, shape.rows, across_q, limits + 256)
-            _pack(of.g_across, at_g, shape.depth, rows, shape.rows, across_g, limits + 384)
+            _pack(q, at_q, rows, shape.depth, shape.summed, room.q, limits + 256)
+            _pack(g, at_g, rows, shape.depth, inner, room.g, limits + 384)
+            _pack(of.q_across, at_q, shape.depth, rows, shape.rows, room.q_across, limits + 256)
+            _pack(of.g_across, at_g, shape.depth, rows, shape.rows, room.g_across, limits + 384)
             end = _columns_of(shape, first, rows)
             for column in range(0, end, shape.columns):
                 columns = min(shape.columns, end - column)
-                vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
-                sizes = _sizes(q, k, rows, shape.seen, columns, shape.depth, shape.summed)
-                _multiply(sizes, scored, packed_q, packed_k, weights - size * column, scratch, column)
-                if places.mask != 0:
-                    mask = _head(of.mask, places.mask, batch, head) + first * of.mask.line_stride + size * column
-                    for row in range(rows):
-                        mask_row(weights + row * stride, columns, of.mask.scale, mask + row * of.mask.line_stride)
-                _hide(shape, weights, size, first, column, rows, columns, of.hidden)
-                sizes = _sizes(g, v, rows, shape.seen, columns, shape.depth, inner)
-                _multiply(sizes, scored, packed_g, packed_v, slopes - size * column, scratch, column)
-                for row in range(rows):
-                    at = size * (row_index + first + row)
-                    largest = places.statistics + at
-                    weigh_row(weights + row * stride, vectors, of.scale, largest, largest + of.total_bytes)
-                    slope_row(weights + row * stride, slopes + row * stride, vectors, places.means + at, of.slope_scale)
-                _pack(of.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
-                to = of_group + column * of.grad_stride
-                sizes = _sizes(of.p_across, of.g_across, columns, shape.depth, shape.depth, rows, shape.rows)
-                _multiply(sizes, summed, packed_t, across_g, places.dv + to, scratch, 0)
-                _pack(of.p_across, slopes, columns, rows, shape.rows, packed_t, limits + 512)
-                sizes = _sizes(of.p_across, of.q_across, columns, shape.depth, shape.depth, rows, shape.rows)
-                _multiply(sizes, summed, packed_t, across_q, places.dk + to, scratch, 0)
-                _pack(of.p, slopes, rows, columns, shape.kc, packed_p, limits + 512)
-                to, within = (row_index + first) * of.grad_stride, _within(of.k_across, shape.depth, column)
-                sizes = _sizes(q, of.k_across, rows, shape.depth, shape.depth, columns, shape.kc)
-                _multiply(sizes, summed, packed_p, across_k + within, places.dq + to, scratch, 0)
+                block = Block(batch, head, row_of_head + first, first, rows, column, columns)
+                _weigh(of, places, room, inner, block)
+                _add_gradients(of, places, room, limits + 512, row_of_group, block)
 
 
 class _Differentiate(NamedTuple):

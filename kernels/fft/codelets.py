@@ -13,6 +13,7 @@ The inverse transform is the forward one with real and imaginary parts exchanged
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
@@ -167,6 +168,32 @@ class PassArguments(NamedTuple):
     target_next: int
 
 
+def _place(
+    a: Arithmetic, tag: Any, share: int, field: Callable[[str], ir.Value], swap_field: str, factor: ir.Value
+) -> Place:
+    """Where rows are read or written: with parts exchanged if the field says so, and times a factor."""
+    builder = a.builder
+    swap = builder.icmp_signed("!=", field(swap_field), I64(0))
+    factors = (factor, builder.select(swap, builder.fneg(factor), factor))
+    numbers = factors if tag.element is F64 else [builder.fptrunc(each, F32) for each in factors]
+    others = []
+    for index in range(share):
+        there = builder.icmp_signed("<", I64(index), field("last"))
+        others.append(builder.mul(field("apart"), builder.select(there, I64(index), field("last"))))
+    vectors = [broadcast(builder, each, tag.lanes) for each in numbers]
+    filled = builder.trunc(builder.udiv(field("target_step"), I64(tag.size)), I32)
+    return Place(a, tag.size * tag.lanes, swap, *vectors, others, filled)
+
+
+def _root(builder: Any, tag: Any, twiddles: ir.Value, j: int) -> Complex:
+    """The root of unity that the result j > 0 of a pass is multiplied by, in all lanes."""
+    parts = [
+        load(builder, tag.element, offset(builder, twiddles, (2 * (j - 1) + part) * tag.size), tag.size)
+        for part in range(2)
+    ]
+    return Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
+
+
 @intrinsic
 def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddles, turned, pass_, lanes, phase):
     """Transform radix rows; `turned` says that p > 0, whose results are multiplied by roots of unity."""
@@ -184,19 +211,8 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
         a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
         scale, one = builder.bitcast(field("scale"), F64), ir.Constant(F64, 1.0)
 
-        def place(name: str, factor: ir.Value) -> Place:
-            swap = builder.icmp_signed("!=", field(name), I64(0))
-            factors = (factor, builder.select(swap, builder.fneg(factor), factor))
-            numbers = factors if tag.element is F64 else [builder.fptrunc(each, F32) for each in factors]
-            others = []
-            for index in range(getattr(writer, "share", 1)):
-                there = builder.icmp_signed("<", I64(index), field("last"))
-                others.append(builder.mul(field("apart"), builder.select(there, I64(index), field("last"))))
-            vectors = [broadcast(builder, each, tag.lanes) for each in numbers]
-            filled = builder.trunc(builder.udiv(field("target_step"), I64(tag.size)), I32)
-            return Place(a, tag.size * tag.lanes, swap, *vectors, others, filled)
-
-        places = [place("swap_in", one), place("swap_out", scale)]
+        share = getattr(writer, "share", 1)
+        places = [_place(a, tag, share, field, *each) for each in (("swap_in", one), ("swap_out", scale))]
         source, target, twiddles, lanes, phase = (
             builder.inttoptr(each, POINTER) for each in (source, target, twiddles, lanes, phase)
         )
@@ -215,20 +231,11 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
                 )
                 writer.write(places[1], value, at(target, target_step, j), row)
 
-        def twiddle() -> list[Complex]:
-            def root(j: int) -> Complex:
-                parts = [
-                    load(builder, tag.element, offset(builder, twiddles, (2 * (j - 1) + part) * tag.size), tag.size)
-                    for part in range(2)
-                ]
-                return Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
-
-            return [values[0], *[a.multiply(value, root(j)) for j, value in enumerate(values[1:], 1)]]
-
         with builder.if_else(turned) as (then, otherwise):
             with then:
                 if writer is Split:
-                    write_all(twiddle())
+                    roots = (_root(builder, tag, twiddles, j) for j in range(1, r))
+                    write_all([values[0], *[a.multiply(*each) for each in zip(values[1:], roots, strict=True)]])
             with otherwise:
                 write_all(values)
         return context.get_dummy_value()

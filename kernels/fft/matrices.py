@@ -53,6 +53,36 @@ def _shared_well(batch: int, threads: int) -> bool:
     return -(-batch // threads) * threads <= 1.25 * batch
 
 
+class _Job(NamedTuple):
+    """How matrices are transformed: the batch, the kind of plan of their rows, bytes from one row to the next between
+    the two transforms, and whether threads share the matrices."""
+
+    shape: _Shape
+    batch: int
+    how: str
+    row_bytes: int
+    shared: bool
+
+
+def _job_of(x: ArraySpec, kind: str, axes: tuple[int, ...], last: int) -> _Job | None:
+    """None where matrices are too large, have too few rows, or are too few for the threads."""
+    found = _shape_of(x.shape, kind, axes, last)
+    if found is None or not DATA_FOLLOWS_HEADER:
+        return None
+    rows, numbers, width, real = found
+    batch, size = math.prod(x.shape[:-2]), real_of(x.dtype).itemsize
+    how = kind_of(numbers, rows, size, real)
+    if how is None or how != kind_of(numbers, batch * rows, size, real):
+        return None  # too few rows of one matrix for what many take
+    if width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= crossovers.row.along_most:
+        return None
+    row = (-(-width * 2 * size // 64) | 1) * 64  # an odd number of cache lines: columns lie in all sets of a cache
+    shared = batch * rows * numbers * 2 * size >= crossovers.row.threads_bytes
+    if rows * row > _MOST_BYTES or (shared and not _shared_well(batch, threading.get_num_threads())):
+        return None
+    return _Job(found, batch, how, row, shared)
+
+
 def by_matrices(
     x: ArraySpec,
     general: Callable[[np.ndarray], np.ndarray],
@@ -63,23 +93,13 @@ def by_matrices(
     last: int = 0,
     plans: int = 0,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """What transforms arrays like x; None where matrices are too large, have too few rows, or are too few for the
-    threads. The results are those of one axis after the other, to the bit."""
-    found = _shape_of(x.shape, kind, axes, last)
-    if found is None or not DATA_FOLLOWS_HEADER:
+    """The function that transforms arrays like x; None where it is no faster. Its results are those of one axis after
+    the other, to the bit."""
+    job = _job_of(x, kind, axes, last)
+    if job is None:
         return None
-    rows, numbers, width, real = found
-    part, batch, inverse = real_of(x.dtype), math.prod(x.shape[:-2]), kind in ("inverse", "halved")
-    size, number = part.itemsize, 2 * part.itemsize
-    how = kind_of(numbers, rows, size, real)
-    if how is None or how != kind_of(numbers, batch * rows, size, real):
-        return None  # too few rows of one matrix for what many take
-    if width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= crossovers.row.along_most:
-        return None
-    row = (-(-width * number // 64) | 1) * 64  # an odd number of cache lines, so that columns lie in all of their sets
-    shared = batch * rows * numbers * number >= crossovers.row.threads_bytes
-    if rows * row > _MOST_BYTES or (shared and not _shared_well(batch, threading.get_num_threads())):
-        return None
+    (rows, numbers, width, real), batch, how, row, shared = job
+    part, inverse = real_of(x.dtype), kind in ("inverse", "halved")
     shape = (*x.shape[:-1], {"": width, "real": width, "halved": last}[real])
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": part}[real]
     source_row, target_row = x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize

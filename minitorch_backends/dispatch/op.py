@@ -105,43 +105,7 @@ def composite(
             function = rounding_once(function, widen if isinstance(widen, tuple) else ())
         parameters = inspect.signature(function).parameters
         overloads = Overloads(parameters.values(), aliases, deprecated)
-        known, most = overloads.known, overloads.most
-        kinds, order = numeric_parameters(parameters.values()), list(parameters)
-        typed = stateful if isinstance(stateful, str) else next(iter(parameters), "")
-        scalars = [(order.index(each), each, kinds[each]) for each in kinds]
-        first = _first_tensor(parameters) if takes != EVERY_CATEGORY else None
-        taken = frozenset(each.dtype for each in _USUAL if each.letter in takes + also)
-
-        @functools.wraps(function)
-        def public(*args: Any, out: Any = None, **named: Any) -> Any:
-            if (batching := instrumentation.batching) is not None:
-                result = batching(public, args, named if out is None else {**named, "out": out})
-                if result is not NotImplemented:
-                    return result
-            if (autocast := instrumentation.autocast) is not None:
-                result = autocast(public_name, public, args, named if out is None else {**named, "out": out})
-                if result is not NotImplemented:
-                    return result
-            if len(args) > most or (named and not named.keys() <= known):
-                args, named = overloads.resolve(public_name, args, named)
-            if first is not None and not (args and type(args[0]) is Tensor and args[0]._array.dtype in taken):
-                _check_first(public_name, first, takes, also, args, named)
-            try:
-                if scalars:
-                    args, named = _with_scalars(public_name, scalars, args, named)
-                if out is None:
-                    return function(*args, **named)
-                like = dict(zip(order, args, strict=False), **named).get(typed)
-                dtype = like.dtype if stateful and isinstance(like, Tensor) else None
-                return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()), dtype)
-            except instrumentation.ValuesNeeded as error:
-                return instrumentation.values_needed(error, public, args, named)
-            except Exception as error:
-                if mistake := call_error(error, public_name, function, args, named):
-                    raise mistake from error
-                name_caller(error, public_name, function)
-                raise
-
+        public = _checked(function, overloads, takes, also, stateful)
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
         registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as, product)
@@ -152,6 +116,53 @@ def composite(
         return installed
 
     return declare
+
+
+def _checked(
+    function: Callable[..., Any], overloads: Overloads, takes: str, also: str, stateful: bool | str
+) -> Callable[..., Any]:
+    """The public form of a composite: it resolves overloads, checks the first tensor's dtype, writes into `out`, and
+    names the function in errors.
+    """
+    name, parameters = function.__name__, inspect.signature(function).parameters
+    known, most = overloads.known, overloads.most
+    kinds, order = numeric_parameters(parameters.values()), list(parameters)
+    typed = stateful if isinstance(stateful, str) else next(iter(parameters), "")
+    scalars = [(order.index(each), each, kinds[each]) for each in kinds]
+    first = _first_tensor(parameters) if takes != EVERY_CATEGORY else None
+    taken = frozenset(each.dtype for each in _USUAL if each.letter in takes + also)
+
+    @functools.wraps(function)
+    def public(*args: Any, out: Any = None, **named: Any) -> Any:
+        if (batching := instrumentation.batching) is not None:
+            result = batching(public, args, named if out is None else {**named, "out": out})
+            if result is not NotImplemented:
+                return result
+        if (autocast := instrumentation.autocast) is not None:
+            result = autocast(name, public, args, named if out is None else {**named, "out": out})
+            if result is not NotImplemented:
+                return result
+        if len(args) > most or (named and not named.keys() <= known):
+            args, named = overloads.resolve(name, args, named)
+        if first is not None and not (args and type(args[0]) is Tensor and args[0]._array.dtype in taken):
+            _check_first(name, first, takes, also, args, named)
+        try:
+            if scalars:
+                args, named = _with_scalars(name, scalars, args, named)
+            if out is None:
+                return function(*args, **named)
+            like = dict(zip(order, args, strict=False), **named).get(typed)
+            dtype = like.dtype if stateful and isinstance(like, Tensor) else None
+            return written_out(name, lambda: function(*args, **named), out, (*args, *named.values()), dtype)
+        except instrumentation.ValuesNeeded as error:
+            return instrumentation.values_needed(error, public, args, named)
+        except Exception as error:
+            if mistake := call_error(error, name, function, args, named):
+                raise mistake from error
+            name_caller(error, name, function)
+            raise
+
+    return public
 
 
 def _first_tensor(parameters: Mapping[str, inspect.Parameter]) -> str | None:
@@ -275,31 +286,15 @@ def op(
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.
     """
 
+    own = "forward", "mutates", "inplace", "method", "operators", "rules"
+    options = {each: value for each, value in locals().items() if each not in (*own, "own")}
+    if view and takes == EVERY_CATEGORY:
+        options["takes"] = EVERY_DTYPE
+
     def declare(forward: Callable[..., Any]) -> Callable[..., Any]:
-        options = {
-            "name": name,
-            "called": called,
-            "promote": promote,
-            "only_tensors": only_tensors,
-            "widen": widen,
-            "widen_rules": widen_rules,
-            "view": view,
-            "writer": forward if mutates else None,
-            "variadic": variadic,
-            "ufunc": ufunc,
-            "takes": EVERY_DTYPE if view and takes == EVERY_CATEGORY else takes,
-            "booleans": booleans,
-            "scalar": scalar,
-            "row_major": row_major,
-            "warns": warns,
-            "product": product,
-            "samples": samples,
-            "reference": reference,
-            "tested_as": tested_as,
-            "aliases": aliases,
-            "deprecated": deprecated,
-        }
-        declared = Op(_on_copy(forward) if mutates else forward, rules, options)
+        declared = Op(
+            _on_copy(forward) if mutates else forward, rules, {**options, "writer": forward if mutates else None}
+        )
         forward.__annotations__ = _of_users(forward.__annotations__)
         registry[declared.name] = declared
         show_saved((*declared.inputs, "out", *declared.metadata_names))

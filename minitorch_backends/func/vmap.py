@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.instrumentation import ValuesNeeded
@@ -77,55 +77,84 @@ def vmap(
 
     @functools.wraps(func)
     def run_batched(*args: Any, **kwargs: Any) -> Any:
-        if not args and not kwargs:
-            raise ValueError(f"vmap({_name(func)}): expected at least one argument, got none")
-        leaves, rebuild = flat([*args])
-        dims = _spread(list(in_dims) if isinstance(in_dims, tuple) else in_dims, [*args], "in_dims")
-        more, rebuild_more = flat(kwargs)
-        dims += [0 if isinstance(each, Tensor) else None for each in more]
-        moved = [_in_front(leaf, dim) for leaf, dim in zip([*leaves, *more], dims, strict=True)]
-        batched = [dim is not None for dim in dims]
-        sizes = {each.shape[0] for each, is_batched in zip(moved, batched, strict=True) if is_batched}
-        if len(sizes) != 1:
-            expected = "at least one tensor with a batch" if not sizes else "batches of one size"
-            raise ValueError(f"vmap({_name(func)}): expected {expected}, got sizes {sorted(sizes)}")
-        (size,) = sizes
-        if not size:
-            raise ValueError(f"vmap({_name(func)}): expected a batch of at least one sample, got none")
-
-        def run(start: int, stop: int) -> tuple[list[Tensor], Any]:
-            level = Level(stop - start, randomness)
-            given = [
-                Batched.of(each[start:stop] if stop - start < size else each, level) if is_batched else each
-                for each, is_batched in zip(moved, batched, strict=True)
-            ]
-            arguments, named = rebuild(given[: len(leaves)]), rebuild_more(given[len(leaves) :])
-            with enter((*active_levels(), level)):
-                try:
-                    result = func(*arguments, **named)
-                except ValuesNeeded:
-                    result = loop_samples(level, func, tuple(arguments), named)
-                outputs, rebuild_result = flat(result)
-                for each in outputs:
-                    if not isinstance(each, Tensor):
-                        raise ValueError(
-                            f"vmap({_name(func)}): the function must return Tensors only, got {type(each).__name__}"
-                        )
-                values = [physical(each, level) for each in outputs]
-            wanted = _spread(out_dims, result, "out_dims")
-            return [_place(each, dim) for each, dim in zip(values, wanted, strict=True)], (rebuild_result, wanted)
-
-        step = chunk_size or size
-        chunks = [run(start, min(start + step, size)) for start in range(0, size, step)]
-        rebuild_result, wanted = chunks[0][1]
-        columns = zip(*(values for values, _ in chunks), strict=True)
-        joined = [
-            parts[0] if len(parts) == 1 else cat(list(parts), 0 if dim is None else dim)
-            for parts, dim in zip(columns, wanted, strict=True)
+        samples = _samples_of(func, args, kwargs, in_dims)
+        step = chunk_size or samples.size
+        chunks = [
+            _run_chunk(func, samples, range(start, min(start + step, samples.size)), out_dims, randomness)
+            for start in range(0, samples.size, step)
         ]
-        return rebuild_result(joined)
+        rebuild, dims = chunks[0].rebuild, chunks[0].dims
+        columns = zip(*(chunk.values for chunk in chunks), strict=True)
+        return rebuild(
+            [
+                parts[0] if len(parts) == 1 else cat(list(parts), 0 if dim is None else dim)
+                for parts, dim in zip(columns, dims, strict=True)
+            ]
+        )
 
     return run_batched
+
+
+class _Samples(NamedTuple):
+    """The leaves of a call's arguments, those with a batch in front, and the function that rebuilds the arguments."""
+
+    leaves: list[Any]
+    batched: list[bool]
+    size: int
+    rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def _samples_of(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], in_dims: Any) -> _Samples:
+    if not args and not kwargs:
+        raise ValueError(f"vmap({_name(func)}): expected at least one argument, got none")
+    leaves, rebuild = flat([*args])
+    dims = _spread(list(in_dims) if isinstance(in_dims, tuple) else in_dims, [*args], "in_dims")
+    more, rebuild_more = flat(kwargs)
+    dims += [0 if isinstance(each, Tensor) else None for each in more]
+    moved = [_in_front(leaf, dim) for leaf, dim in zip([*leaves, *more], dims, strict=True)]
+    sizes = {each.shape[0] for each, dim in zip(moved, dims, strict=True) if dim is not None}
+    if len(sizes) != 1:
+        expected = "at least one tensor with a batch" if not sizes else "batches of one size"
+        raise ValueError(f"vmap({_name(func)}): expected {expected}, got sizes {sorted(sizes)}")
+    (size,) = sizes
+    if not size:
+        raise ValueError(f"vmap({_name(func)}): expected a batch of at least one sample, got none")
+
+    def rebuild_both(values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return tuple(rebuild(values[: len(leaves)])), rebuild_more(values[len(leaves) :])
+
+    return _Samples(moved, [dim is not None for dim in dims], size, rebuild_both)
+
+
+class _Chunk(NamedTuple):
+    """The results of some samples, the function that rebuilds their structure, and the batch dimension of each."""
+
+    values: list[Tensor]
+    rebuild: Callable[[list[Any]], Any]
+    dims: list[Any]
+
+
+def _run_chunk(func: Callable[..., Any], samples: _Samples, some: range, out_dims: Any, randomness: str) -> _Chunk:
+    level = Level(len(some), randomness)
+    given = [
+        Batched.of(each[some.start : some.stop] if len(some) < samples.size else each, level) if is_batched else each
+        for each, is_batched in zip(samples.leaves, samples.batched, strict=True)
+    ]
+    arguments, named = samples.rebuild(given)
+    with enter((*active_levels(), level)):
+        try:
+            result = func(*arguments, **named)
+        except ValuesNeeded:
+            result = loop_samples(level, func, arguments, named)
+        outputs, rebuild = flat(result)
+        for each in outputs:
+            if not isinstance(each, Tensor):
+                raise ValueError(
+                    f"vmap({_name(func)}): the function must return Tensors only, got {type(each).__name__}"
+                )
+        values = [physical(each, level) for each in outputs]
+    dims = _spread(out_dims, result, "out_dims")
+    return _Chunk([_place(each, dim) for each, dim in zip(values, dims, strict=True)], rebuild, dims)
 
 
 def _place(value: Tensor, dim: Any) -> Tensor:

@@ -39,7 +39,7 @@ MORE_PARAMETERS = {"conv": 11}
 """Functions of kernels that take more, by folder; the numbers only fall."""
 
 BUDGET = {
-    "kernels": 44_400,
+    "kernels": 44_550,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_400,
@@ -48,14 +48,14 @@ BUDGET = {
     "tensor": 1_850,
     "random": 250,
     "serialization": 1_000,
-    "ops": 29_250,
+    "ops": 29_300,
     "fft": 50,
     "linalg": 100,
     "special": 100,
     "nn": 6_150,
     "amp": 400,
     "distributions": 4_050,
-    "func": 1_300,
+    "func": 1_350,
     "optim": 2_350,
     "profiles": 100,
     "testing": 200,
@@ -69,7 +69,7 @@ BUDGET = {
     "cli": 950,
     "compile_ahead": 150,
     "pytest_plugin": 200,
-    "tests": 47_200,
+    "tests": 47_300,
     "bench": 5_750,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
@@ -77,6 +77,10 @@ CORE_BUDGET = 8_650
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420
+LONGEST_FUNCTION = 60
+"""Lines of a function without its docstring."""
+LONG_FUNCTIONS = {"kernels": 6}
+"""How many functions of a part are longer: generators of code and plans in kernels/gemm and kernels/conv."""
 
 
 def dotted_name(path: Path) -> tuple[str, ...]:
@@ -208,6 +212,25 @@ def test_files_keep_to_one_subject():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES.values()}
     long = {str(path.relative_to(ROOT)): length for path, length in lengths.items() if length > LONGEST_FILE}
     assert not long, f"more than {LONGEST_FILE} lines, so perhaps two subjects: {long}"
+
+
+def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring."""
+    first = function.body[0]
+    spoken = first.end_lineno - first.lineno + 1 if ast.get_docstring(function) is not None else 0
+    return function.end_lineno - function.lineno + 1 - spoken
+
+
+def test_functions_keep_to_one_thought():
+    """Lower a budget when a function was divided."""
+    found = [
+        (part_of(name) if len(name) > 1 else "__init__", f"{path.relative_to(ROOT)}: {node.name} {length_of(node)}")
+        for name, path in FILES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length_of(node) > LONGEST_FUNCTION
+    ]
+    over = [place for part, place in found if sum(other == part for other, _ in found) > LONG_FUNCTIONS.get(part, 0)]
+    assert not over, f"more functions than {LONG_FUNCTIONS} are longer than {LONGEST_FUNCTION} lines: {over}"
 
 
 def lines_by_folder() -> dict[str, int]:

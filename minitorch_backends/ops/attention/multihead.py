@@ -88,28 +88,13 @@ def multi_head_attention_forward(
     `backends.mha.set_fastpath_enabled(False)` forbids it. Raises RuntimeError or AssertionError where torch does.
     """
     batched = query.ndim == 3
-    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
-        raise AssertionError(
-            "query, key and value should be 3-D (batched) or 2-D (unbatched) together, and they are "
-            f"{query.ndim}-D, {key.ndim}-D and {value.ndim}-D"
-        )
-    embed = query.shape[-1]
-    if embed != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
-    if num_heads <= 0 or embed % num_heads:
-        raise AssertionError(f"embed_dim {embed} is not divisible by num_heads {num_heads}")
+    _check_inputs(query, key, value, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
         raise RuntimeError("need attn_mask if specifying the is_causal hint; pass the causal mask that it stands for")
     if not batched:
         query, key, value = (each.unsqueeze(1) for each in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    for name, static in (("static_k", static_k), ("static_v", static_v)):
-        if static is not None and (static.ndim != 3 or static.shape[0] != query.shape[1] * num_heads):
-            raise AssertionError(
-                f"expecting {name} of shape [{query.shape[1] * num_heads}, S, E / num_heads], got {list(static.shape)}"
-            )
-    if (bias_k is None) != (bias_v is None):
-        raise AssertionError("bias_k and bias_v must be given together, or left out together")
+    _check_additions(query.shape[1] * num_heads, static_k, static_v, bias_k, bias_v)
     length = key.shape[0] if static_k is None else static_k.shape[1]
     _check_masks(attn_mask, key_padding_mask, (query.shape[1], num_heads, query.shape[0], length))
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
@@ -128,6 +113,31 @@ def multi_head_attention_forward(
         return (out if batched else out.squeeze(1)), None
     weights = weights.mean(1) if average_attn_weights else weights
     return (out, weights) if batched else (out.squeeze(1), weights.squeeze(0))
+
+
+def _check_inputs(query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_heads: int) -> None:
+    """Reject inputs whose dimensions do not match each other or the heads."""
+    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
+        raise AssertionError(
+            "query, key and value should be 3-D (batched) or 2-D (unbatched) together, and they are "
+            f"{query.ndim}-D, {key.ndim}-D and {value.ndim}-D"
+        )
+    embed = query.shape[-1]
+    if embed != embed_dim:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim}, but got {embed}")
+    if num_heads <= 0 or embed % num_heads:
+        raise AssertionError(f"embed_dim {embed} is not divisible by num_heads {num_heads}")
+
+
+def _check_additions(
+    heads: int, static_k: Tensor | None, static_v: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None
+) -> None:
+    """Reject keys and values that replace or extend those of the input, and do not fit the heads of the batch."""
+    for name, static in (("static_k", static_k), ("static_v", static_v)):
+        if static is not None and (static.ndim != 3 or static.shape[0] != heads):
+            raise AssertionError(f"expecting {name} of shape [{heads}, S, E / num_heads], got {list(static.shape)}")
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError("bias_k and bias_v must be given together, or left out together")
 
 
 def _check_masks(mask: Tensor | None, padding: Tensor | None, sizes: tuple[int, int, int, int]) -> None:
