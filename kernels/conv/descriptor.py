@@ -17,6 +17,8 @@ __all__ = [
     "FLAT",
     "PASS",
     "PLAN",
+    "PLANE",
+    "PLANE_BYTES",
     "ROWS",
     "TAPS",
     "WEIGHT",
@@ -32,7 +34,7 @@ PLAN = (
     "all_groups", "group_stride",
     # The packed form: the number of groups of a region, and of those in front of a strip.
     "array_bytes", "part_bytes", "region_bytes", "region_groups", "front_groups", "strip_table", "strips",
-    "pack_chunk", "array_chunk",
+    "pack_chunk", "array_chunk", "plane_table",
     # Computing and writing.
     "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
     "sums_bytes", "passes", "pass_table", "group_bytes",
@@ -45,6 +47,15 @@ PASS = (
     "starts", "period",
 )  # fmt: skip
 """Fields of each pass, one after the other at `pass_table`."""
+
+PLANE = (
+    "origin", "first_d", "last_d", "first_h", "last_h", "first_w", "last_w", "step_d", "step_h", "step_w", "rows",
+    "columns", "image", "images", "image_stride",
+)  # fmt: skip
+"""Fields of the reading of each plane, one after the other at `plane_table`: bytes to where its first place would be,
+for each dimension the places that exist and the bytes between them, rows and columns, and positions of an image."""
+
+PLANE_BYTES = 8 * len(PLANE)
 
 WEIGHT = (
     "leaf", "steps", "chunk", "panels", "blocks", "taps", "panel_chunk", "tap_chunk", "table", "a_panel", "b_part",
@@ -90,8 +101,8 @@ TAPS = ("leaf", "line_stride", "k_stride", "lines", "places", "k_bytes", "panels
 a chunk, bytes of a panel for each place, panels, and bytes to them in the memory."""
 
 _TABLES = {
-    "plan": PLAN, "pass": PASS, "weight": WEIGHT, "depthwise": DEPTHWISE, "channels": CHANNELS, "rows": ROWS,
-    "flat": FLAT, "winograd": WINOGRAD, "taps": TAPS,
+    "plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT, "depthwise": DEPTHWISE, "channels": CHANNELS,
+    "rows": ROWS, "flat": FLAT, "winograd": WINOGRAD, "taps": TAPS,
 }  # fmt: skip
 _PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
 

@@ -19,7 +19,7 @@ from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import blocks, geometry, one_tap, planes, strips, weights
-from .descriptor import PASS, PLAN, describe
+from .descriptor import PASS, PLAN, PLANE, describe
 from .geometry import GROUP, Geometry
 from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
@@ -115,7 +115,6 @@ def _plan(
     wide, size = three_strides(shape, strides), working.itemsize
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
     out_strides = contiguous_strides(out_shape, item, last)
-    places = geometry.spots(where, where.sources, (wide[0], *wide[2:]), item)
     length, segments = blocks.segments_of(kernel)
     found = [blocks_of(where, one, length, segments) if one.taps else None for one in where.passes]
     blocked = [(one, each) for one, each in zip(where.passes, found, strict=True) if each is not None]
@@ -126,7 +125,7 @@ def _plan(
     passes, kept = [], []
     for one, each in blocked:
         written = geometry.lane_spots(where, one, each.lanes, each.images, (out_strides[0], *out_strides[2:]), item)
-        if places is None or written is None:
+        if written is None:
             raise Refused("an array reaches too far for offsets of 32 bits")
         table = np.array(
             [
@@ -154,11 +153,10 @@ def _plan(
     along, arrays = last and channels > 1, channels * where.planes
     array_chunk = arrays if along else -(-arrays // (4 * threads))  # positions in memory's order
     pack_chunk = -(-region * groups // (4 * threads)) if along or arrays < 4 * threads else region
+    rows = planes.plane_rows(where, wide)
     values = describe(PLAN, dict.fromkeys(PLAN, 0) | {
-        "pack": _pack_leaf(dtype.name, conversion, along), "groups": places.groups,
-        "period_stride": places.period_stride, "runs": address_of(places.runs),
-        "offsets": address_of(places.offsets), "planes": where.planes,
-        "channels": wide[1], "blocks": channels, "all_groups": -(-task.images * where.image // GROUP),
+        "pack": _pack_leaf(dtype.name, conversion, planes.pace_of(int(rows[0, PLANE.index("step_w")]), item, along)),
+        "plane_table": address_of(rows), "planes": where.planes, "channels": wide[1], "blocks": channels,
         "group_stride": channels * wide[1], "array_bytes": array_bytes,
         "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region, "front_groups": divided.front,
         "strip_table": address_of(divided.table), "strips": count,
@@ -176,7 +174,7 @@ def _plan(
         channels * math.prod(task.kernel), depth, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
         len(blocked) < len(where.passes), groups, address_of(values),
         sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
-        (values, pass_table, places, kept, divided.table),
+        (values, pass_table, rows, kept, divided.table),
     )  # fmt: skip
 
 
@@ -201,9 +199,8 @@ def _kernel_of_weights(conversion: tuple[str, str | None], size: int) -> Any:
 
 
 @functools.cache
-def _pack_leaf(dtype: str, conversion: tuple[str, str | None], along: bool) -> int:
-    leaf = planes.PackPositions if along else planes.PackPlanes
-    return leaf_address(leaf(ELEMENTS[dtype], CONVERSIONS[conversion]))
+def _pack_leaf(dtype: str, conversion: tuple[str, str | None], pace: type) -> int:
+    return leaf_address(planes.PackPlanes(ELEMENTS[dtype], CONVERSIONS[conversion], pace()))
 
 
 @functools.cache

@@ -1,152 +1,267 @@
 """The planes of convolutions on vector units: each channel is laid out flat with its padding (`geometry`), rounded or
-in parts on the way, so that neighbouring positions of a tap are values in a row (see `blocks`)."""
+in parts on the way, so that neighbouring positions of a tap are values in a row (see `blocks`).
+
+A plane is read row by row: of a row of an image, the positions of a plane are a row of values a constant distance
+apart, between zeros. Where channels are neighbours in memory squares of 16 positions and 16 channels are transposed.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import cpu
-from ..gemm.emit import F64, I32, I64, masked_load, offset, store, transpose, vector, zero
+from ..gemm.emit import (
+    F64,
+    I32,
+    I64,
+    VOID,
+    broadcast,
+    call,
+    lane_numbers,
+    loop,
+    masked_load,
+    offset,
+    suffix,
+    transpose,
+    vector,
+    zero,
+)
 from ..gemm.packing import convert_lanes, factors_in_two, updated_limits, widened_range
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
-from .descriptor import field
-from .geometry import GROUP, RUN_BYTES
+from .descriptor import PLANE, PLANE_BYTES, describe, field
+from .geometry import GROUP, Geometry
 from .lines import LineArguments
 from .memory import clear
-from .positions import existing, pointer, read_positions, widen
+from .positions import pointer, widen
 
-__all__ = ["PackPlanes", "PackPositions"]
+__all__ = ["PackPlanes", "pace_of", "plane_rows"]
 
 
-def _lay_out(builder: ir.IRBuilder, how: Any, value: ir.Value, target: ir.Value, part_bytes: ir.Value, limits_at):
-    """Store 16 positions of a channel; those in two parts in one array each, and their magnitudes are taken in."""
+def plane_rows(where: Geometry, strides: tuple[int, ...]) -> np.ndarray:
+    """For each plane the fields "plane" of its reading, for an array with these strides in bytes (images, channels,
+    three dimensions)."""
+    paces = where.task.stride if where.result_step == (1, 1, 1) else (1, 1, 1)
+    steps = [pace * stride for pace, stride in zip(paces, strides[2:], strict=True)]
+    _, rows, columns = where.pitches
+    found = []
+    for source in where.sources:
+        values: dict[str, int] = {"origin": 0, "rows": rows, "columns": columns, "image": where.image}
+        values |= {"images": where.task.images, "image_stride": strides[0]}
+        for axis, index, step, pace, stride in zip("dhw", source, steps, paces, strides[2:], strict=True):
+            there = np.flatnonzero(index >= 0)
+            first, last = (int(there[0]), int(there[-1]) + 1) if there.size else (0, 0)
+            values |= {f"first_{axis}": first, f"last_{axis}": last, f"step_{axis}": step}
+            values["origin"] += stride * (int(index[first]) - pace * first) if there.size else 0
+        found.append(describe(PLANE, values))
+    return np.stack(found)
+
+
+class _InRows(NamedTuple):
+    """How the values of a row of positions lie in memory: side by side, `values` apart (0: by any step); or `squares`,
+    where channels are neighbours."""
+
+    values, squares = 1, False
+
+
+class _EveryOther(NamedTuple):
+    values, squares = 2, False
+
+
+class _Anywhere(NamedTuple):
+    values, squares = 0, False
+
+
+class _Squares(NamedTuple):
+    values, squares = 0, True
+
+
+def pace_of(step: int, item: int, squares: bool) -> type:
+    """The class of tags for values so many bytes apart, of one channel or of squares of channels."""
+    if squares:
+        return _Squares
+    return _InRows if step == item else _EveryOther if step == 2 * item else _Anywhere
+
+
+def _within(builder: ir.IRBuilder, first: ir.Value, last: ir.Value, lanes: int, begin: int = 0) -> ir.Value:
+    """Which of the lanes from `begin` on have numbers from `first` to before `last`; both are int64 of any size."""
+    numbers = lane_numbers(lanes, begin)
+    bounds = []
+    for bound in (first, last):
+        low = builder.select(builder.icmp_signed(">", bound, I64(-1)), bound, I64(0))
+        low = builder.select(builder.icmp_signed("<", low, I64(64)), low, I64(64))
+        bounds.append(broadcast(builder, builder.trunc(low, I32), lanes))
+    return builder.and_(builder.icmp_signed(">=", numbers, bounds[0]), builder.icmp_signed("<", numbers, bounds[1]))
+
+
+def _read_row(
+    builder: ir.IRBuilder, element: Any, pace: Any, at: ir.Value, step: ir.Value, first: ir.Value, last: ir.Value
+) -> ir.Value:
+    """The values of 16 positions that are `step` bytes apart, from `at` on; zero before lane `first` and from `last`
+    on."""
+    kind = vector(element.stored, GROUP)
+    if pace.values == 0:
+        return widen(
+            builder, masked_load(builder, kind, at, element.size, _within(builder, first, last, GROUP), step), element
+        )
+    if pace.values == 1:
+        return widen(
+            builder, masked_load(builder, kind, at, element.size, _within(builder, first, last, GROUP)), element
+        )
+    first, last = builder.shl(first, I64(1)), builder.sub(builder.shl(last, I64(1)), I64(1))
+    halves = []
+    for half in (0, 1):
+        mask = _within(builder, first, last, GROUP, GROUP * half)
+        halves.append(masked_load(builder, kind, offset(builder, at, GROUP * half * element.size), element.size, mask))
+    return widen(
+        builder, builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2)))), element
+    )
+
+
+def _lay_out(
+    builder: ir.IRBuilder, how: Any, value: ir.Value, count: ir.Value, target: ir.Value, part_bytes: ir.Value, limits_at
+) -> None:
+    """Store the first `count` of 16 positions of a channel; those in two parts in one array each, and their magnitudes
+    are taken in."""
     size = 8 if value.type.element is F64 else 4
     if how.vector_parts == 1:
-        store(builder, convert_lanes(builder, value, how), target, size)
-        return
-    for part, factor in enumerate(factors_in_two(builder, "a", value)):
-        store(builder, factor, offset(builder, target, builder.mul(part_bytes, I64(part))), size)
-    updated_limits(builder, limits_at, lambda limits: widened_range(builder, [value], limits))
+        values = [convert_lanes(builder, value, how)]
+    else:
+        values = factors_in_two(builder, "a", value)
+        updated_limits(builder, limits_at, lambda limits: widened_range(builder, [value], limits))
+    mask, name = _within(builder, I64(0), count, GROUP), f"llvm.masked.store.{suffix(value.type.element, GROUP)}.p0"
+    for part, each in enumerate(values):
+        to = offset(builder, target, builder.mul(part_bytes, I64(part)))
+        call(builder, name, VOID, each, builder.bitcast(to, each.type.as_pointer()), I32(size), mask)
+
+
+def _lay_out_square(
+    builder: ir.IRBuilder, element: Any, how: Any, at, step, first, last, count, channels, target, apart, part_bytes,
+    limits_at,
+) -> None:  # fmt: skip
+    """Lay out at most 16 positions of at most 16 channels, which are neighbours in memory; `apart` are the bytes from
+    channel to channel."""
+    lanes = 16 if cpu.refusal("avx512") is None and element.working is not F64 else 8
+
+    def square(place: int, channel: int) -> list[ir.Value]:
+        inside, found = _within(builder, I64(0), channels, lanes, channel), []
+        for lane in range(place, place + lanes):
+            after = builder.icmp_signed("<=", first, I64(lane))
+            there = builder.and_(after, builder.icmp_signed("<", I64(lane), last))
+            here = offset(builder, at, builder.add(builder.mul(step, I64(lane)), I64(channel * element.size)))
+            mask = builder.select(there, inside, zero(inside.type))
+            found.append(
+                widen(builder, masked_load(builder, vector(element.stored, lanes), here, element.size, mask), element)
+            )
+        return transpose(builder, found)
+
+    both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
+    for channel in range(0, GROUP, lanes):
+        squares = [square(place, channel) for place in range(0, GROUP, lanes)]
+        for index, pieces in enumerate(zip(*squares, strict=True)):
+            with builder.if_then(builder.icmp_signed(">", channels, I64(channel + index)), likely=True):
+                value = pieces[0] if lanes == GROUP else builder.shuffle_vector(*pieces, both)
+                to = offset(builder, target, builder.mul(apart, I64(channel + index)))
+                _lay_out(builder, how, value, count, to, part_bytes, limits_at)
 
 
 @intrinsic
-def _fill(typingctx, element, conversion, at, run, offsets, target, part_bytes, limits):
-    """Lay out 16 positions of a channel."""
-    kind, how = instance(element), instance(conversion)
+def _fill(
+    typingctx, element, conversion, pace, at, step, first, last, count, channels, target, apart, part_bytes, limits
+):
+    """Lay out `count` positions of some channels, `step` bytes apart from `at` on: zeros before place `first` and from
+    `last` on. More than one channel are neighbours in memory, and laid out `apart`."""
+    kind, how, steps = instance(element), instance(conversion), instance(pace)
 
     def codegen(context, builder, signature, arguments):
-        at, run, offsets, target, limits_at = (pointer(builder, x) for x in (*arguments[2:6], arguments[7]))
-        with builder.goto_entry_block():
-            slot = builder.alloca(vector(kind.working, GROUP))
-        read_positions(builder, kind, at, run, offsets, ir.IntType(1)(1), slot)
-        _lay_out(builder, how, builder.load(slot), target, arguments[6], limits_at)
+        at, step, first, last, count, channels, target, apart, part_bytes, limits = arguments[3:]
+        at, target, limits_at = (pointer(builder, x) for x in (at, target, limits))
+        size = 8 if kind.working is F64 else 4
+
+        def sixteen(index: ir.Value, _: list) -> list:
+            place = builder.shl(index, I64(4))
+            here = offset(builder, at, builder.mul(place, step))
+            bounds = builder.sub(first, place), builder.sub(last, place)
+            to, left = offset(builder, target, builder.mul(place, I64(size))), builder.sub(count, place)
+            if not steps.squares:
+                value = _read_row(builder, kind, steps, here, step, *bounds)
+                _lay_out(builder, how, value, left, to, part_bytes, limits_at)
+                return []
+
+            def square(index: ir.Value, _: list) -> list:
+                channel = builder.shl(index, I64(4))
+                begin = offset(builder, to, builder.mul(channel, apart))
+                _lay_out_square(
+                    builder, kind, how, offset(builder, here, builder.mul(channel, I64(kind.size))), step, *bounds,
+                    left, builder.sub(channels, channel), begin, apart, part_bytes, limits_at,
+                )  # fmt: skip
+                return []
+
+            return loop(builder, builder.ashr(builder.add(channels, I64(15)), I64(4)), [], square)
+
+        loop(builder, builder.ashr(builder.add(count, I64(15)), I64(4)), [], sixteen)
         return context.get_dummy_value()
 
-    return types.void(element, conversion, *[types.int64] * 6), codegen
-
-
-@intrinsic
-def _fill_channels(typingctx, element, conversion, at, offsets, count, target, channel_bytes, part_bytes, limits):
-    """Lay out 16 positions of `count` channels, at most 16, which are neighbours in memory: a square is transposed."""
-    kind, how = instance(element), instance(conversion)
-    lanes = 16 if cpu.refusal("avx512") is None and kind.working is not F64 else 8
-
-    def codegen(context, builder, signature, arguments):
-        _, _, at, offsets, count, target, channel_bytes, part_bytes, limits = arguments
-        at, offsets, target, limits_at = (pointer(builder, x) for x in (at, offsets, target, limits))
-        places, there = existing(builder, offsets)
-        places = builder.select(there, places, zero(places.type))
-        left = builder.trunc(count, I32)
-
-        def rows(first: int, channel: int) -> list[ir.Value]:
-            numbers = ir.Constant(vector(I32, lanes), [channel + lane for lane in range(lanes)])
-            bound = builder.insert_element(ir.Constant(vector(I32, lanes), ir.Undefined), left, I32(0))
-            bound = builder.shuffle_vector(bound, bound, zero(vector(I32, lanes)))
-            inside, found = builder.icmp_signed("<", numbers, bound), []
-            for lane in range(first, first + lanes):
-                here = offset(builder, at, builder.sext(builder.extract_element(places, I32(lane)), I64))
-                mask = builder.select(builder.extract_element(there, I32(lane)), inside, zero(inside.type))
-                here = offset(builder, here, channel * kind.size)
-                value = masked_load(builder, vector(kind.stored, lanes), here, kind.size, mask)
-                found.append(widen(builder, value, kind))
-            return transpose(builder, found)
-
-        both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
-        for channel in range(0, GROUP, lanes):
-            squares = [rows(first, channel) for first in range(0, GROUP, lanes)]
-            for index, pieces in enumerate(zip(*squares, strict=True)):
-                with builder.if_then(builder.icmp_signed(">", count, I64(channel + index)), likely=True):
-                    value = pieces[0] if lanes == GROUP else builder.shuffle_vector(*pieces, both)
-                    to = offset(builder, target, builder.mul(channel_bytes, I64(channel + index)))
-                    _lay_out(builder, how, value, to, part_bytes, limits_at)
-        return context.get_dummy_value()
-
-    return types.void(element, conversion, *[types.int64] * 7), codegen
+    return types.void(element, conversion, pace, *[types.int64] * 10), codegen
 
 
 @subroutine
 def _pack_planes(leaf, job):
-    """An array is a plane of a channel, in as many parts as the conversion makes."""
-    plan, parts = job.plan, constant(leaf.conversion, "vector_parts")
-    planes, groups = field("plan", plan, "planes"), field("plan", plan, "groups")
-    all_groups = field("plan", plan, "all_groups")
-    group_bytes, channel = field("plan", plan, "group_bytes"), field("plan", plan, "channels")
-    part_bytes = field("plan", plan, "part_bytes")
-    for group in range(job.first, job.last):
-        row, exists = group % groups, 0 <= group < all_groups
-        at = job.at + group // groups * field("plan", plan, "period_stride")
-        for array in range(job.first_array, job.last_array):
-            target = job.target + array * field("plan", plan, "array_bytes") + group_bytes * (group - job.region)
-            place = array % planes * groups + row
-            if exists:
+    """Positions of some arrays, an array being a plane of a channel, in as many parts as the conversion makes."""
+    plan, parts, squares = job.plan, constant(leaf.conversion, "vector_parts"), constant(leaf.pace, "squares")
+    planes, array_bytes = field("plan", plan, "planes"), field("plan", plan, "array_bytes")
+    part_bytes, size = field("plan", plan, "part_bytes"), field("plan", plan, "group_bytes") // 16
+    channels = job.last_array // planes if squares else 1
+    for array in range(job.first_array, planes if squares else job.last_array):
+        plane = field("plan", plan, "plane_table") + array % planes * PLANE_BYTES
+        source = job.at + field("plane", plane, "origin") + array // planes * field("plan", plan, "channels")
+        rows, columns, image = (
+            field("plane", plane, "rows"),
+            field("plane", plane, "columns"),
+            field("plane", plane, "image"),
+        )
+        first, last = field("plane", plane, "first_w"), field("plane", plane, "last_w")
+        position, end, step = 16 * job.first, 16 * job.last, field("plane", plane, "step_w")
+        target = job.target + array * array_bytes + size * (position - 16 * job.region)
+        d = h = w = number = 0
+        if position > 0:
+            number, rest = position // image, position % image
+            d, h, w = rest // (rows * columns), rest // columns % rows, rest % columns
+        while position < end:
+            if position < 0 or number >= field("plane", plane, "images"):
+                count, inside = end - position if position >= 0 else min(-position, end - position), False
+            else:
+                count = min(columns - w, image - (d * rows + h) * columns - w, end - position)
+                inside = field("plane", plane, "first_d") <= d < field("plane", plane, "last_d")
+                inside = inside and field("plane", plane, "first_h") <= h < field("plane", plane, "last_h")
+            if inside:
+                at = source + number * field("plane", plane, "image_stride") + d * field("plane", plane, "step_d")
                 _fill(
-                    leaf.element, leaf.conversion, at + array // planes * channel,
-                    field("plan", plan, "runs") + RUN_BYTES * place, field("plan", plan, "offsets") + 64 * place,
-                    target, part_bytes, job.limits,
+                    leaf.element, leaf.conversion, leaf.pace, at + h * field("plane", plane, "step_h") + w * step, step,
+                    first - w, last - w, count, channels, target, planes * array_bytes, part_bytes, job.limits,
                 )  # fmt: skip
             else:
-                for part in range(parts):
-                    clear(target + part * part_bytes, group_bytes)
+                for channel in range(channels):
+                    for part in range(parts):
+                        clear(target + channel * planes * array_bytes + part * part_bytes, count * size)
+            target += count * size
+            position += count
+            w += count if position > 0 else 0
+            if (d * rows + h) * columns + w >= image:
+                number, d, h, w = number + 1, 0, 0, 0
+            elif w >= columns:
+                h, w = h + 1, 0
+                if h >= rows:
+                    d, h = d + 1, 0
 
 
 class PackPlanes(NamedTuple):
-    """Leaf: lay out groups of positions. Fields: tags of an element and of a conversion."""
+    """Leaf: lay out groups of positions. Fields: tags of an element and of a conversion, and one that `pace_of` has."""
 
     element: NamedTuple
     conversion: NamedTuple
+    pace: NamedTuple
     run = _pack_planes
-    arguments = LineArguments
-
-
-@subroutine
-def _pack_positions(leaf, job):
-    """The same where the channels of a position are neighbours in memory; all arrays."""
-    plan, parts, size = job.plan, constant(leaf.conversion, "vector_parts"), constant(leaf.element, "size")
-    planes, groups = field("plan", plan, "planes"), field("plan", plan, "groups")
-    all_groups, channels = field("plan", plan, "all_groups"), job.last_array // planes
-    group_bytes, part_bytes = field("plan", plan, "group_bytes"), field("plan", plan, "part_bytes")
-    array_bytes = field("plan", plan, "array_bytes")
-    for group in range(job.first, job.last):
-        at = job.at + group // groups * field("plan", plan, "period_stride")
-        target = job.target + group_bytes * (group - job.region)
-        if group < 0 or group >= all_groups:
-            for part in range(job.last_array * parts):
-                clear(target + part * part_bytes, group_bytes)
-            continue
-        for plane in range(planes):
-            offsets = field("plan", plan, "offsets") + 64 * (plane * groups + group % groups)
-            for channel in range(0, channels, 16):
-                _fill_channels(
-                    leaf.element, leaf.conversion, at + channel * size, offsets, min(16, channels - channel),
-                    target + (channel * planes + plane) * array_bytes, planes * array_bytes, part_bytes, job.limits,
-                )  # fmt: skip
-
-
-class PackPositions(NamedTuple):
-    """Leaf: lay out groups of positions whose channels are neighbours. Fields: tags of an element and a conversion."""
-
-    element: NamedTuple
-    conversion: NamedTuple
-    run = _pack_positions
     arguments = LineArguments
