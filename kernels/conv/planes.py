@@ -31,7 +31,7 @@ from ..gemm.emit import (
 from ..gemm.packing import convert_lanes, factors_in_two, updated_limits, widened_range
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
-from .descriptor import PLANE, PLANE_BYTES, describe, field
+from .descriptor import PLANE, PLANE_BYTES, describe, field, read_field
 from .geometry import GROUP, Geometry
 from .lines import LineArguments
 from .memory import clear
@@ -96,107 +96,111 @@ def _within(builder: ir.IRBuilder, first: ir.Value, last: ir.Value, lanes: int, 
     return builder.and_(builder.icmp_signed(">=", numbers, bounds[0]), builder.icmp_signed("<", numbers, bounds[1]))
 
 
-def _read_row(
-    builder: ir.IRBuilder, element: Any, pace: Any, at: ir.Value, step: ir.Value, first: ir.Value, last: ir.Value
-) -> ir.Value:
-    """The values of 16 positions that are `step` bytes apart, from `at` on; zero before lane `first` and from `last`
-    on."""
-    kind = vector(element.stored, GROUP)
-    if pace.values == 0:
-        return widen(
-            builder, masked_load(builder, kind, at, element.size, _within(builder, first, last, GROUP), step), element
+class _Layout:
+    """Emits the laying out of positions of a plane: of 16 of a channel, or of a square of 16 channels.
+
+    Arguments: classes of the element, the conversion and the pace; addresses of the plan and of the plane; the address
+    of the limits that values in parts widen.
+    """
+
+    def __init__(
+        self, builder: ir.IRBuilder, tags: list[Any], plan: ir.Value, plane: ir.Value, limits: ir.Value
+    ) -> None:
+        self.builder, (self.element, self.how, self.pace), self.limits = builder, tags, limits
+        self.step, self.part_bytes = (
+            read_field(builder, "plane", plane, "step_w"),
+            read_field(builder, "plan", plan, "part_bytes"),
         )
-    if pace.values == 1:
-        return widen(
-            builder, masked_load(builder, kind, at, element.size, _within(builder, first, last, GROUP)), element
-        )
-    first, last = builder.shl(first, I64(1)), builder.sub(builder.shl(last, I64(1)), I64(1))
-    halves = []
-    for half in (0, 1):
-        mask = _within(builder, first, last, GROUP, GROUP * half)
-        halves.append(masked_load(builder, kind, offset(builder, at, GROUP * half * element.size), element.size, mask))
-    return widen(
-        builder, builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2)))), element
-    )
+        arrays = read_field(builder, "plan", plan, "planes"), read_field(builder, "plan", plan, "array_bytes")
+        self.apart = builder.mul(*arrays)
+        self.size = 8 if self.element.working is F64 else 4
 
+    def _read(self, at: ir.Value, mask: ir.Value, stride: ir.Value | None = None) -> ir.Value:
+        kind = vector(self.element.stored, mask.type.count)
+        return masked_load(self.builder, kind, at, self.element.size, mask, stride)
 
-def _lay_out(
-    builder: ir.IRBuilder, how: Any, value: ir.Value, count: ir.Value, target: ir.Value, part_bytes: ir.Value, limits_at
-) -> None:
-    """Store the first `count` of 16 positions of a channel; those in two parts in one array each, and their magnitudes
-    are taken in."""
-    size = 8 if value.type.element is F64 else 4
-    if how.vector_parts == 1:
-        values = [convert_lanes(builder, value, how)]
-    else:
-        values = factors_in_two(builder, "a", value)
-        updated_limits(builder, limits_at, lambda limits: widened_range(builder, [value], limits))
-    mask, name = _within(builder, I64(0), count, GROUP), f"llvm.masked.store.{suffix(value.type.element, GROUP)}.p0"
-    for part, each in enumerate(values):
-        to = offset(builder, target, builder.mul(part_bytes, I64(part)))
-        call(builder, name, VOID, each, builder.bitcast(to, each.type.as_pointer()), I32(size), mask)
+    def _row(self, at: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
+        """The values of 16 positions from `at` on; zero before lane `first` and from `last` on."""
+        builder = self.builder
+        if self.pace.values != 2:
+            mask = _within(builder, first, last, GROUP)
+            return widen(builder, self._read(at, mask, None if self.pace.values else self.step), self.element)
+        first, last = builder.shl(first, I64(1)), builder.sub(builder.shl(last, I64(1)), I64(1))
+        halves = [
+            self._read(offset(builder, at, begin * self.element.size), _within(builder, first, last, GROUP, begin))
+            for begin in (0, GROUP)
+        ]
+        chosen = builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2))))
+        return widen(builder, chosen, self.element)
 
+    def _store(self, value: ir.Value, count: ir.Value, target: ir.Value) -> None:
+        """The first `count` of 16 positions of a channel; those in two parts in one array each."""
+        builder = self.builder
+        if self.how.vector_parts == 1:
+            values = [convert_lanes(builder, value, self.how)]
+        else:
+            values = factors_in_two(builder, "a", value)
+            updated_limits(builder, self.limits, lambda limits: widened_range(builder, [value], limits))
+        mask, name = _within(builder, I64(0), count, GROUP), f"llvm.masked.store.{suffix(value.type.element, GROUP)}.p0"
+        for part, each in enumerate(values):
+            to = offset(builder, target, builder.mul(self.part_bytes, I64(part)))
+            call(builder, name, VOID, each, builder.bitcast(to, each.type.as_pointer()), I32(self.size), mask)
 
-def _lay_out_square(
-    builder: ir.IRBuilder, element: Any, how: Any, at, step, first, last, count, channels, target, apart, part_bytes,
-    limits_at,
-) -> None:  # fmt: skip
-    """Lay out at most 16 positions of at most 16 channels, which are neighbours in memory; `apart` are the bytes from
-    channel to channel."""
-    lanes = 16 if cpu.refusal("avx512") is None and element.working is not F64 else 8
+    def row(self, at: ir.Value, first: ir.Value, last: ir.Value, count: ir.Value, target: ir.Value) -> None:
+        self._store(self._row(at, first, last), count, target)
 
-    def square(place: int, channel: int) -> list[ir.Value]:
-        inside, found = _within(builder, I64(0), channels, lanes, channel), []
-        for lane in range(place, place + lanes):
-            after = builder.icmp_signed("<=", first, I64(lane))
-            there = builder.and_(after, builder.icmp_signed("<", I64(lane), last))
-            here = offset(builder, at, builder.add(builder.mul(step, I64(lane)), I64(channel * element.size)))
-            mask = builder.select(there, inside, zero(inside.type))
-            found.append(
-                widen(builder, masked_load(builder, vector(element.stored, lanes), here, element.size, mask), element)
-            )
-        return transpose(builder, found)
+    def square(
+        self, at: ir.Value, first: ir.Value, last: ir.Value, count: ir.Value, channels: ir.Value, target: ir.Value
+    ) -> None:
+        """Of `channels` channels, which are neighbours in memory; at most 16 of 16."""
+        builder, size = self.builder, self.element.size
+        lanes = 16 if cpu.refusal("avx512") is None and self.size == 4 else 8
 
-    both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
-    for channel in range(0, GROUP, lanes):
-        squares = [square(place, channel) for place in range(0, GROUP, lanes)]
-        for index, pieces in enumerate(zip(*squares, strict=True)):
-            with builder.if_then(builder.icmp_signed(">", channels, I64(channel + index)), likely=True):
-                value = pieces[0] if lanes == GROUP else builder.shuffle_vector(*pieces, both)
-                to = offset(builder, target, builder.mul(apart, I64(channel + index)))
-                _lay_out(builder, how, value, count, to, part_bytes, limits_at)
+        def transposed(place: int, channel: int) -> list[ir.Value]:
+            inside, found = _within(builder, I64(0), channels, lanes, channel), []
+            for lane in range(place, place + lanes):
+                after = builder.icmp_signed("<=", first, I64(lane))
+                there = builder.and_(after, builder.icmp_signed("<", I64(lane), last))
+                here = offset(builder, at, builder.add(builder.mul(self.step, I64(lane)), I64(channel * size)))
+                value = self._read(here, builder.select(there, inside, zero(inside.type)))
+                found.append(widen(builder, value, self.element))
+            return transpose(builder, found)
+
+        both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
+        for channel in range(0, GROUP, lanes):
+            squares = [transposed(place, channel) for place in range(0, GROUP, lanes)]
+            for index, pieces in enumerate(zip(*squares, strict=True)):
+                with builder.if_then(builder.icmp_signed(">", channels, I64(channel + index)), likely=True):
+                    value = pieces[0] if lanes == GROUP else builder.shuffle_vector(*pieces, both)
+                    self._store(value, count, offset(builder, target, builder.mul(self.apart, I64(channel + index))))
 
 
 @intrinsic
-def _fill(
-    typingctx, element, conversion, pace, at, step, first, last, count, channels, target, apart, part_bytes, limits
-):
-    """Lay out `count` positions of some channels, `step` bytes apart from `at` on: zeros before place `first` and from
-    `last` on. More than one channel are neighbours in memory, and laid out `apart`."""
-    kind, how, steps = instance(element), instance(conversion), instance(pace)
+def _fill(typingctx, element, conversion, pace, plan, plane, at, place, count, channels, target, limits):
+    """Lay out `count` positions of a row from a place on, whose value lies at `at`, of some channels: zeros where there
+    are no values. More than one channel are neighbours in memory."""
+    tags = [instance(each) for each in (element, conversion, pace)]
 
     def codegen(context, builder, signature, arguments):
-        at, step, first, last, count, channels, target, apart, part_bytes, limits = arguments[3:]
-        at, target, limits_at = (pointer(builder, x) for x in (at, target, limits))
-        size = 8 if kind.working is F64 else 4
+        plan, plane, at, place, count, channels, target, limits = arguments[3:]
+        at, target = pointer(builder, at), pointer(builder, target)
+        layout = _Layout(builder, tags, plan, plane, pointer(builder, limits))
+        ends = [builder.sub(read_field(builder, "plane", plane, name), place) for name in ("first_w", "last_w")]
 
         def sixteen(index: ir.Value, _: list) -> list:
-            place = builder.shl(index, I64(4))
-            here = offset(builder, at, builder.mul(place, step))
-            bounds = builder.sub(first, place), builder.sub(last, place)
-            to, left = offset(builder, target, builder.mul(place, I64(size))), builder.sub(count, place)
-            if not steps.squares:
-                value = _read_row(builder, kind, steps, here, step, *bounds)
-                _lay_out(builder, how, value, left, to, part_bytes, limits_at)
+            begin = builder.shl(index, I64(4))
+            here = offset(builder, at, builder.mul(begin, layout.step))
+            first, last, left = (builder.sub(end, begin) for end in (*ends, count))
+            to = offset(builder, target, builder.mul(begin, I64(layout.size)))
+            if not layout.pace.squares:
+                layout.row(here, first, last, left, to)
                 return []
 
             def square(index: ir.Value, _: list) -> list:
                 channel = builder.shl(index, I64(4))
-                begin = offset(builder, to, builder.mul(channel, apart))
-                _lay_out_square(
-                    builder, kind, how, offset(builder, here, builder.mul(channel, I64(kind.size))), step, *bounds,
-                    left, builder.sub(channels, channel), begin, apart, part_bytes, limits_at,
-                )  # fmt: skip
+                of_channels = offset(builder, here, builder.mul(channel, I64(layout.element.size)))
+                below = offset(builder, to, builder.mul(channel, layout.apart))
+                layout.square(of_channels, first, last, left, builder.sub(channels, channel), below)
                 return []
 
             return loop(builder, builder.ashr(builder.add(channels, I64(15)), I64(4)), [], square)
@@ -204,7 +208,7 @@ def _fill(
         loop(builder, builder.ashr(builder.add(count, I64(15)), I64(4)), [], sixteen)
         return context.get_dummy_value()
 
-    return types.void(element, conversion, pace, *[types.int64] * 10), codegen
+    return types.void(element, conversion, pace, *[types.int64] * 8), codegen
 
 
 @subroutine
@@ -222,7 +226,6 @@ def _pack_planes(leaf, job):
             field("plane", plane, "columns"),
             field("plane", plane, "image"),
         )
-        first, last = field("plane", plane, "first_w"), field("plane", plane, "last_w")
         position, end, step = 16 * job.first, 16 * job.last, field("plane", plane, "step_w")
         target = job.target + array * array_bytes + size * (position - 16 * job.region)
         d = h = w = number = 0
@@ -238,10 +241,8 @@ def _pack_planes(leaf, job):
                 inside = inside and field("plane", plane, "first_h") <= h < field("plane", plane, "last_h")
             if inside:
                 at = source + number * field("plane", plane, "image_stride") + d * field("plane", plane, "step_d")
-                _fill(
-                    leaf.element, leaf.conversion, leaf.pace, at + h * field("plane", plane, "step_h") + w * step, step,
-                    first - w, last - w, count, channels, target, planes * array_bytes, part_bytes, job.limits,
-                )  # fmt: skip
+                at += h * field("plane", plane, "step_h") + w * step
+                _fill(leaf.element, leaf.conversion, leaf.pace, plan, plane, at, w, count, channels, target, job.limits)
             else:
                 for channel in range(channels):
                     for part in range(parts):
