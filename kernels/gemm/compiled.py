@@ -53,12 +53,20 @@ _ROUNDED = ("bf16", "fp16", "tf32", "tf32x3")
 """Operands that vector units are given rounded: tf32x3 to the sum of both parts, so that no product is left out."""
 
 
-def _by_parts(row: precisions.Precision) -> str:
+_IN_PARTS = {
+    "amx": ("bf16", "fp16", "bf16x3", "tf32", "tf32x3", "bf16x6", "bf16x9"),
+    "avx512_bf16": ("bf16", "bf16x3"),
+}
+"""What the loops over bf16 parts compute (`plans._KERNELS_OF_PARTS`)."""
+
+
+def _by_parts(isa: str, row: precisions.Precision) -> str | None:
     """What products of bf16 parts compute for a precision. Exact products use the nine terms of bf16x9, and tiles omit
     that of the last parts (`tiles.Tiles8`). (tf32x3 is six products of the three bf16 parts that hold its two parts,
     which lose less than its own three products do.) Pairs do twice the products of vectors, so that up to three terms
     are a gain."""
-    return "bf16x9" if row.is_exact else precisions.arithmetic(row.name)
+    name = "bf16x9" if row.is_exact else precisions.arithmetic(row.name)
+    return name if isa in row.units and name in _IN_PARTS[isa] else None
 
 
 def _by_vectors(row: precisions.Precision) -> str | None:
@@ -82,7 +90,7 @@ def computed_precision(isa: str, dtype: np.dtype, precision: str) -> str | None:
     if row is None or (isa == "portable" and row.operand == "fp16" and not cpu.converts_half()):
         return None
     if dtype == np.float32 or (of_half and isa in OF_PARTS):
-        return _by_vectors(row) if isa not in OF_PARTS else _by_parts(row) if isa in row.units else None
+        return _by_parts(isa, row) if isa in OF_PARTS else _by_vectors(row)
     return "ieee" if isa not in OF_PARTS and (of_half or dtype == np.float64) else None
 
 

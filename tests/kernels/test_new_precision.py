@@ -1,4 +1,4 @@
-"""A precision is one row: `bf16x2`, which is added here, is taken by every kernel and flag under its name.
+"""A precision is one row: `split`, which is added here, is taken by every kernel and flag under its name.
 
 It has the operands, parts and terms of bf16x3, so that its results have the bits of that, by the same loops.
 """
@@ -10,7 +10,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.kernels.gemm import matmul
+from minitorch_backends.kernels.gemm import compiled, matmul, plans
 from minitorch_backends.kernels.precision import PRECISIONS, Precision, Scale, add, predicted_error
 
 from ..support import reference
@@ -19,12 +19,12 @@ F = mt.nn.functional
 
 
 @pytest.fixture(scope="module", autouse=True)
-def bf16x2() -> Iterator[None]:
+def row_of_the_table() -> Iterator[None]:
     """The row, for the tests of this file."""
     units, meaning = ("amx", "avx512_bf16"), "operands split in 2 bfloat16 parts, without the product of the last ones"
-    add(Precision("bf16x2", "bf16", 2, ((1, 0), (0, 1), (0, 0)), meaning, units), before="tf32")
+    add(Precision("split", "bf16", 2, ((1, 0), (0, 1), (0, 0)), meaning, units), before="tf32")
     yield
-    del PRECISIONS["bf16x2"]
+    del PRECISIONS["split"]
 
 
 def normal(*shape: int, seed: int = 0) -> mt.Tensor:
@@ -69,25 +69,30 @@ CALLS: dict[str, Callable[[], list[mt.Tensor]]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_every_kernel_runs_it_with_the_bits_of_its_arithmetic(name: str) -> None:
     found = {}
-    for precision in ("bf16x2", "bf16x3"):
+    for precision in ("split", "bf16x3"):
         with backends.flags(fp32_precision=precision), explain.record() as log:
             found[precision] = (
                 [each.detach().numpy() for each in CALLS[name]()],
                 [(entry.kernel, entry.implementation) for entry in log],
             )
         assert precision in {entry.precision for entry in log} or name == "solve"
-    (values, ran), (wanted, ran_before) = found["bf16x2"], found["bf16x3"]
+    (values, ran), (wanted, ran_before) = found["split"], found["bf16x3"]
     assert ran == ran_before
     assert all(np.array_equal(*each) for each in zip(values, wanted, strict=True))
 
 
 OTHERS = {
     "bf16x4": Precision(
-        "bf16x4", "bf16", 2, ((1, 1), (1, 0), (0, 1), (0, 0)), "operands split in 2 parts, all products"
+        "bf16x4",
+        "bf16",
+        2,
+        ((1, 1), (1, 0), (0, 1), (0, 0)),
+        "operands split in 2 parts, all products",
+        ("amx", "avx512_bf16"),
     ),
     "plain e5m2": Precision("plain e5m2", "e5m2", 1, ((0, 0),), "operands rounded to e5m2"),
 }
-"""Rows of terms, and of a format, that no compiled loops have."""
+"""Rows of terms, and of a format, that no compiled loops have, whatever the units that they name."""
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -109,22 +114,22 @@ def test_without_loops_of_its_own_it_runs_by_blas(name: str) -> None:
 @pytest.mark.parametrize("implementation", ["blas", "definition"])
 def test_products_keep_its_bound(implementation: str) -> None:
     a, b = normal(33, 64).numpy(), normal(64, 20, seed=1).numpy()
-    found, exact = matmul[implementation](a, b, precision="bf16x2"), reference.wide(a) @ reference.wide(b)
+    found, exact = matmul[implementation](a, b, precision="split"), reference.wide(a) @ reference.wide(b)
     size = np.abs(reference.wide(a)) @ np.abs(reference.wide(b))
-    assert np.all(np.abs(found - exact) <= (matmul.bound["bf16x2"] + 2.0**-18) * size)
+    assert np.all(np.abs(found - exact) <= (matmul.bound["split"] + 2.0**-18) * size)
     assert np.max(np.abs(found - exact)) > 2.0**-22 * np.max(size)
-    assert predicted_error("bf16x2", 64) == predicted_error("bf16x3", 64)
+    assert predicted_error("split", 64) == predicted_error("bf16x3", 64)
 
 
 def test_flags_take_its_name_and_place() -> None:
-    with backends.flags(fp32_precision="bf16x2"):
-        assert explain.precision_of("matmul").precision == "bf16x2"
+    with backends.flags(fp32_precision="split"):
+        assert explain.precision_of("matmul").precision == "split"
         with backends.flags(**{"mkldnn.matmul.fp32_precision": "tf32"}):
-            assert explain.precision_of("matmul").precision == "bf16x2", "the faster one of two that are allowed"
-    with pytest.raises(RuntimeError, match=r"expected one of 'none', .*'bf16x2'"):
+            assert explain.precision_of("matmul").precision == "split", "the faster one of two that are allowed"
+    with pytest.raises(RuntimeError, match=r"expected one of 'none', .*'split'"):
         backends.fp32_precision = "bf16x1"
-    with backends.flags(backward_precision="bf16x2"):
-        assert backends.snapshot().as_dict()["backward_precision"] == "bf16x2"
+    with backends.flags(backward_precision="split"):
+        assert backends.snapshot().as_dict()["backward_precision"] == "split"
 
 
 def test_rows_that_make_no_sense_are_refused() -> None:
@@ -142,3 +147,9 @@ def test_rows_that_make_no_sense_are_refused() -> None:
         with pytest.raises(ValueError, match=sentence):
             add(row)
         assert "new" not in PRECISIONS
+
+
+def test_loops_of_parts_are_those_that_plans_have() -> None:
+    assert {isa: set(names) for isa, names in compiled._IN_PARTS.items()} == {
+        isa: set(kernels) for isa, kernels in plans._KERNELS_OF_PARTS.items()
+    }
