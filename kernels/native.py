@@ -29,9 +29,11 @@ __all__ = [
     "Array",
     "Items",
     "Pointer",
+    "addresses",
     "expected_types",
     "function",
     "kind_of",
+    "machine_code",
     "modules_of",
     "plain",
     "target_machine",
@@ -206,23 +208,31 @@ _new_function.restype = ctypes.py_object
 _new_function.argtypes = ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p
 
 
+def machine_code(text: str) -> bytes:
+    """The object file of functions in LLVM's language, which is made machine code as it is."""
+    return target_machine().emit_object(binding.parse_assembly(text))
+
+
+def addresses(content: bytes, names: Iterable[str]) -> list[int]:
+    """Where functions of an object file are, to the end of the process."""
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target_machine())
+    engine.add_object_file(binding.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    _engines.append(engine)
+    return [engine.get_function_address(name) for name in names]
+
+
 @functools.cache
 def _define_runtime() -> None:
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(_RUNTIME), target_machine())
-    engine.finalize_object()
-    for name in RUNTIME:
+    for name, address in zip(RUNTIME, addresses(machine_code(_RUNTIME), RUNTIME), strict=True):
         if not binding.address_of_symbol(name):
-            binding.add_symbol(name, engine.get_function_address(name))
-    _engines.append(engine)
+            binding.add_symbol(name, address)
 
 
 def function(content: bytes, kinds: tuple) -> Callable[..., Any]:
     """The function of an object file for arguments of these kinds."""
     if b"NRT_" in content:
         _define_runtime()
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target_machine())
-    engine.add_object_file(binding.ObjectFileRef.from_data(content))
-    engine.finalize_object()
-    _engines.append(engine)
-    _methods.append(_Method(ENTRY.encode(), engine.get_function_address(ENTRY), _METH_FASTCALL, None))
+    (address,) = addresses(content, (ENTRY,))
+    _methods.append(_Method(ENTRY.encode(), address, _METH_FASTCALL, None))
     return _new_function(_methods[-1], (*expected_types(kinds), RuntimeError), None)

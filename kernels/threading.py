@@ -1,6 +1,6 @@
 """How many threads kernels use, and the pool that they wait in. Compiled kernels take both as arguments of `launch`.
 
-The threads of the pool are daemon threads of Python that enter one compiled function (`launch.work`) and stay in it,
+The threads of the pool are daemon threads of Python that enter one compiled function (`pool_code`) and stay in it,
 without the interpreter lock. They are started by the first product that is large enough to share. A forked child
 starts its own.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,27 +70,45 @@ def _default_threads() -> int:
     return min(available_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) > 0 else available_cores()
 
 
+_PATIENCE, _SPINS = 3e-4, 2000
+"""Seconds for which a thread without work spins: what Python takes between two kernels, and more; and spins by which
+their time is measured."""
+
+
+def _spins(spin: Callable[[int, int], None], pool: int) -> int:
+    """How often a thread spins in that time, for CPUs differ by a factor of ten (8 ns a spin here)."""
+    shortest = math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        spin(pool, _SPINS)
+        shortest = min(shortest, time.perf_counter() - start)
+    return max(1, int(_SPINS * _PATIENCE / shortest))
+
+
 class _Pool:
     """The state that threads share, and the threads that were started."""
 
     def __init__(self) -> None:
-        from .launch import PATIENCE, set_patience, state_bytes
+        from . import pool_code
 
-        self._memory = np.zeros(state_bytes(MOST_THREADS) + 64, np.uint8)
+        self._memory = np.zeros(pool_code.state_bytes(MOST_THREADS) // 8 + 8, np.int64)
         self.address = -(-self._memory.ctypes.data // 64) * 64
-        set_patience(self.address, PATIENCE)
+        first = (self.address - self._memory.ctypes.data) // 8
+        code = pool_code.code()
+        self._work = code.work
+        self._memory[first + pool_code.START // 8] = code.start
+        self._memory[first + pool_code.PATIENCE // 8] = _spins(code.spin, self.address)
         self.threads = 1
 
     def grow(self, threads: int) -> None:
         """Start the missing threads, as many as the system allows and no more than useful: each takes memory mappings,
         and without free ones the process could not load the next kernel.
         """
-        from .launch import work
-
-        work(self.address, 0)  # compiled or loaded here: a thread that had to would wait for the interpreter, up to 1 s
         while self.threads < min(threads, MOST_THREADS):
             number = self.threads
-            worker = threading.Thread(target=work, args=(self.address, number), name=f"minitorch-{number}", daemon=True)
+            worker = threading.Thread(
+                target=self._work, args=(self.address, number), name=f"minitorch-{number}", daemon=True
+            )
             self.threads += 1  # before it starts: no other thread has this number, also where `start` is interrupted
             try:
                 worker.start()
