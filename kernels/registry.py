@@ -199,15 +199,17 @@ def plan(compute: Callable[[], Any]) -> Planned | None:
     return None
 
 
-@contextmanager
-def without_observers() -> Iterator[None]:
+class without_observers:  # a generator would take a microsecond longer
     """Hide the kernel calls of this thread or task from observers while the block runs: for an implementation that
     makes many, and is itself reported."""
-    token = _hidden.set(True)
-    try:
-        yield
-    finally:
-        _hidden.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _hidden.set(True)
+
+    def __exit__(self, *_: Any) -> None:
+        _hidden.reset(self._token)
 
 
 def _options(call: Call) -> dict[str, Any]:

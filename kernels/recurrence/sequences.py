@@ -72,12 +72,12 @@ def _leaf(kind: str, function: str, dtype: np.dtype) -> int:
 
 def _table(sequence: Sequence) -> array[int]:
     """That of `loops`; the arrays must live as long."""
-    words = array("q", (0, 0, sequence.matrix.shape[1] * sequence.states.itemsize))
+    words = [0, 0, sequence.matrix.shape[1] * sequence.states.itemsize]
     for each in (*sequence.arrays, sequence.states):
         strides = each.strides
-        of_step, of_row = strides[0] if len(strides) == 3 else 0, strides[-2] if len(strides) > 1 else 0
-        words.extend((address_of(each), of_step, of_row))
-    return words
+        dims = len(strides)
+        words += address_of(each), strides[0] if dims == 3 else 0, strides[-2] if dims > 1 else 0
+    return array("q", words)
 
 
 # The ways

@@ -33,8 +33,9 @@ def fit_gradient(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_
     """Reduce a gradient to the shape and dtype of the input: sum over the dimensions that the forward broadcast."""
     array = value._array
     quick = not create_graph and not instrumentation.is_observed() and array.dtype is dtype and dtype in _QUICK
-    if quick and array.ndim and array.shape[1:] == shape:
-        return adopt(np.asarray(sum_over(array, 0)))
+    new = array.ndim - len(shape)
+    if quick and new > 0 and array.shape[new:] == shape:
+        return adopt(np.asarray(sum_over(array, tuple(range(new)) if shape else None)))
     if array.shape != shape:
         value = value.sum_to_size(shape)
     if value._array.dtype != dtype:

@@ -25,6 +25,7 @@ from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
 from .matmul.dispatch import product
+from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
 from .views.join import cat, stack
 
@@ -42,13 +43,27 @@ def _factors() -> Iterator[Sample]:
     yield sample(between(-1, 1, 0, 4), between(-1, 1, 2, 4, seed=1))
 
 
+def _times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+    """a @ b, without an op where nothing is recorded."""
+    if is_plain(a, b):
+        return adopt(product(a._array, b._array, precision, _KIND))
+    return recurrent_product(a, b.mT, precision=precision)
+
+
+def _transposed_times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+    """a.mT @ b, likewise."""
+    if is_plain(a, b):
+        return adopt(product(a._array.T, b._array, precision, _KIND))
+    return recurrent_product(a.mT, b.mT, precision=precision)
+
+
 @op(
     takes="f",
     method=False,
     widen=False,
     product=_KIND,
-    input=lambda g, weight, precision: recurrent_product(g, weight.mT, precision=precision),
-    weight=lambda g, input, precision: recurrent_product(g.mT, input.mT, precision=precision),
+    input=lambda g, weight, precision: _times(g, weight, precision),
+    weight=lambda g, input, precision: _transposed_times(g, input, precision),
     reference=lambda input, weight: input @ weight.T,
     samples=_factors,
 )
@@ -60,9 +75,9 @@ def recurrent_product(input: Array, weight: Array, *, precision: str | None = No
 def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str | None) -> Tensor:
     """The gradient of weight_hh, from those of its products in all steps."""
     if output.ndim == 2:
-        return recurrent_product(of_sums.mT, hidden.mT, precision=precision)
+        return _transposed_times(of_sums, hidden, precision)
     before = cat([hidden.unsqueeze(0), output[:-1]])
-    return recurrent_product(of_sums.flatten(0, 1).mT, before.flatten(0, 1).mT, precision=precision)
+    return _transposed_times(of_sums.flatten(0, 1), before.flatten(0, 1), precision)
 
 
 # Shared by the layers
@@ -279,8 +294,7 @@ def _of_gru(
         arrays = g[0], weight, output, hidden, gates
         found = _run_back("gru", *arrays, precision=precision, sequences=(0, 2, 4))
     of_products, of_hidden, of_projected = found
-    of_bias = of_products.sum(tuple(range(output.ndim - 1)))
-    return of_projected, _of_weight(of_products, hidden, output, precision), of_bias, of_hidden
+    return of_projected, _of_weight(of_products, hidden, output, precision), of_products, of_hidden
 
 
 def _gru_gradient(
