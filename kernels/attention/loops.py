@@ -95,7 +95,7 @@ class _Sizes(NamedTuple):
 
 @subroutine
 def _sizes(a, b, m, n, columns, k, kc):
-    """Of a product of which so many columns are computed."""
+    """The sizes of a product, with so many columns computed."""
     return _Sizes(m, n, k, kc, _up(m, a.panel), _up(columns, b.panel))
 
 

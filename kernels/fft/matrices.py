@@ -93,7 +93,7 @@ def by_matrices(
     last: int = 0,
     plans: int = 0,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The function that transforms arrays like x; None where it is no faster. Its results are those of one axis after
+    """The function that transforms arrays like x; None where others are faster. Its results are those of one axis after
     the other, to the bit."""
     job = _job_of(x, kind, axes, last)
     if job is None:

@@ -12,7 +12,7 @@ from ..registry import Refused
 from . import loops, plans, segments, small_lines, small_packing, small_tiles, small_vectors
 from .packing import AsIs, OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from .tuning import memoised, tuning
+from .tuning import memoise, tuning
 from .workspace import address_of
 
 __all__ = ["Job", "Steps", "job_for"]
@@ -61,7 +61,7 @@ class Job:
         self.exactly: Callable[[], Job] | None = None
 
 
-@memoised
+@memoise
 def job_for(
     isa: str, precision: str, rounding: str, dtype: np.dtype, sizes: tuple[int, int, int],
     strides: tuple[int, int, int, int], steps: Steps = _ALONE, result: np.dtype | None = None,
@@ -187,7 +187,7 @@ def _tiles_leaf(
     return loops.leaf_address(small_tiles.TilesInARow(plan.scheme.kernel, conversion, *how))
 
 
-@memoised
+@memoise
 def _tiles_job(
     plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps, exactly: bool = False
 ) -> Job:

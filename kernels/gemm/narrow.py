@@ -13,7 +13,7 @@ from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
 from .compiled import computed_precision
-from .tuning import memoised, tuning
+from .tuning import memoise, tuning
 
 if TYPE_CHECKING:
     from .plans import Plan
@@ -59,7 +59,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
     return refusal
 
 
-@memoised
+@memoise
 def _kernel(isa: str, dtype: np.dtype) -> tuple[Plan, int]:
     """The plan, and the address of the code that computes rows."""
     from . import loops, narrow_loops, plans

@@ -18,7 +18,7 @@ from . import loops, pairs, tiles, vectors
 from .microkernels import Affine, Less, Plain
 from .packing import CONVERSIONS, OfA, OfB, TilePanel, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from .tuning import blocking, memoised, tuning
+from .tuning import blocking, memoise, tuning
 
 __all__ = [
     "Plan",
@@ -139,7 +139,7 @@ def kernel_of_parts(isa: str, precision: str) -> Any:
     return _KERNELS_OF_PARTS[isa][precision][0]
 
 
-@memoised
+@memoise
 def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
     """The plan of an instruction set and a precision; `size` is 8 for float64 and 4 for all others."""
     integers = precision == "integer"
@@ -274,7 +274,7 @@ def even(count: int, most: int, multiple: int) -> int:
     return up(-(-count // -(-count // most)), multiple)
 
 
-@memoised
+@memoise
 def strip(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
     """How many rows a thread packs and multiplies at a time (`strips.py`); 0 where all are packed before."""
     scheme, kernel, row = plan.scheme, plan.scheme.kernel, tuning(plan.isa)
@@ -286,7 +286,7 @@ def strip(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
     return up(-(-m // up(-(-m // most), threads)), kernel.mr)
 
 
-@memoised
+@memoise
 def columns(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
     """How many columns a thread packs and multiplies at a time (`strips.py`), where rows are few and, for bf16 parts,
     the right operand is larger than caches; 0 where it is packed before. Their sums fill half of the L2 cache."""

@@ -27,7 +27,7 @@ from .divisions import (
     strip_product,
 )
 from .plans import Plan, Side
-from .tuning import in_force, memoised, tuning, when_changed
+from .tuning import in_force, memoise, tuning, when_changed
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
 __all__ = ["Packed", "addresses", "product", "target_for"]
@@ -138,7 +138,7 @@ def _renew_small() -> None:
 when_changed.append(_renew_small)
 
 
-@memoised
+@memoise
 def _prepare_small(
     isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:
@@ -186,7 +186,7 @@ def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, targ
     return certain
 
 
-@memoised
+@memoise
 def _prepare_strips(
     threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> tuple | None:

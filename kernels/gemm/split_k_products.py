@@ -19,7 +19,7 @@ from .compiled import working_dtype
 from .jobs import Job, Steps, job_for
 from .plans import plan_for
 from .small_products import run_job
-from .tuning import memoised, tuning
+from .tuning import memoise, tuning
 from .workspace import empty
 
 __all__ = ["product"]
@@ -40,7 +40,7 @@ class _Division(NamedTuple):
     held: int
 
 
-@memoised
+@memoise
 def _division(
     isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
 ) -> _Division:

@@ -31,7 +31,7 @@ __all__ = [
     "blocking",
     "default",
     "in_force",
-    "memoised",
+    "memoise",
     "origin",
     "thresholds",
     "tuning",
@@ -216,7 +216,7 @@ when_changed: list[Callable[[], Any]] = [forget_decisions]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def memoised(function: Function) -> Function:
+def memoise(function: Function) -> Function:
     """Cache what a function computes from the table; `thresholds(isa).override` clears the cache."""
     cached: Any = functools.lru_cache(4096)(function)
     when_changed.append(cached.cache_clear)

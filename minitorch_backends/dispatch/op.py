@@ -105,7 +105,7 @@ def composite(
             function = rounding_once(function, widen if isinstance(widen, tuple) else ())
         parameters = inspect.signature(function).parameters
         overloads = Overloads(parameters.values(), aliases, deprecated)
-        public = _checked(function, overloads, takes, also, stateful)
+        public = _with_checks(function, overloads, takes, also, stateful)
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
         registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as, product)
@@ -118,7 +118,7 @@ def composite(
     return declare
 
 
-def _checked(
+def _with_checks(
     function: Callable[..., Any], overloads: Overloads, takes: str, also: str, stateful: bool | str
 ) -> Callable[..., Any]:
     """The public form of a composite: it resolves overloads, checks the first tensor's dtype, writes into `out`, and
