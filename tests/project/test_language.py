@@ -25,7 +25,6 @@ LONGEST_SENTENCE = 45
 EXCEPTIONS = {
     "tests/project/test_language.py": "names the turns",
     "CHANGELOG.md": "quotes earlier messages",
-    "bench/NOTES.md": "a log of measurements, in the words of its entries",
 }
 """Files that are not read, with the reason."""
 
