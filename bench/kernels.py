@@ -276,7 +276,6 @@ MARKS = {
     "avx512": ("^", "AVX-512"),
     "avx512_small": ("v", "AVX-512, small"),
     "avx512_rows": ("D", "AVX-512, few rows or columns"),
-    "avx512_narrow": ("s", "AVX-512, few columns"),
     "avx2": (">", "AVX2"),
     "avx2_small": ("<", "AVX2, small"),
     "avx2_rows": ("d", "AVX2, few rows or columns"),

@@ -184,7 +184,7 @@ def _plan(
         "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
-    values, region_bytes = describe(PLAN, fields), fields["region_bytes"]
+    values, region_bytes = describe(PLAN, dict.fromkeys(PLAN, 0) | fields), fields["region_bytes"]
     return _Plan(
         *common, address_of(no_bias), address_of(values),
         sums + (region_bytes if strip else 0), 0 if strip else groups * region_bytes, key,

@@ -14,7 +14,7 @@ from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from ..thresholds import Thresholds
-from . import geometry, taps
+from . import geometry, one_tap, taps
 from .descriptor import TAPS, describe
 from .fast import CHUNK_BYTES
 from .geometry import Geometry
@@ -207,6 +207,8 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     Raises `Refused` if the result is not finite, since padding positions are multiplied by zero, and if the values
     exceed the range of the precision's parts.
     """
+    if (found := one_tap.weight_gradient(setting, x, g)) is not None:
+        return found
     (pool, threads), groups = threading.pool(), setting.groups
     shape = g.shape[1] // groups, x.shape[1] // groups, *setting.size
     out = np.empty((groups, *shape), working_dtype(x.dtype))

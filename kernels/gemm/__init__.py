@@ -23,7 +23,7 @@ from .. import scaling
 from ..invariance import BATCH, BOTH
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
-from . import blas, compiled, complexes, device, integers, narrow, small, split_k, thin
+from . import blas, compiled, complexes, device, integers, small, split_k, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 from .warm import warmup
@@ -62,8 +62,6 @@ addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
 matmul.impl("scaled", refuses=scaling.refuses, by_unit=True, scales=True, keeps=BOTH)(scaling.implementation(matmul))
-for _isa in narrow.ISAS:
-    matmul.impl(f"{_isa}_narrow", isa=_isa, refuses=narrow.refuses(_isa))(narrow.implementation(_isa))
 for _isa in small.ISAS:
     _shared = {"refuses": small.refuses(_isa), "specialise": small.specialise(_isa), "keeps": BATCH}
     matmul.impl(f"{_isa}_small", isa=_isa, **_shared)(small.implementation(_isa))

@@ -15,7 +15,7 @@ from .. import cpu, invariance
 from .. import precision as precisions
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
-from .tuning import tuning
+from .tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from .product import Packed
@@ -160,6 +160,8 @@ def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
     m, k, n = *a.shape[-2:], b.shape[-1]
     row = tuning(isa)
+    if isa == "amx" and _vectors_gain(row, a, b):
+        return f"leaves a depth of {k} with {n} columns to vectors, which read A where it lies"
     if min(m, n) < row.exact_lines:
         others = "vectors: half of each block would be empty" if isa == "amx" else "BLAS, which need not pack"
         return f"leaves [{m}, {k}] @ [{k}, {n}] to {others}"
@@ -168,6 +170,17 @@ def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     if products < least:
         return f"leaves {products:,} products to BLAS; it is faster from {least:,}"
     return None
+
+
+def _vectors_gain(row: Tuning, a: ArraySpec, b: ArraySpec) -> bool:
+    """Whether exact products of so few columns are left to vectors, by a row of the table for tiles."""
+    (m, k), n, width = a.shape[-2:], b.shape[-1], 64
+    panels, (of_one, of_two) = -(-n // width), row.narrow_filled
+    few = of_one * width < n <= width or of_two * 2 * width <= n <= 2 * width
+    if m < row.narrow_rows or not few or scalar_products(a, b) < row.narrow_products:
+        return False
+    columns, least, one_step, full = row.narrow_beside_tiles
+    return n < columns or k < least or (k > one_step and n >= full * width * panels)
 
 
 def varies(isa: str, dtype: np.dtype, precision: str) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from .. import threading
 from ..record import Address, Bytes, Count
 from ..shapes import broadcast_shapes
-from . import loops, plans
+from . import loops, plans, unpacked_strips
 from .plans import Plan, Side
 from .tuning import tuning
 
@@ -24,6 +24,7 @@ __all__ = [
     "gains_by_rows",
     "gains_by_thread",
     "is_brief",
+    "is_read_in_place",
     "lines_at_once",
     "packing",
     "strip_product",
@@ -184,6 +185,14 @@ def divide_one(plan: Plan, a: Side, n: int, packed: bool, threads: int) -> tuple
     return ("columns", width) if width and a.lines <= lines_at_once(a, plan.scheme.mc) else ("blocks", 0)
 
 
+def is_read_in_place(plan: Plan, dtype: np.dtype, m: int, unit: bool) -> bool:
+    """Whether products of m rows are made from a left operand where it lies, whose values are neighbours along one of
+    its dimensions if `unit` (`unpacked.py`)."""
+    kernel = unpacked_strips.KERNELS.get((plan.isa, dtype.itemsize))
+    fits = type(plan.scheme.kernel) is type(kernel) and plan.a_panel.conversion.vector_parts == 1
+    return fits and dtype.kind == "f" and dtype.itemsize >= 4 and unit and m >= unpacked_strips.LEAST_ROWS
+
+
 def division_of(
     isa: str, precision: str, rounding: str, dtype: np.dtype, shape_a: tuple[int, ...], shape_b: tuple[int, ...]
 ) -> str | None:
@@ -195,6 +204,8 @@ def division_of(
     if not (m and k and n and math.prod(batch)):
         return None
     plan = plans.for_rows(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), m)
+    if is_read_in_place(plan, dtype, m, True):
+        return "unpacked"
     kernel, size = plan.scheme.kernel, dtype.itemsize
     a = Side(0, True, m, k, k * size, size, kernel.mr, kernel.step, kernel.a_bytes, plan.scheme.kc)
     b = Side(0, False, n, k, size, n * size, kernel.nr, kernel.step, kernel.b_bytes, plan.scheme.kc)

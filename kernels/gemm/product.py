@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import threading
+from ..elementwise import each
 from ..record import Address, Bytes
 from ..shapes import broadcast_shapes
-from . import loops, plans, ranges, strips
+from . import loops, plans, ranges, strips, unpacked
+from .addresses import addresses
 from .divisions import (
     batch_product,
     column_product,
@@ -30,7 +32,7 @@ from .plans import Plan, Side
 from .tuning import in_force, memoise, tuning, when_changed
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
-__all__ = ["Packed", "addresses", "product", "target_for"]
+__all__ = ["Packed", "product", "target_for"]
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
@@ -77,6 +79,16 @@ def _target(plan: Plan, c: np.ndarray, alpha: float, beta: float, addend: np.nda
     added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
     how = target_for(plan, c.dtype, c.strides[-2], (alpha, beta, *added.strides[-2:]))
     return _Target(how, address_of(c), address_of(added))
+
+
+def _ending(
+    c: np.ndarray, alpha: float, beta: float, addend: np.ndarray | None, relu: bool
+) -> tuple[unpacked.Finish, np.ndarray] | None:
+    """How products that are read where they lie are finished, and what is added; None for the products alone."""
+    if addend is None and alpha == 1.0 and not relu:
+        return None
+    added, beta = (np.broadcast_to(_ZERO, c.shape), 0.0) if addend is None else (addend, beta)
+    return unpacked.Finish(_bits(alpha), _bits(beta), *added.strides[-2:], relu), added
 
 
 def _sides(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[Side, Side]:
@@ -296,18 +308,6 @@ def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.nda
     return certain
 
 
-def addresses(x: np.ndarray, batch: tuple[int, ...], without: int = 0) -> np.ndarray:
-    """The address of each matrix of x, whose leading dimensions broadcast to `batch`; only of the first ones along so
-    many of its last dimensions."""
-    found = np.full(1, address_of(x), np.int64)
-    missing, kept = len(batch) + 2 - x.ndim, len(batch) - without
-    strides, lengths = (0,) * missing + x.strides[:-2], (1,) * missing + x.shape[:-2]
-    for length, own, stride in zip(batch[:kept], lengths[:kept], strides[:kept], strict=True):
-        steps = np.arange(length, dtype=np.int64) * (stride if own > 1 else 0)
-        found = (found[:, None] + steps).reshape(-1)
-    return found
-
-
 def _size(x: np.ndarray) -> int:
     """Size of what x is accumulated in."""
     return 8 if x.dtype.itemsize == 8 else 4
@@ -323,8 +323,9 @@ def product(
     alpha: float = 1.0,
     beta: float = 1.0,
     addend: np.ndarray | None = None,
+    relu: bool = False,
 ) -> np.ndarray:
-    """alpha * (a @ b) + beta * addend by the microkernels of `isa`.
+    """alpha * (a @ b) + beta * addend by the microkernels of `isa`, not below zero with `relu`.
 
     Arguments:
         a: (..., m, k), of dtype float32, float64, float16 or bfloat16 and of any strides.
@@ -335,18 +336,22 @@ def product(
     Raises `Refused` where the values do not admit the precision on this instruction set.
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
-    if a.ndim == 2 and type(b) is np.ndarray and b.ndim == 2 and addend is None and alpha == 1.0:
+    if a.ndim == 2 and type(b) is np.ndarray and b.ndim == 2 and addend is None and alpha == 1.0 and not relu:
+        pool, threads = threading.pool()
+        ready = unpacked.prepare_one(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
+        if ready is not None:
+            return unpacked.multiply_one(a, b, pool, ready)
         prepared = _prepare_small(isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if prepared is not None:
             return _small_product(a, b, prepared)
-        pool, threads = threading.pool()
         divided = _prepare_strips(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if divided is not None:
             return _divided_product(a, b, pool, threads, divided)
     plan, batch = plans.for_rows(plans.plan_for(isa, precision, rounding, _size(a)), m), ()
     if a.ndim > 2 or b.ndim > 2:
         if b.ndim == 2 and (addend is None or addend.ndim < 2):
-            rows, options = a.reshape(math.prod(a.shape[:-1]), k), {"alpha": alpha, "beta": beta, "addend": addend}
+            rows = a.reshape(math.prod(a.shape[:-1]), k)
+            options = {"alpha": alpha, "beta": beta, "addend": addend, "relu": relu}
             return product(rows, b, isa=isa, precision=precision, rounding=rounding, **options).reshape(
                 *a.shape[:-1], n
             )
@@ -359,6 +364,9 @@ def product(
     if k == 0:
         c[...] = 0 if addend is None else beta * addend
         return c
+    place = (b.address, None) if isinstance(b, Packed) else (address_of(b), b)
+    if unpacked.multiply_into(c, plan, a, *place, batch, _ending(c, alpha, beta, addend, relu)):
+        return c
     target = _target(plan, c, alpha, beta, addend)
     if isinstance(b, Packed):
         side_a = plans.side(plan, True, a.dtype, m, k, *a.strides)
@@ -366,7 +374,7 @@ def product(
     else:
         certain = _run(plan, a, b, c, target, addend, batch)
     ranges.refuse_uncertain(certain * max(abs(alpha), 1.0), c, a, None if isinstance(b, Packed) else b)
-    return c
+    return each(np.maximum, c, c.dtype.type(0), out=c) if relu else c
 
 
 def _run(

@@ -11,8 +11,8 @@ import numpy as np
 from .. import threading
 from ..shapes import broadcast_shapes
 from . import ranges, segments
+from .addresses import addresses
 from .jobs import Job, Steps, job_for
-from .product import addresses
 from .small import LINES, SIDE, is_in_lines
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 

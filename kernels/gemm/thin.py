@@ -113,7 +113,7 @@ def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, ro
     code = _code(isa, m, matrix.dtype, strides, precision, acting_rounding(precision, rounding))
     units, places = 1, matrix
     if matrix.ndim > 2:
-        from .product import addresses
+        from .addresses import addresses
 
         batch = matrix.shape[:-2]
         table = addresses(matrix, batch)

@@ -114,13 +114,13 @@ class Tuning(NamedTuple):
     rounded_values: int = 50_000
     """Values of a matrix that is rounded from which one pass is worth its call."""
 
-    # Few columns, A unpacked
+    # Few columns by vectors, which read A where it lies, beside tiles
     narrow_rows: int = 128
     narrow_products: int = 16_000_000
     narrow_filled: tuple[float, float] = (0.5, 0.7)
-    """The parts of one panel that columns fill more of, and of two that they fill at least."""
+    """The parts of 64 columns that are filled at least, and of 128."""
     narrow_beside_tiles: tuple[int, int, int, float] = (64, 256, 512, 0.85)
-    """Columns and depth from which tiles are faster, up to a depth, and at any if panels are filled less."""
+    """Columns and depth from which tiles are faster, up to a depth, and at any if less of the columns is filled."""
 
     # Panels
     low_rows_most: int = 32
@@ -153,7 +153,7 @@ class Tuning(NamedTuple):
 
 MEASURED = (
     "exact_products", "exact_small_products", "outer_products", "exact_row_bytes", "exact_split_products",
-    "integer_products", "rows_most", "columns_most", "split_results_most", "narrow_products",
+    "integer_products", "rows_most", "columns_most", "split_results_most",
     "vector_products_beside_pairs_most", "spread_microseconds",
 )  # fmt: skip
 """The fields that `minitorch-backends tune` measures."""

@@ -106,8 +106,6 @@ def crossovers() -> list[Crossover]:
         Crossover(isa, "split_results_most", f"{isa}_split_k", isa, True, ("float32", "tf32"), _RESULTS),
         Crossover(isa, "spread_microseconds", "1 thread", "all threads", False, float32, ()),
     ]  # fmt: skip
-    if isa == "avx512":
-        found.append(Crossover(isa, "narrow_products", isa, "avx512_narrow", False, float32, _NARROW))
     if compiled.passed_over("avx512_bf16") is None:
         field = "vector_products_beside_pairs_most"
         path = _squares(48, 64, 72, 80, 96, 112, 128)
@@ -124,7 +122,6 @@ _DEEP = tuple(Point(256 * k, 16, k, 16) for k in (512, 1024, 2048, 3072, 4096, 8
 _ROWS = tuple(Point(m, m, 1024, 1024) for m in (8, 16, 24, 32, 48, 64, 96, 128, 160))
 _COLUMNS = tuple(Point(n, 1024, 1024, n) for n in (4, 6, 8, 12, 16, 24, 32, 48))
 _RESULTS = tuple(Point(n * n, n, 4096, n) for n in (48, 64, 80, 96, 112, 128))
-_NARROW = tuple(Point(m * 256 * 60, m, 256, 60) for m in (128, 256, 512, 1024, 2048, 4096))
 
 
 def path_of(crossover: Crossover) -> tuple[Point, ...]:

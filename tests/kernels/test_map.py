@@ -58,6 +58,7 @@ def test_the_division_that_explain_prints_is_the_one_that_runs(shapes, monkeypat
     for function, name in named.items():
         monkeypatch.setattr(product, function, lambda *_, name=name: ran.append(name) or 0.0)
     monkeypatch.setattr(product.loops, "multiply", lambda *_: ran.append("blocks"))
+    monkeypatch.setattr(product.unpacked, "multiply", lambda *_: ran.append("unpacked"))
     said = division_of(isa, "ieee", "rna", a.dtype, a.shape, b.shape)
     product.product(a, b, isa=isa, addend=np.ones(1, np.float32))
     assert f"| `{said}` |" in TEXT

@@ -307,24 +307,49 @@ def test_spectra_are_for_many_products() -> None:
 @pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="no avx2")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_one_tap_with_channels_last_is_a_product(dtype: Any, rank: int) -> None:
-    """Kept or not, with a bias and max(., 0), NaN stays; what does not follow one another goes the general way."""
+def test_one_tap_is_a_product(dtype: Any, rank: int) -> None:
+    """Kept or not, with a bias and max(., 0), NaN stays; what does not follow one another goes the general way, and so
+    do few positions that are neighbours, and dtypes that are not read where they lie."""
     x = normal(2, 33, *(5, 6, 3)[:rank], seed=1, dtype=dtype, channels_last=True)
     w, bias = normal(17, 33, *[1] * rank, seed=2, dtype=dtype), normal(17, seed=3, dtype=dtype)
     x[(1, 2, *[0] * rank)] = np.nan
     spread = np.moveaxis(np.repeat(np.moveaxis(x, 1, -1), 2, axis=-2)[..., ::2, :], -1, 1)
     setting = setting_of("forward", rank, relu=True)
-    assert [one_tap.takes(setting, each, w) for each in (x, spread, np.ascontiguousarray(x))] == [True, False, False]
+    planes = np.ascontiguousarray(x)
+    in_place = rank > 1 and dtype in (np.float32, np.float64) and cpu.refusal("avx512") is None
+    assert [one_tap.takes(setting, each, w) for each in (x, spread, planes)] == [True, False, in_place]
     with np.errstate(invalid="ignore"):
         expected = conv.reference(x, w, bias, relu=True)
     kept, unit = Kept(w), 8 * float(ml_dtypes.finfo(dtype).eps)
-    for array, weight in ((x, w), (x, kept), (x, kept), (spread, kept)):
+    for array, weight in ((x, w), (x, kept), (x, kept), (spread, kept), (planes, w), (planes, kept)):
         result = conv["implicit"](array, weight, bias, relu=True)
-        assert is_channels_last(result)
+        assert is_channels_last(result) == (array is not planes)
         np.testing.assert_allclose(result.astype(np.float64), expected, rtol=unit, atol=8 * unit)
-    gradient = conv_input_gradient["implicit"](expected.astype(dtype), w, input_size=x.shape[2:])
     wide = np.tensordot(expected, w.astype(np.float64).reshape(17, 33), (1, 0))
-    np.testing.assert_allclose(gradient.astype(np.float64), np.moveaxis(wide, -1, 1), rtol=unit, atol=40 * unit)
+    for g in (np.ascontiguousarray(expected), expected):
+        gradient = conv_input_gradient["implicit"](g.astype(dtype), w, input_size=x.shape[2:])
+        np.testing.assert_allclose(gradient.astype(np.float64), np.moveaxis(wide, -1, 1), rtol=unit, atol=40 * unit)
+
+
+@pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="no avx2")
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 20, 33, 61, 59), (6, 33, 20, 31, 29), (4, 64, 5, 7, 7)])
+def test_weight_gradients_of_one_tap_do_not_depend_on_threads(sizes: tuple[int, ...], last: bool) -> None:
+    """Whether sums are made of parts of an image or of images, and whichever operand is the left one."""
+    images, channels, outputs, *space = sizes
+    x = normal(images, channels, *space, seed=1, channels_last=last)
+    g = normal(images, outputs, *space, seed=2, channels_last=last)
+    expected = conv_weight_gradient.reference(x, g, kernel_size=(1, 1))
+    before, found = threading.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            threading.set_num_threads(threads)
+            found.append(conv_weight_gradient["implicit"](x, g, kernel_size=(1, 1)))
+    finally:
+        threading.set_num_threads(before)
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-4)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 def test_what_fits_a_limit_is_decided_anew_when_the_number_of_threads_changes() -> None:

@@ -1,15 +1,17 @@
-"""Products of few columns: rows of A read where they lie, and panels of some rows at a time."""
+"""Products whose operands are read where they lie, and products by panels of some rows at a time."""
 
 from __future__ import annotations
+
+import functools
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import matmul, narrow, product, tuning
+from minitorch_backends.kernels.gemm import matmul, product, tuning, unpacked
 from minitorch_backends.kernels.gemm.compiled import ISAS, computed_precision, implementation
-from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.gemm.unpacked_loops import BY_TASK, BY_WORKER, WHOLE
 
 
 def normal(*shape, seed=0, dtype=np.float32):
@@ -32,6 +34,10 @@ SHAPES = [
     ((3, 17, 300), (3, 300, 64)),
     ((2, 3, 50, 257), (2, 3, 257, 70)),
     ((2, 3, 50, 257), (257, 7)),
+    ((61, 300), (300, 200)),
+    ((500, 33), (33, 24)),
+    ((260, 520), (520, 700)),
+    ((4, 30, 20), (4, 20, 600)),
     ((1, 12, 9), (4, 9, 31)),
     ((1, 5), (5, 1)),
     ((6, 0), (0, 3)),
@@ -39,38 +45,60 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("isa", narrow.ISAS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_where_they_lie(isa, dtype):
-    if (sentence := cpu.refusal(isa)) is not None:
+def _forget():
+    for forget in tuning.when_changed:
+        forget()
+
+
+def _of_panels(multiply, monkeypatch):
+    """What `multiply` returns where no operand is read where it lies."""
+    with monkeypatch.context() as patch:
+        patch.setattr(unpacked, "is_read_in_place", lambda *_: False)
+        _forget()
+        found = multiply()
+    _forget()
+    return found
+
+
+def _packed_by(way, multiply, monkeypatch):
+    """What `multiply` returns where columns are packed in a way."""
+    with monkeypatch.context() as patch:
+        patch.setattr(unpacked, "_ways_of_packing", lambda *_: (way,))
+        _forget()
+        found = multiply()
+    _forget()
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [("float32", "ieee"), ("float32", "tf32"), ("float64", "ieee")])
+def test_operands_read_where_they_lie_give_the_bits_of_panels(dtype, precision, monkeypatch):
+    """For all widths of strips, layouts, addends and batches, and all ways of packing B."""
+    if (sentence := cpu.refusal("avx512")) is not None:
         pytest.skip(sentence)
-    multiply = narrow.implementation(isa)
     for shapes in SHAPES:
-        for a, b in layouts(*(normal(*shape, seed=place, dtype=dtype) for place, shape in enumerate(shapes))):
-            expected = np.matmul(a.astype(np.float64), b.astype(np.float64))
-            magnitudes = np.matmul(abs(a).astype(np.float64), abs(b).astype(np.float64))
-            out = multiply(a, b)
-            assert out.dtype == dtype
-            assert out.shape == expected.shape
-            assert np.all(abs(out - expected) <= (a.shape[-1] + 8) * np.finfo(dtype).eps * magnitudes)
+        operands = [normal(*shape, seed=place, dtype=dtype) for place, shape in enumerate(shapes)]
+        addend = normal(shapes[0][-2], 1, seed=2, dtype=dtype)
+        how = {"isa": "avx512", "precision": precision}
+        for a, b in layouts(*operands):
+            for further in ({}, {"addend": addend, "alpha": 2.0, "beta": 0.5}):
+                multiply = functools.partial(product.product, a, b, **how, **further)
+                panels = _of_panels(multiply, monkeypatch)
+                np.testing.assert_array_equal(multiply(), panels)
+                for way in (WHOLE, BY_TASK, BY_WORKER) if a.ndim == 2 else ():
+                    np.testing.assert_array_equal(_packed_by(way, multiply, monkeypatch), panels)
+        a, b = operands
+        plain = product.product(a, b, **how)
+        np.testing.assert_array_equal(product.product(a, b, **how, relu=True), np.maximum(plain, 0))
+        if b.ndim == 2 and b.size:
+            kept = product.Packed(b, "avx512", precision, "rna")
+            np.testing.assert_array_equal(product.product(a, kept, **how), plain)
 
 
-@pytest.mark.parametrize("isa", narrow.ISAS)
-def test_rows_are_the_choice_for_few_columns(isa):
-    if (sentence := cpu.refusal(isa)) is not None:
+def test_operands_read_where_they_lie_keep_infinity_and_nan():
+    if (sentence := cpu.refusal("avx512")) is not None:
         pytest.skip(sentence)
     a, b = normal(600, 500), normal(500, 60)
-    assert matmul.decide(a, b).candidates[0].name == f"{isa}_narrow"
     np.testing.assert_allclose(matmul(a, b), a.astype(np.float64) @ b, rtol=0, atol=1e-4)
-    assert matmul.decide(normal(2000, 500), normal(500, 33)).candidates[0].name == f"{isa}_narrow"
-    for columns in (32, 70, 300):
-        other, text = normal(500, columns), f"columns, not 600 and {columns}"
-        with pytest.raises(Refused, match=text):
-            matmul[f"{isa}_narrow"](a, other)
-    with pytest.raises(Refused, match="rounds no operands for bf16"):
-        matmul[f"{isa}_narrow"](a, b, precision="bf16")
-    with pytest.raises(Refused, match="leaves 3,840,000 products to others"):
-        matmul[f"{isa}_narrow"](normal(128, 500), b)
     a[3, 4], b[0, 5] = np.inf, np.nan
     out, expected = matmul(a, b), np.matmul(a, b)
     np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
@@ -105,7 +133,8 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
                 plain = multiply(a, b, precision=precision)
                 results.append((plain, multiply(a, b, addend, precision=precision, alpha=2.0, beta=0.5)))
             by_strips = len(shape_a) == 2 and not row.rows_alone
-            assert len(split) == 2 * (at_once < 1 << 20 and not by_strips)
+            in_place = isa == "avx512" and kind in ("float32", "float64")
+            assert len(split) == 2 * (at_once < 1 << 20 and not by_strips and not in_place)
         for plain, added in results[1:]:
             np.testing.assert_array_equal(plain, results[0][0])
             np.testing.assert_array_equal(added, results[0][1])
