@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.half_types import widen
+from ...autograd.modes import derives_from
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
+from ...kernels import sampling
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import addressable, integer
 from ..elementwise.activations import hardtanh
@@ -21,8 +23,7 @@ from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]
 
-_MODES = ("bilinear", "nearest", "bicubic")
-_PADDINGS = ("zeros", "border", "reflection")
+_MODES, _PADDINGS = sampling.MODES, sampling.PADDINGS
 
 
 class _Tap(NamedTuple):
@@ -158,6 +159,11 @@ def grid_sample(
     values, places = widen(input), widen(grid)
     sizes, align = input.shape[2:], bool(align_corners)
     count, channels, points = input.shape[0], input.shape[1], math.prod(grid.shape[1:-1])
+    if not (derives_from(input) or derives_from(grid)) and sampling.takes(values._array, places._array):
+        images = values._array.reshape(count, channels, *(1,) * (3 - len(sizes)), *sizes)
+        found = sampling.sample(images, places._array.reshape(count, points, len(sizes)), mode, padding_mode, align)
+        made = adopt(found.reshape(count, channels, *grid.shape[1:-1]))
+        return made if made.dtype is input.dtype else made.to(input.dtype)
     around = [
         _taps(places[..., dim].reshape(count * points, 1), size, mode, padding_mode, align)
         for dim, size in zip(reversed(range(len(sizes))), sizes, strict=True)
