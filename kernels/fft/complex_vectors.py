@@ -110,9 +110,8 @@ class Vectors:
 
     @cached_property
     def odd(self) -> ir.Value:
-        """The mask of every other lane, unknown to LLVM, which would make shuffles of it. It is made once, before all
-        loops: within one it waits for the port that shuffles, and what is read waits for it, until the shuffles of the
-        turn before are done, though nothing else needs them (a third more time)."""
+        """The mask of every other lane, opaque to LLVM, which would replace it by shuffles. It is made once, before all
+        loops. Within a loop it would wait for the shuffle port, and loads would wait for it: a third more time."""
         with self.builder.goto_entry_block():
             bits = opaque(self.builder, ir.Constant(ir.IntType(16), 0xAAAA))
             bits = bits if self.lanes == 16 else self.builder.trunc(bits, ir.IntType(self.lanes))

@@ -149,8 +149,8 @@ def sharing(n: int, lanes: int, spectra: bool = False) -> int:
 
 
 def in_registers(n: int, lanes: int, real: bool) -> bool:
-    """Whether the matrices that share vectors stay in registers, or go through memory between the steps, where they
-    would fill nearly all 32, or where spectra of real numbers, which need more beside them, fill three quarters."""
+    """Whether the matrices that share vectors stay in registers. They go through memory between the steps where they
+    would fill nearly all 32, or three quarters of them in spectra of real numbers, which need more registers."""
     share = sharing(n, lanes)
     numbers = share * n + (1 if real else 0)
     return (share > 1 or matrix_in_registers(n, lanes) == (lanes, lanes)) and numbers <= (12 if real else 14) * lanes

@@ -1,4 +1,9 @@
-"""Fourier transforms by compiled passes of Stockham's algorithm, for lengths without prime factors above 13."""
+"""Fourier transforms by compiled passes of Stockham's algorithm, for lengths without prime factors above 13.
+
+`kind_of` chooses how a batch is transformed. `plan.py` makes the plan of a length, which `fft_plans` keeps; `tasks.py`
+has the loops. A call is prepared once for a signature (`_specialise`); arrays that are not contiguous take the general
+path, one axis after the other (`fft_stockham`).
+"""
 
 from __future__ import annotations
 
@@ -65,20 +70,21 @@ results too, gives it back to the system at times: to touch it again takes as lo
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Memory for numbers, which begins on a cache line."""
+    """Memory for numbers, aligned to cache lines."""
     return workspace.empty(shape, dtype, RECYCLED_BYTES)
 
 
 def result(shape: tuple[int, ...], dtype: np.dtype, aligned: bool = False) -> np.ndarray:
-    """The same for what the caller is given, which may be memory that the caller offers; that begins on a cache line
-    where it has to, as for what is stored past the caches."""
+    """The same for results, in memory that the caller offered if there is any. `aligned` requires that to be aligned
+    too, as stores that bypass the caches need."""
     return workspace.result(shape, dtype, RECYCLED_BYTES, aligned)
 
 
 def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
     """The class of a batch of transforms of n numbers along the last axis: "whole", "wide", "long", "short", "narrow",
-    or None. Few transforms that are too short for whole vectors of columns take shorter ones ("narrow"), and a few long
-    ones, which the threads may share, are "long". `real`: the numbers stand for 2n real ones ("real" or "halved")."""
+    or None. Few transforms that are too short for whole vectors of columns take shorter vectors ("narrow"). A few long
+    ones are "long", since threads can share their steps. `real`: the numbers stand for 2n real ones ("real" or
+    "halved")."""
     lanes, row = lanes_of(size), crossovers.row
     if factors(n) is None or n < 2:
         return None
@@ -99,7 +105,7 @@ def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
 
 
 def search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Callable[[], Plan]]:
-    """The key of a plan in the cache, and what makes it."""
+    """The key of a plan in the cache, and the function that makes the plan."""
 
     def make() -> Plan:
         from . import plan as planning
@@ -110,13 +116,13 @@ def search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Cal
 
 
 def plan_of(n: int, dtype: np.dtype, kind: str, kept: int, real: str = "") -> Plan:
-    """The plan from the cache, or a new one. `n` complex numbers, of parts of this dtype, which stand for 2n real ones
-    in the transforms that `real` names."""
+    """The plan of n complex numbers with parts of this dtype, from the cache or new. With `real` they stand for 2n real
+    numbers."""
     return fft_plans.get(*search(n, dtype, kind, real), kept)
 
 
 def factor_of(scale: float, real: str = "") -> int:
-    """The bits of the float64 by which the loops multiply; they leave it to the scale to halve real numbers' sums."""
+    """The bits of the float64 that the loops multiply by. It includes the factor 1/2 of transforms of real numbers."""
     return struct.unpack("<q", struct.pack("<d", 0.5 * scale if real == "real" else scale))[0]
 
 
@@ -124,8 +130,8 @@ def run(
     plan: Plan, source: tuple[int, int, int], target: tuple[int, int, int], batch: int, inner: int, inverse: bool,
     factor: int,
 ) -> None:  # fmt: skip
-    """Run a plan. Source and target: address, bytes between transforms, bytes between the numbers of one (for those
-    that lie along an axis that is not the last). Both are `batch` rows, or (batch, n, inner)."""
+    """Run a plan on `batch` rows, or on an array (batch, n, inner). Source and target: address, bytes between
+    transforms, and bytes between the numbers of one, which only an axis other than the last needs."""
     from .tasks import transform
 
     bytes_of_one, pool, threads, in_steps = plan.n * 2 * plan.size, 0, 1, False
@@ -150,7 +156,7 @@ def run(
 
 
 def axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
-    """How n numbers along an axis are transformed, and whether it is moved to the end for that."""
+    """How n numbers along an axis are transformed, and whether the axis moves to the end first."""
     inner, last = math.prod(shape[axis + 1 :]), axis == len(shape) - 1
     if not last and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= crossovers.row.along_most:
         return "along", False
@@ -166,7 +172,7 @@ def rows_of(x: np.ndarray) -> np.ndarray:
 def along_axis(
     x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int, overwrites: bool = False
 ) -> np.ndarray:
-    """Complex numbers along one axis; where it `overwrites`, the result may lie in the memory of x."""
+    """Transform complex numbers along one axis. With `overwrites` the result may use the memory of x."""
     real = np.dtype(f"f{x.itemsize // 2}")
     n = x.shape[axis]
     kind, moved = axis_kind(x.shape, axis, n, real.itemsize)
@@ -186,7 +192,7 @@ def along_axis(
 def _along_last(
     x: np.ndarray, n: int, kind: str, real: str, inverse: bool, scale: float, kept: int, axis: int
 ) -> np.ndarray:
-    """Plans of n complex numbers along the last axis, which is put in the place of `axis` then."""
+    """Transform n complex numbers along the last axis, and move that axis to `axis`."""
     length = {"": n, "real": n + 1, "halved": 2 * n}[real]
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
     rows = rows_of(x)
@@ -244,7 +250,7 @@ def real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: i
 def _specialise(
     x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """For contiguous arrays and one axis, or the last two; others take the general path."""
+    """A function for one signature: contiguous arrays, one axis or the last two. Others take the general path."""
 
     def general(x: np.ndarray) -> np.ndarray:
         return fft_stockham(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
@@ -287,7 +293,7 @@ def _specialise(
 def _few(
     shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """The same for a few numbers, by a function of five arguments, on one thread."""
+    """`_specialise` for few numbers, by a compiled function of five arguments, on one thread."""
     from .tasks import transform_few
 
     template, empty, nothing = address_of(numbers), np.empty, np.empty(1, np.uint8)
@@ -310,7 +316,7 @@ def _few(
 def _transform_shared(
     shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """The same for whole transforms on several threads."""
+    """`_specialise` for whole transforms on several threads."""
     from .tasks import transform
 
     template, nothing = address_of(numbers), np.empty(1, np.uint8)
@@ -334,7 +340,7 @@ def _transform_shared(
 def fft_stockham(
     x: np.ndarray, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> np.ndarray:
-    """One axis after the other: of real numbers the last first, of half a spectrum the last last."""
+    """One axis after the other. Real numbers begin with the last axis, half spectra end with it."""
     lengths = lengths_of(x.shape, kind, axes, last)
     scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
     order, own = list(zip(axes, lengths, strict=True)), False

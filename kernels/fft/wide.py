@@ -81,9 +81,9 @@ def _columns(typingctx, leaf, job, first, roots, target):
 
 
 def _sources(m: Vectors, leaf: Any, field: dict[str, ir.Value], numbers: list[ir.Value]) -> list[Address]:
-    """The addresses of the transforms that share vectors. As many lines of the results, and of what is read next, are
-    asked for as are read: to the L2 cache, since the L1 cache has no room for more (of 4 MiB and more 5 to 50 % less
-    time, and 5 to 20 % more of 2 MiB where they fill it), but for pieces of lines."""
+    """The addresses of the transforms that share vectors. For each line read, one line of the results and one of the
+    next source are prefetched to the L2 cache, since they do not fit the L1 cache as well. Lines that are written in
+    pieces go to the L1 cache."""
     builder, found = m.builder, []
     pieces = m.size == 8 and sharing_of(leaf) * field_class(leaf, "rows").radix != m.lanes
     lines = max(2 * width_of(leaf) * m.size // 64, 1)

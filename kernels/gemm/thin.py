@@ -51,7 +51,7 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
-    """Why `isa` does not multiply arrays of these shapes and dtypes in one pass."""
+    """The function that says why `isa` does not multiply some arrays in one pass."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
@@ -136,9 +136,8 @@ def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, ro
 
 
 def _factors(few: np.ndarray, code: _Code) -> tuple[np.ndarray, np.ndarray, int]:
-    """The few rows with neighbouring values; room for what multiplies each part of the matrix, rows (parts, m, k) which
-    begin on cache lines where they are read in vectors (32 rows of 992 so 257 us, else 292); and the address of the
-    code that converts the ones to the others, or 0 where nothing is left to do."""
+    """The few rows with neighbouring values; the rows (parts, m, k) that multiply each part of the matrix, aligned to
+    cache lines where vectors read them; and the address of the code that converts the former to the latter, or 0."""
     few = few if few.strides[1] == few.itemsize else np.ascontiguousarray(few)
     m, k = few.shape
     if code.exact and not (code.sums and (address_of(few) | few.strides[0]) % 64):

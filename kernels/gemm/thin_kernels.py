@@ -1,7 +1,7 @@
-"""What thin products call: some of the few rows times some vectors of columns, or times some lines, of a matrix.
+"""The innermost code of thin products: a block of the few rows times vectors of columns, or lines, of a matrix.
 
-The matrix is read where it lies, or from a *strip*: what many rows are multiplied with is first widened, rounded or
-split, and written beside each other into the L1 cache.
+The matrix is read in place, or from a *strip*. For many rows its values are widened, rounded or split once, and written
+one after the other into a strip in the L1 cache.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ __all__ = ["ROWS", "ROWS_ALONG_K", "One", "add_rows", "fill_strip", "sum_rows"]
 
 
 class One(NamedTuple):
-    """How many of the few rows are multiplied at a time (`height`): with so many `vectors` of columns, or with so many
-    `lines` along K. Sums stay in registers for as many `places` along K, or `step` vectors of lines; or else as many
-    places of `vectors` are put in a `strip`. `asks` is whether the matrix is asked for before it is read."""
+    """A block: `height` rows with so many `vectors` of columns, or with so many `lines` along K.
+
+    Sums stay in registers for `places` along K, or for `step` vectors of lines. With `strip`, so many places of the
+    vectors are written to a strip first. `asks`: the matrix is prefetched.
+    """
 
     height, vectors, places, lines, step, strip, asks = 1, 8, 8, 4, 256, False, True
 
@@ -78,21 +80,13 @@ _OF_AVX512 = {1: One(), 4: Four(), 8: Eight(), math.inf: Many()}
 _OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), math.inf: SixOfAvx2()}
 
 ROWS = {"avx512": _OF_AVX512, "avx2": _OF_AVX2}
-"""For each instruction set, up to how many rows they are multiplied how. With strips 16 rows of bf16 take 0.31 ms, and
-else 0.40, of a matrix of 1000 x 1000; of 4096 x 4096 5.8 and 7.4 (on one core).
-Without them few places mean long runs of memory: of 4096 x 4096 in float32, with 8 and 64 places, one row takes 1.5
-and 1.8 ms, four 1.7 and 1.9, eight 2.4 and 4.5 (16 and 64), and of 4096 x 11008 one row 6.8 and 10.4.
-
-A Zen 3 reads few rows sooner unasked: one row of 1024 x 1024 and 2048 x 2048 in 97 and 444 us (one thread), asked for
-in 170 and 601, OpenBLAS 70 and 355. Of several rows it does so 8 places at a time, as many lines of its first cache as
-lie 4096 bytes apart: 4 rows of 1024 x 1024, 4 and 6 of 2048 x 2048 in 250, 854, 1508 us, in 16 places 315, 1644, 1706,
-OpenBLAS 313, 1345, 2354."""
+"""For each instruction set: the block by the largest number of rows that it is for. Without strips few places read long
+runs of memory. A Zen 3 is faster without prefetching, and with as few places as its L1 cache has lines 4096 bytes apart
+(bench/NOTES.md, "Blocks of thin products")."""
 
 ROWS_ALONG_K = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), math.inf: TwoOfAvx2()}}
-"""The same with a matrix that runs along K and is not rounded, so that it may be read often. AVX2 has 16 registers: 2
-rows by 3 lines read least for their sums, and do 4, 8, 12, 16 rows with 1024 x 1024 in 195, 374, 506, 693 us (one
-thread of a Zen 3), 4 by 2 in 212, 382, 671, 864, 6 by 1 in 224, 456, 703, 890, 3 by 2 in 268, 391, 571, 790; 8 with
-4096 x 512 in 723, in steps of 256 in 767, 6 by 1 in 1122."""
+"""The same for a matrix that runs along K and is not rounded, so that reading it again costs little. With the 16
+registers of AVX2, 2 rows by 3 lines load least for each sum (bench/NOTES.md, the same section)."""
 
 
 class _Vectors:
@@ -119,19 +113,19 @@ class _Vectors:
         return [convert_lanes(self.builder, value, self.conversion)]
 
     def in_strip(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
-        """Where the parts are of the `width` vectors beside each other at one place of a strip."""
+        """The addresses of the parts of the `width` neighbouring vectors at one place of a strip."""
         at = offset(self.builder, strip, self.builder.mul(index, I64(width * self.parts * LINE)))
         places = [offset(self.builder, at, LINE * number) for number in range(width * self.parts)]
         return [places[first : first + self.parts] for first in range(0, len(places), self.parts)]
 
     def strip_parts(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
-        """These parts."""
+        """The parts at these addresses."""
         places = self.in_strip(strip, width, index)
         return [[load(self.builder, self.kind, place, LINE) for place in each] for each in places]
 
     def factors(self, count: ir.Value, a_row: ir.Value, a_part: ir.Value) -> list[list[ir.Value]]:
-        """How far behind the first of `count` rows each one lies that multiplies each part, in the order of `read`; the
-        last one again where there are fewer than are multiplied at a time."""
+        """The distances in bytes of the rows from the first of `count`, for each part in the order of `read`. Rows
+        beyond the last one repeat it."""
         builder, parts, last = self.builder, range(self.parts)[::-1], self.builder.sub(count, I64(1))
         found = []
         for row in map(I64, range(self.rows.height)):
@@ -140,7 +134,7 @@ class _Vectors:
         return found
 
     def rows_of(self, count: ir.Value, add: Callable[[int], None]) -> None:
-        """`add(row)` for each row at a time; `count` (at least one) are rows of the result."""
+        """Emit `add(row)` for each row of the block; the result has `count` of them, at least one."""
         for row in range(self.rows.height):
             if row == 0:
                 add(row)
@@ -149,12 +143,12 @@ class _Vectors:
                 add(row)
 
     def masks(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The number of whole vectors in `count` values, and which lanes the rest fills."""
+        """The number of whole vectors in `count` values, and the mask of the rest."""
         whole = self.builder.sdiv(count, I64(self.lanes))
         return whole, self.first(self.builder.sub(count, self.builder.mul(whole, I64(self.lanes))))
 
     def first(self, count: ir.Value) -> ir.Value:
-        """Which lanes so many values fill."""
+        """The mask of the lanes that so many values fill."""
         left = broadcast(self.builder, self.builder.trunc(count, I32), self.lanes)
         return self.builder.icmp_signed("<", lane_numbers(self.lanes), left)
 
@@ -167,7 +161,7 @@ class _Vectors:
 
 
 def _pieces(builder: ir.IRBuilder, how: _Vectors, count: ir.Value, sums: list, piece: Callable) -> list:
-    """`piece(index, mask, sums)` for every vector of `count` values; the sums that it carries on."""
+    """Emit `piece(index, mask, sums)` for every vector of `count` values; the last sums."""
     whole, rest = how.masks(count)
     some = builder.icmp_signed(">", whole, I64(0))
     sums = _where(
@@ -200,8 +194,8 @@ def _of_width(builder: ir.IRBuilder, several: ir.Value, width: int, emit: Callab
 
 @intrinsic
 def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, strip):
-    """Put `depth` places of one (possibly partial) vector of columns, or of `several` whole ones, in a strip:
-    neighbours in the matrix, or values of as many lines, `by_column` bytes apart, that are transposed."""
+    """Write `depth` places of one (possibly partial) vector of columns, or of `several` whole ones, to a strip. The
+    columns are neighbours in the matrix, or lie `by_column` bytes apart and are transposed."""
 
     def codegen(context, builder, signature, arguments):
         several, depth, b, by_k, by_column, columns, strip = arguments[1:]

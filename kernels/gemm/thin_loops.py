@@ -1,13 +1,15 @@
 """Products with few rows or columns, as of a matrix and a vector: the matrix is read where it lies, from memory once.
 
-What such a product costs is reading the matrix. Values of 16 bits are widened and float32 ones rounded on their way
-into registers; packing would write all of them to memory and read them again. The few rows are converted before, where
-they have to be. Of bf16x3 two parts are made of each value, and the rows are there twice: as they are, which multiply
-the first part, and their own first parts, which multiply the second. Some rows at a time (`thin_kernels.ROWS`) are
-multiplied with some vectors of columns of a matrix that runs across the result (`AddRows`), or with some lines of a
-matrix that runs along K (`SumRows`). What more rows have to be multiplied with than are at a time is converted once,
-into a strip in the L1 cache, where a matrix that runs along K is transposed (`TurnRows`); while the rows are multiplied
-with it, the next strip's values are asked for.
+Reading the matrix bounds such a product. Values of 16 bits are widened and float32 ones rounded on their way into
+registers; packing would write all of them to memory and read them again. The few rows are converted beforehand.
+
+bf16x3 makes two parts of each value, and stores the rows twice. The rows themselves multiply the first part; their own
+first parts multiply the second.
+
+A block of rows (`thin_kernels.ROWS`) is multiplied with vectors of columns of a matrix that runs across the result
+(`AddRows`), or with lines of a matrix that runs along K (`SumRows`). For more rows than a block has, the matrix is
+converted once, into a strip in the L1 cache. A matrix along K is transposed there (`TurnRows`). While the rows are
+multiplied with a strip, the values of the next one are prefetched.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class _Arguments(NamedTuple):
 
 @subroutine
 def _add(leaf, job):
-    """Some columns of the result, that of totals from column to column is not looked at."""
+    """Some columns of the result, whose totals are neighbours."""
     height, vectors = constant(leaf.rows, "height"), constant(leaf.rows, "vectors")
     places, working = constant(leaf.rows, "places"), max(4, constant(leaf.element, "size"))
     lanes = LINE // working
