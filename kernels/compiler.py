@@ -275,11 +275,24 @@ def _quickly() -> Iterator[None]:
             gc.enable()
 
 
+def _import_without_blas() -> None:
+    """Import what looks for SciPy's BLAS, which takes 0.1 s, as it finds it."""
+    from numba.np import linalg
+
+    find, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = find
+    arraymath.ensure_blas = find
+
+
 def _prepare() -> None:
     """Define what modules of kernels have to define before anything is compiled."""
     while jit.before_compiling:
         jit.before_compiling.pop(0)()
     context = _Dispatcher.targetdescr.target_context
+    _import_without_blas()
     context.load_registries()
     context.refresh()
 
