@@ -338,8 +338,8 @@ count:
   %seen_next = add i64 %seen, 1
   br label %look
 counted:
-  %nobody = icmp eq i64 %sleepers, 0
-  br i1 %nobody, label %end, label %prepare
+  %all_awake = icmp eq i64 %sleepers, 0
+  br i1 %all_awake, label %end, label %prepare
 prepare:
   %mask_bytes = call i64 @other_cpus(i64 %pool)
   %has_mask = icmp ne i64 %mask_bytes, 0

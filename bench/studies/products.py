@@ -1,7 +1,7 @@
 """Bare products at each precision: their errors beside theory, and the example of PyTorch's note on TF32.
 
 The note ("TensorFloat-32 (TF32) on Ampere devices" in PyTorch's "CUDA semantics") multiplies two 10240 x 10240
-matrices of normal variates on an A100 with `allow_tf32` on and off, and prints the largest error against a float64
+matrices of normal variates on an A100, with `allow_tf32` on and off. It prints the largest error against a float64
 product, and that error divided by the mean magnitude of the entries.
 
 Theory: an operand rounded to p bits is off by a uniform error whose unit is 2**(floor(log2|x|) + 1 - p). For normal x

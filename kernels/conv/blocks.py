@@ -92,7 +92,7 @@ def _multiply(typingctx, tag, steps, first, second, table, weights, sums):
     return types.void(tag, *[types.int64] * 6), codegen
 
 
-def _activated(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
+def _activate(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
     wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), value.type.count)
     negative = builder.fcmp_ordered("<", value, zero(value.type))
     return builder.select(builder.and_(negative, wanted), zero(value.type), value)
@@ -113,7 +113,7 @@ def _put_row(typingctx, tag, element, sums, bias, at, columns, relu):
                 load(builder, vector(kernel.element, lanes), offset(builder, each, first * size), size)
                 for each in (sums, bias)
             )
-            value = convert(builder, _activated(builder, builder.fadd(value, added), relu), kind)
+            value = convert(builder, _activate(builder, builder.fadd(value, added), relu), kind)
             mask = builder.icmp_signed("<", lane_numbers(lanes, first), left)
             access.write(value, offset(builder, at, first * kind.size), mask)
         return context.get_dummy_value()
@@ -153,7 +153,7 @@ def _put_column(typingctx, element, sums, bias, at, run, base, offsets, relu):
         sums, bias, at, offsets = (pointer(builder, x) for x in (sums, bias, at, offsets))
         wide, size = vector(kind.working, GROUP), 8 if kind.working is F64 else 4
         added = broadcast(builder, load(builder, kind.working, bias, size), GROUP)
-        value = _activated(builder, builder.fadd(load(builder, wide, sums, size), added), relu)
+        value = _activate(builder, builder.fadd(load(builder, wide, sums, size), added), relu)
         here, bits = offset(builder, at, base), ir.IntType(GROUP)
         lanes = builder.bitcast(builder.trunc(run, bits), vector(ir.IntType(1), GROUP))
         with builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):

@@ -156,7 +156,7 @@ class _Layout:
         builder, size = self.builder, self.element.size
         lanes = 16 if cpu.refusal("avx512") is None and self.size == 4 else 8
 
-        def transposed(place: int, channel: int) -> list[ir.Value]:
+        def transpose_square(place: int, channel: int) -> list[ir.Value]:
             inside, found = _within(builder, I64(0), channels, lanes, channel), []
             for lane in range(place, place + lanes):
                 after = builder.icmp_signed("<=", first, I64(lane))
@@ -168,7 +168,7 @@ class _Layout:
 
         both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
         for channel in range(0, GROUP, lanes):
-            squares = [transposed(place, channel) for place in range(0, GROUP, lanes)]
+            squares = [transpose_square(place, channel) for place in range(0, GROUP, lanes)]
             for index, pieces in enumerate(zip(*squares, strict=True)):
                 with builder.if_then(builder.icmp_signed(">", channels, I64(channel + index)), likely=True):
                     value = pieces[0] if lanes == GROUP else builder.shuffle_vector(*pieces, both)
@@ -177,8 +177,8 @@ class _Layout:
 
 @intrinsic
 def _fill(typingctx, element, conversion, pace, plan, plane, at, place, count, channels, target, limits):
-    """Lay out `count` positions of a row from a place on, whose value lies at `at`, of some channels: zeros where there
-    are no values. More than one channel are neighbours in memory."""
+    """Lay out `count` positions of a row from a place on, whose value lies at `at`, of some channels: zeros outside
+    of the values. More than one channel are neighbours in memory."""
     tags = [instance(each) for each in (element, conversion, pace)]
 
     def codegen(context, builder, signature, arguments):

@@ -4,7 +4,7 @@ A vector holds the same place of as many independent transforms as it has lanes,
 roots of unity are scalars. A *row* is what one place takes up in memory: a vector of real parts and one of imaginary
 parts (split), or the complex numbers as the user has them (interleaved), which takes two shuffles to split.
 
-A transform of length r * m after passes of product s reads rows q + s * (p + m * k), k < r, and writes rows
+A transform of length r * m after passes of product s reads rows q + s * (p + m * k), k < r. It writes rows
 q + s * (r * p + j), j < r, multiplied by exp(-2 pi i p j / (r * m)) (T. Stockham, "High-speed convolution and
 correlation", 1966; the form of C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992).
 

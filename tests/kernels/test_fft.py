@@ -181,9 +181,11 @@ def test_ends_of_half_a_spectrum(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 def test_wide_matrices(kind: str, dtype: str) -> None:
-    """Columns that fill a vector, a half and a quarter of one, or not quite, more and fewer columns than lanes, as many
-    transforms as share vectors and one more, from memory that is not aligned, the short way through the registry and
-    the general one, with the same bits."""
+    """Columns that fill a vector, a half and a quarter of one, or not quite; more and fewer columns than lanes.
+
+    As many transforms as share vectors, and one more; from memory that is not aligned. The short way through the
+    registry has the bits of the general one.
+    """
     size, lanes, found = np.dtype(dtype).itemsize // 2, lanes_of(np.dtype(dtype).itemsize // 2), set()
     for n in (960, 180, 210, 768, *([294] if size == 4 else [])):
         rows, last = rows_of_wide(n, size), n if kind in ("forward", "inverse") else 2 * n
