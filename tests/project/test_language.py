@@ -60,7 +60,10 @@ def sentences(docstring: str) -> Iterator[str]:
     """The sentences of the paragraphs of a docstring, without code, lists and tables."""
     for paragraph in re.split(r"\n\s*\n", docstring):
         lines = paragraph.splitlines()
-        if any(line.startswith("        ") or " -> " in line or re.match(r"\s*([*|>+-]|\w[\w, ]*:\s)", line) for line in lines):
+        if any(
+            line.startswith("        ") or " -> " in line or re.match(r"\s*([*|>+-]|\w[\w, ]*:\s)", line)
+            for line in lines
+        ):
             continue
         yield from re.split(r"(?<=[.;:?!])\s+", " ".join(paragraph.split()))
 
