@@ -60,7 +60,7 @@ class Record(int, metaclass=_Class):
         places = cls.places()
         if len(fields) != len(places) - len(cls.tags) or not fields.keys() <= places.keys():
             raise TypeError(f"{cls.__name__}(): fields must be {', '.join(places)}, got {', '.join(fields)}")
-        if len(fields) == cls.words():  # numbers alone
+        if cls._is_flat():
             return cls.at(np.array([fields[name] for name in places], np.int64))
         numbers, tags = [], []
         for name, (_, kind) in places.items():
@@ -111,6 +111,12 @@ class Record(int, metaclass=_Class):
     def words(cls) -> int:
         """The int64 of one record."""
         return sum(_words(kind) for _, kind in cls.places().values())
+
+    @classmethod
+    @functools.cache
+    def _is_flat(cls) -> bool:
+        """Whether all fields are numbers."""
+        return all(kind in _NUMBERS for _, kind in cls.places().values())
 
     def __getattr__(self, name: str) -> Any:
         places = type(self).places()
