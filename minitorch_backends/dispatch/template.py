@@ -218,7 +218,8 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
             yield indent + self._forward()
         else:
             yield from self._computation(indent)
-        yield f"{indent}if _type(_out) is not _ndarray or _out.shape != _0.shape or _out.dtype is not _0.dtype: break"
+        yield f"{indent}if _type(_out) is not _ndarray: _out = _asarray(_out)"
+        yield f"{indent}if _out.shape != _0.shape or _out.dtype is not _0.dtype: break"
         yield f"{indent}_0[...] = _out"
 
     # The result, and its node

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.gathering import gather, scatter
 from ...kernels.sums import sum as sum_over
 from ...tensor.dtypes import int64, uint8
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, adopt
 from ..dims import integer
 from ..functional import functional
 from ..indexing.index_parts import refuse_index_dtype
@@ -138,7 +139,11 @@ def _count_targets(target: np.ndarray, ignore_index: int) -> int:
 
 
 def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], ignore_index: int) -> Tensor:
-    shares = (g / _count_targets(target._array, ignore_index)).expand(target.shape)
+    count, array = _count_targets(target._array, ignore_index), g._array
+    if array.dtype.itemsize == 2 or derives():
+        shares = (g / count).expand(target.shape)
+    else:
+        shares = adopt(np.full(target._array.shape, array / array.dtype.type(count)))
     return nll_spread(shares, target, input_shape, ignore_index)
 
 
