@@ -53,7 +53,7 @@ def look_up(input: Array, indices):
     rows."""
     indices = plain(indices)
     try:
-        if len(indices) == 1 or all(type(each) is slice for each in indices[:-1]):
+        if len(indices) == 1 or (type(indices[0]) is slice and all(type(each) is slice for each in indices[:-1])):
             return input.take(indices[-1], len(indices) - 1)
         found = input[indices]
     except IndexError:
@@ -189,7 +189,7 @@ def _zero(like: Tensor) -> Tensor:
 
 def copy_written(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
     """Index arrays as a backward pass may need them: copies, so that later writes to them do not matter."""
-    if all(not isinstance(each, Tensor) or each._node is None for each in tensors):
+    if not [each for each in tensors if isinstance(each, Tensor) and each._node is not None]:
         return arrays
     return tuple(each.copy() if isinstance(each, np.ndarray) else each for each in arrays)
 

@@ -215,7 +215,7 @@ def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 def plain(indices: tuple[Any, ...]) -> tuple[Any, ...]:
     """Indices with arrays in place of tensors."""
-    return tuple(each._array if isinstance(each, Tensor) else each for each in indices)
+    return tuple([each._array if isinstance(each, Tensor) else each for each in indices])
 
 
 def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:

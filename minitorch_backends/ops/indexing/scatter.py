@@ -33,21 +33,24 @@ def coordinates(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.n
     if isinstance(given, Tensor) and not given._array.size:
         given = given.long()
     positions = checked_positions(name, given, shape[dim], dim)
-    positions = np.atleast_1d(positions)
+    positions = positions if positions.ndim else positions.reshape(1)
     if positions.ndim != len(shape):
         raise RuntimeError(
             f"{name}(): Index tensor must have the same number of dimensions as input tensor, got shapes "
             f"{list(given.shape)} and {list(input.shape)}"
         )
-    if any(size > limit for axis, (size, limit) in enumerate(zip(positions.shape, shape, strict=True)) if axis != dim):
+    sizes = zip(positions.shape, shape, strict=True)
+    if [axis for axis, (size, limit) in enumerate(sizes) if size > limit and axis != dim]:
         raise RuntimeError(
             f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from "
             f"dimension {dim}"
         )
-    coordinates = map(np.arange, positions.shape)
+    after = positions.ndim - 1
     return tuple(
-        positions if axis == dim else each.reshape(-1, *(1,) * (positions.ndim - axis - 1))
-        for axis, each in enumerate(coordinates)
+        [
+            positions if axis == dim else np.arange(size).reshape(-1, *(1,) * (after - axis))
+            for axis, size in enumerate(positions.shape)
+        ]
     )
 
 
