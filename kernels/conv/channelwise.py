@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,121 +15,297 @@ from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import channelwise_last, depthwise, geometry
-from .depthwise import LANES
-from .descriptor import DEPTHWISE, PASS, describe
-from .geometry import GROUP, Geometry
-from .kept import Kept, form_of
+from .depthwise import Depthwise, DepthwiseWeight, PackWeights, run
+from .depthwise_blocks import AXIS_BYTES
+from .depthwise_lanes import VECTOR_BYTES, window_tag
+from .descriptor import DEPTHWISE, describe
+from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
 from .setting import Setting
 
 __all__ = ["convolve", "weight_gradient"]
 
-_AHEAD = 8 * LANES
-"""Positions that are convolved at a time."""
+_OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)
+"""Results of a block, of which a multiple makes up most images: as many sums as registers have room for, or fewer."""
+
+_MOST_TAPS = 32
+"""Of a row, whose weights and values a block has code for."""
+
+_SEGMENTS = 4
+"""Channels of a vector of columns, at most."""
+
+_NEAR_BYTES = 24 << 10
+"""Of what the rows that a row of results meets hold of a chunk of channels: half of the L1 cache."""
+
+_PIECE_PRODUCTS, _MOST_PIECES = 50_000, 128
+"""Products of vectors in a piece of a weight's gradient, and the most pieces. They do not depend on the number of
+threads, so that the bits do not either."""
 
 
-@functools.cache
-def _leaf(weight: bool, dtype: str, precision: str, rounding: str | None) -> int:
-    tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding]
-    return leaf_address((depthwise.DepthwiseWeight if weight else depthwise.Depthwise)(*tags))
+class _Axis(NamedTuple):
+    """How the taps of a dimension meet places: of `size` places read, for `results`."""
+
+    size: int
+    results: int
+    taps: int
+    stride: int
+    padding: int
+    dilation: int
+    spreads: bool
+    """Whether it is the gradient with respect to the input."""
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """From tap to tap of a result: of the places, and of the taps."""
+        if not self.spreads:
+            return self.dilation, 1
+        common = math.gcd(self.stride, self.dilation)
+        return -self.dilation // common, self.stride // common
+
+    def table(self, results: int, clipped: bool) -> np.ndarray:
+        """int64 (results, 3): the number of taps (if `clipped`, of those that meet a place that exists), the place that
+        the first one meets, and which it is."""
+        rows = []
+        for result in range(results):
+            met = []
+            for tap in range(self.taps):
+                if self.spreads:
+                    place, rest = divmod(result + self.padding - tap * self.dilation, self.stride)
+                else:
+                    place, rest = result * self.stride - self.padding + tap * self.dilation, 0
+                if rest == 0 and (0 <= place < self.size or not clipped):
+                    met.append((place, tap))
+            rows.append((len(met), *(met[0] if met else (0, 0))))
+        return np.array(rows, np.int64).reshape(-1, 3)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class _Plan:
+def _axes(setting: Setting, shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[_Axis, ...]:
+    task, spreads = setting.task(shape, other), setting.gradient
+    read, written = (task.output, task.size) if spreads else (task.size, task.output)
+    found = zip(read, written, task.kernel, task.stride, task.padding, task.dilation, strict=True)
+    return tuple(_Axis(*each, spreads) for each in found)
+
+
+def _outputs_of(inner: _Axis, copies: int, alone: bool) -> int:
+    """Results of a block, each in so many vectors; `alone` where blocks of one are useful."""
+    multiple = inner.stride if inner.spreads else 1
+    if alone and inner.results == 1:
+        return multiple
+    most = max(_OUTPUTS) // copies if inner.taps <= max(_OUTPUTS) else 4
+    options = [count for count in _OUTPUTS if count <= most and count % multiple == 0]
+    if not options:
+        options = [max(1, most // multiple) * multiple]
+    return min(options, key=lambda count: -(-inner.results // count) * (count + 1))
+
+
+def _segments_of(columns: int, lanes: int, channels: int) -> int:
+    """Channels of a vector of columns, where so many columns lie in a row."""
+    segments = 1
+    while 2 * segments <= min(_SEGMENTS, channels) and 2 * segments * columns <= lanes:
+        segments *= 2
+    return segments
+
+
+class _Case:
+    """What follows from the shapes and strides of a call: `read` and `to` are those of what is read and of the result,
+    or, for the gradient with respect to the weight, of g, with three spatial dimensions."""
+
+    def __init__(
+        self, setting: Setting, shape: tuple[int, ...], other: tuple[int, ...], dtype: np.dtype, by_channels: bool
+    ) -> None:
+        self.setting, self.by_channels, self.images = setting, by_channels, shape[0]
+        self.weighs, self.spreads = setting.kind == "weight", setting.gradient
+        self.working, self.item = working_dtype(dtype), dtype.itemsize
+        self.unit = self.working.itemsize
+        self.lanes = VECTOR_BYTES // self.unit
+        self.axes = _axes(setting, shape, other)
+        self.plane, self.line, self.inner = (self.axes[axis] for axis in ((0, 1, 2) if by_channels else (0, 2, 1)))
+        self.taps = math.prod(axis.taps for axis in self.axes)
+        self.multiplier = other[1 if self.weighs else 0] // setting.groups
+        self.channels = setting.groups * (1 if self.spreads else self.multiplier)
+        self.out_shape = (shape[0], self.channels, *(axis.results for axis in self.axes))
+        # Where lanes are columns, their stride, and the results of a place that is read.
+        self.across, self.phases, self.width, self.rows = 0, 1, self.lanes, self.line.results
+        if not by_channels:
+            self.across = self.line.stride
+            self.phases = self.across if self.spreads else 1
+            apart = self.multiplier > 1 or self.across > 2
+            self.width = 1 if apart else _segments_of(-(-self.rows // self.phases), self.lanes, self.channels)
+            self.rows = -(-self.rows // (self.lanes * self.phases))
+        self.outputs = _outputs_of(self.inner, self.phases, not by_channels)
+        self.slot = self.unit * (self.lanes if by_channels or self.weighs else 1)
+        self.unit_bytes = -(-self.taps // self.lanes) * self.lanes * self.lanes * self.unit
+
+    @functools.cached_property
+    def window(self) -> Any:
+        inner = self.inner
+        segments = int(self.channels < self.lanes) if self.by_channels else self.width
+        phase = inner.padding % inner.stride if self.spreads else 0
+        planes = self.plane.table(self.plane.results, True)[:, 0]
+        nested = bool((planes != 1).any()) or (self.spreads and self.multiplier > 1)
+        return window_tag(
+            int(self.weighs), int(self.spreads), inner.taps, inner.stride, inner.dilation, phase, self.outputs,
+            self.across, segments, int(nested),
+        )  # fmt: skip
+
+    def tables(self, read: tuple[int, ...], to: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the vectors of lanes, where what they read, write, multiply with and begin with lies, and of two
+        dimensions."""
+        count = -(-self.channels // self.width)
+        starts = np.minimum(np.arange(count) * self.width, max(self.channels - self.width, 0))
+        source = starts * self.multiplier if self.spreads else starts // self.multiplier
+        if self.by_channels or self.weighs:
+            weights = np.arange(count) * self.unit_bytes
+        else:
+            weights = (source if self.spreads else starts) * self.taps * self.unit
+        last = starts * self.unit * (self.taps if self.weighs else 1)
+        units = np.stack([source * read[1], starts * to[1], weights, last], axis=1).astype(np.int64)
+        lines = self.rows if self.by_channels else self.line.stride if self.spreads else 1
+        return units, self.plane.table(self.plane.results, True), self.line.table(lines, self.by_channels)
+
+    def steps(self, read: tuple[int, ...], to: tuple[int, ...]) -> dict[str, int]:
+        """From place to place of what is read, from result to result, and from weight to weight."""
+        inner, (_, height, width) = self.inner, (axis.taps for axis in self.axes)
+        forward = not self.spreads
+        weights = height * width * self.slot, width * self.slot, self.slot
+        of_inner, of_line = (2, 1) if self.by_channels else (1, 2)
+        return {
+            "x_image": read[0], "group_step": read[1], "read_channel": read[1], "plane_step": read[2],
+            "line_step": read[3] if self.by_channels else self.item, "read_step": read[2 + of_inner],
+            "out_image": to[0], "write_channel": to[1], "out_plane": to[2], "write_step": to[2 + of_inner],
+            "out_row": to[3] if self.by_channels else self.lanes * self.phases * self.item,
+            "group_weight": self.taps * self.unit, "weight_channel": self.taps * self.unit, "plane_weight": weights[0],
+            "line_weight": weights[of_line], "tap": weights[of_inner],
+            "plane_source": self.plane.steps[0], "plane_tap": self.plane.steps[1],
+            "line_source": self.line.steps[0], "line_tap": self.line.steps[1],
+            "line_row": AXIS_BYTES if self.by_channels else 0,
+            "row_source": 0 if self.by_channels else self.lanes * (self.across if forward else 1),
+            "first": -inner.padding if forward else self.window.low + inner.padding // inner.stride,
+            "advance": self.outputs * inner.stride if forward else self.outputs // inner.stride,
+        }  # fmt: skip
+
+    def pieces(self, units: int, threads: int) -> dict[str, int]:
+        """How vectors of lanes and rows are divided."""
+        near = min(self.line.taps, self.line.size) * self.inner.size * self.lanes * self.item
+        if not self.by_channels:
+            near = self.inner.size * self.line.size * self.width * self.item
+        rows, least = self.rows * self.plane.results, 4 if self.by_channels else 1
+        wanted = -(-8 * threads // max(1, self.images))
+        if self.weighs:
+            rows *= self.images
+            wanted = min(_MOST_PIECES, units * rows * self.inner.results * self.taps // _PIECE_PRODUCTS)
+        chunk = min(units, max(_NEAR_BYTES // max(1, near), least))
+        chunk = min(chunk, max(least, -(-units // max(1, wanted))))
+        chunks = -(-units // chunk)
+        strip = max(1, -(-rows // max(1, wanted // chunks)))
+        strips = -(-rows // strip)
+        total = chunks * strips * (1 if self.weighs else self.images)
+        return {
+            "chunk": chunk, "chunks": chunks, "strip": strip, "strips": strips, "pieces": chunks * strips,
+            "all_pieces": total, "pieces_each": max(1, total // (16 * threads)),
+        }  # fmt: skip
+
+
+class _Plan(NamedTuple):
     """All that does not depend on addresses and values."""
 
-    channels: int
-    multiplier: int
     working: np.dtype
     conversion: tuple[str, str | None]
-    order: tuple[tuple[tuple[int, int], ...], ...]
-    """For each pass the weights of one result, in order: (among the outputs of a channel, index in the kernel)."""
     out_shape: tuple[int, ...]
-    last: bool
-    clears: bool
-    strides: tuple[int, int]
-    """Bytes from channel to channel of what is read and of what is written (or, for the weight, of g)."""
-    images: int
-    form_key: tuple
+    """For a weight's gradient those of its strips, (strips, outputs, taps)."""
+    no_bias: np.ndarray
     address: int
+    memory_bytes: int
     worker_bytes: int
     kept: tuple[Any, ...]
 
 
-def _spots(where: Geometry, tables: Any, strides: tuple[int, ...], item: int) -> geometry.Spots:
-    found = geometry.spots(where, tables, (strides[0], *strides[2:]), item)
-    if found is None:
-        raise Refused("an array reaches too far for offsets of 32 bits")
-    return found
-
-
-def _reading(places: geometry.Spots, where: Geometry, planes: int, lines: int, front: int) -> dict[str, int]:
-    return {
-        "groups": places.groups, "runs": address_of(places.runs), "offsets": address_of(places.offsets),
-        "planes": planes, "lines": lines, "front": front,
-    }  # fmt: skip
+@functools.cache
+def _leaf(kind: type, dtype: str, conversion: tuple[str, str | None], *window: Any) -> int:
+    return leaf_address(kind(ELEMENTS[dtype], CONVERSIONS[conversion], *(tag() for tag in window)))
 
 
 @functools.lru_cache(512)
 def _plan(
-    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...]
+    setting: Setting,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    other: tuple[int, ...],
+    written: tuple[int, ...] | None,
+    threads: int,
+    by_channels: bool,
 ) -> _Plan:
-    """The plan of a convolution, or of the gradient with respect to its input."""
-    working, conversion = working_dtype(dtype), setting.conversion(vector_isa(), dtype)
-    gradient, channels, multiplier = setting.gradient, setting.groups, w_shape[0] // setting.groups
-    task = setting.task(shape, w_shape)._replace(images=1)
-    where = geometry.gradient_geometry(task, _AHEAD) if gradient else geometry.forward_geometry(task, 0, _AHEAD)
-    last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
-    reads, results = (multiplier, 1) if gradient else (1, multiplier)
-    wide = three_strides(shape, strides)
-    places = _spots(where, where.sources, wide, item)
-    unit = working.itemsize
-    lines = where.front + GROUP * places.groups + where.back
-    out_shape = (shape[0], channels * results, *(task.size if gradient else task.output))
-    out_strides = contiguous_strides(out_shape, item, last)
-    passes, kept, order = [], [], []
-    for one in where.passes:
-        written = _spots(where, (geometry.result_indices(where, one),), out_strides, item)
-        taps = [(read, *tap) for read in range(reads) for tap in one.taps]
-        table = [((read * where.planes + plane) * lines + shift) * unit for read, plane, shift, _ in taps]
-        distances = np.array(table, np.int64)
-        order.append(tuple((read, index) for read, _, _, index in taps))
-        passes.append({
-            "steps": len(taps), "table": address_of(distances), "end": where.end(one), "groups": written.groups,
-            "period_stride": 0, "runs": address_of(written.runs), "offsets": address_of(written.offsets),
-            "block_chunk": 0, "panel_chunk": 0, "blocks": 0,
-        })  # fmt: skip
-        kept.append((written, distances))
-    pass_table = np.array([[one.get(name, 0) for name in PASS] for one in passes], np.int64)
-    memory = -(-reads * where.planes * lines * unit // 64) * 64 + depthwise.SUMS_BYTES
-    values = describe(DEPTHWISE, _reading(places, where, where.planes, lines, where.front) | {
-        "leaf": _leaf(False, dtype.name, *conversion), "reads": reads, "results": results,
-        "read_stride": wide[1], "write_stride": out_strides[1], "image_stride": wide[0], "result_image": out_strides[0],
-        "images": shape[0], "channels": channels, "passes": len(passes),
-        "pass_table": address_of(pass_table), "relu": int(setting.relu), "memory": memory, "other": 0,
+    """The plan of a convolution, or of a gradient; `other` is the shape of the second array, and `written` are the
+    strides of g for the gradient with respect to the weight. Lanes are channels, or columns."""
+    case, conversion = _Case(setting, shape, other, dtype, by_channels), setting.conversion(vector_isa(), dtype)
+    read, packs = three_strides(shape, strides), by_channels and not case.weighs
+    to = contiguous_strides(case.out_shape, dtype.itemsize, by_channels)
+    if written is not None:
+        to = three_strides(other, written)
+    kept = units, planes, lines = case.tables(read, to)
+    pieces = case.pieces(len(units), threads)
+    values = describe(DEPTHWISE, case.steps(read, to) | pieces | {
+        "leaf": _leaf(DepthwiseWeight if case.weighs else Depthwise, dtype.name, conversion, case.window),
+        "pack": _leaf(PackWeights, case.working.name, ("ieee", None)) if packs else 0,
+        "images": case.images, "channels": case.channels, "units": len(units), "unit_table": address_of(units),
+        "plane_table": address_of(planes), "line_table": address_of(lines), "rows": case.rows,
+        "all_rows": case.rows * case.plane.results, "places": case.inner.size, "results": case.inner.results,
+        "columns": case.line.size, "result_columns": case.line.results, "reads": case.multiplier if case.spreads else 1,
+        "relu": int(setting.relu), "all_taps": case.taps, "unit_bytes": case.unit_bytes,
+        "part_bytes": case.channels * case.taps * case.unit,
     })  # fmt: skip
-    rank = len(shape) - 2
+    out_shape = (*case.out_shape[:2], *case.out_shape[7 - len(shape) :])
+    if case.weighs:
+        out_shape = pieces["strips"], case.channels, case.taps
+    worker_bytes = pieces["chunk"] * case.unit_bytes if case.weighs else 0
     return _Plan(
-        channels, multiplier, working, conversion, tuple(order),
-        (*out_shape[:2], *out_shape[5 - rank :]), last, any(not one.taps for one in where.passes),
-        (reads * wide[1], results * out_strides[1]), shape[0],
-        ("depthwise", conversion, gradient, tuple(order)), address_of(values), memory,
-        (values, pass_table, places, kept),
+        case.working, conversion, out_shape, np.zeros(max(case.channels, case.lanes), case.working), address_of(values),
+        len(units) * case.unit_bytes if packs else threads * worker_bytes, worker_bytes, (values, *kept),
     )  # fmt: skip
 
 
-def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
-    """The weights in the order of the results, cast."""
-    from ..rounding import round_to_parts
+def _run(plan: _Plan, where: tuple[int, int], x: np.ndarray, out: np.ndarray, others: tuple[int, int, int]) -> None:
+    """Run a plan; `where` are the pool and the threads, `others` the addresses of weights, of a bias and of sums."""
+    memory, (weights, bias, sums) = take_workspace(plan.memory_bytes), others
+    try:
+        run(
+            *where, plan.address, address_of(x), address_of(out), weights, address_of(memory), plan.worker_bytes, bias,
+            sums,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
 
-    flat = w.astype(plan.working).reshape(plan.channels, plan.multiplier, -1)
-    flat = round_to_parts(flat, *plan.conversion)
-    if gradient:
-        which, index = np.array([pair for taps in plan.order for pair in taps], np.int64).reshape(-1, 2).T
-        return np.ascontiguousarray(flat[:, which, index])
-    taken = flat[:, :, [index for _, index in plan.order[0]]]
-    return np.ascontiguousarray(taken).reshape(plan.channels, -1)
+
+def _has_rows(x: np.ndarray) -> bool:
+    """Whether the columns of a row are neighbours in memory."""
+    return x.shape[-1] == 1 or x.strides[-1] == x.itemsize
+
+
+def _by_channels(x: np.ndarray, multiplier: int, taps: int) -> bool:
+    """Whether lanes are channels."""
+    return multiplier == 1 and taps <= _MOST_TAPS and is_channels_last(x.shape, x.strides, x.itemsize)
+
+
+def _weights(w: np.ndarray | Kept, plan: _Plan) -> np.ndarray:
+    """The weights rounded, (outputs, taps)."""
+
+    def rounded(w: np.ndarray) -> np.ndarray:
+        from ..rounding import round_to_parts
+
+        return np.ascontiguousarray(round_to_parts(w.astype(plan.working).reshape(len(w), -1), *plan.conversion))
+
+    array = array_of(w)
+    if array.dtype == plan.working and array.flags.c_contiguous and CONVERSIONS[plan.conversion].target is None:
+        return array
+    return form_of(w, ("depthwise", plan.conversion), rounded)
+
+
+def _with_layout(x: np.ndarray, last: bool) -> np.ndarray:
+    """A copy, contiguous or with its channels last in memory."""
+    copy = result_array(x.shape, x.dtype, last)
+    copy[...] = x
+    return copy
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
@@ -139,97 +314,40 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
 
     The result is contiguous, or has its channels last in memory if x has.
     """
-    gradient = setting.gradient
-    if channelwise_last.takes(setting, w.shape[0] // setting.groups, x):
-        return channelwise_last.convolve(setting, x, w, bias)
-    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape)
-    out = result_array(plan.out_shape, x.dtype, plan.last)
+    by_channels = _by_channels(x, w.shape[0] // setting.groups, w.shape[-1])
+    if not by_channels and not _has_rows(x):
+        found = convolve(setting, _with_layout(x, False), w, bias)
+        return _with_layout(found, True) if is_channels_last(x.shape, x.strides, x.itemsize) else found
+    where = threading.pool()
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, None, where[1], by_channels)
+    out = result_array(plan.out_shape, x.dtype, by_channels)
     if out.size == 0:
         return out
-    if plan.clears:
-        out[...] = 0
-    pool, threads = threading.pool()
-    weights, item = form_of(w, plan.form_key, lambda array: _weights(array, plan, gradient)), plan.working.itemsize
-    results = 1 if gradient else plan.multiplier
-    added = np.zeros(plan.channels * results, plan.working) if bias is None else bias.astype(plan.working)
-    total = weights.size // plan.channels
-    memory = take_workspace(threads * plan.worker_bytes)
-    try:
-        depthwise.convolve(
-            pool, threads, plan.address, plan.images, address_of(x), plan.strides[0], address_of(out), plan.strides[1],
-            address_of(weights), total * item, address_of(added), results * item, address_of(memory), plan.worker_bytes,
-        )  # fmt: skip
-    finally:
-        return_workspace(memory)
+    weights, added = _weights(w, plan), plan.no_bias
+    if bias is not None:
+        added = np.zeros_like(added)
+        added[: len(bias)] = bias
+    _run(plan, where, x, out, (address_of(weights), address_of(added), 0))
     return out
-
-
-@functools.lru_cache(512)
-def _weight_plan(
-    setting: Setting,
-    x_shape: tuple[int, ...],
-    x_strides: tuple[int, ...],
-    g_shape: tuple[int, ...],
-    g_strides: tuple[int, ...],
-    dtype: np.dtype,
-) -> _Plan:
-    working, conversion = working_dtype(dtype), setting.conversion(vector_isa(), dtype)
-    channels, multiplier, item = x_shape[1], g_shape[1] // x_shape[1], dtype.itemsize
-    where = geometry.forward_geometry(setting.task(x_shape, g_shape)._replace(images=1), 0, _AHEAD)
-    (one,) = where.passes
-    unit = working.itemsize
-    of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
-    places = _spots(where, where.sources, of_x, item)
-    of_gradient = _spots(where, (geometry.result_indices(where, one),), of_g, item)
-    lines = where.front + GROUP * places.groups + where.back
-    table = np.array([(plane * lines + shift) * unit for plane, shift, _ in one.taps], np.int64)
-    pass_table = np.zeros((1, len(PASS)), np.int64)
-    pass_table[0, :2] = len(one.taps), address_of(table)
-    leaf = _leaf(True, dtype.name, *conversion)
-    g_lines = -(-GROUP * of_gradient.groups // (4 * LANES)) * 4 * LANES
-    common = {
-        "leaf": leaf, "images": x_shape[0], "channels": channels, "results": 1, "write_stride": 0, "result_image": 0,
-        "relu": 0,
-    }  # fmt: skip
-    g_values = describe(DEPTHWISE, common | _reading(of_gradient, where, 1, g_lines, 0) | {
-        "reads": multiplier, "read_stride": of_g[1], "image_stride": of_g[0], "passes": 0, "pass_table": 0, "memory": 0,
-        "other": 0,
-    })  # fmt: skip
-    memory = -(-where.planes * lines * unit // 64) * 64
-    values = describe(DEPTHWISE, common | _reading(places, where, where.planes, lines, where.front) | {
-        "reads": 1, "read_stride": of_x[1], "image_stride": of_x[0], "passes": 1, "pass_table": address_of(pass_table),
-        "memory": memory, "other": address_of(g_values),
-    })  # fmt: skip
-    worker_bytes = memory + -(-multiplier * g_lines * unit // 64) * 64
-    return _Plan(
-        channels, multiplier, working, conversion, (), (g_shape[1], 1, *setting.size), False, False,
-        (of_x[1], multiplier * of_g[1]), 1, (), address_of(values), worker_bytes,
-        (values, g_values, places, of_gradient, table, pass_table),
-    )  # fmt: skip
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """The weight gradient (O, 1, *K) of such a convolution of x (N, C, *S), from the gradient g (N, O, *S') of its
     result.
 
-    Raises `Refused` if the result is not finite: padding positions would multiply an Inf by zero.
+    Raises `Refused` if lanes are columns and the result is not finite: columns that do not exist would multiply an Inf
+    by zero.
     """
-    if channelwise_last.takes(setting, g.shape[1] // setting.groups, x, g):
-        return channelwise_last.weight_gradient(setting, x, g)
-    plan = _weight_plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype)
-    pool, threads = threading.pool()
-    taps, item = math.prod(setting.size), plan.working.itemsize
-    sums = empty((plan.channels, plan.multiplier, taps, 4, LANES), plan.working)
-    memory = take_workspace(threads * plan.worker_bytes)
-    try:
-        depthwise.convolve(
-            pool, threads, plan.address, 1, address_of(x), plan.strides[0], address_of(sums),
-            plan.multiplier * taps * 4 * LANES * item, 0, 0, address_of(g), plan.strides[1],
-            address_of(memory), plan.worker_bytes,
-        )  # fmt: skip
-    finally:
-        return_workspace(memory)
-    found = sums.reshape(*sums.shape[:3], -1).sum(axis=3)
-    if not np.isfinite(found).all():
-        raise Refused("the result is not finite, and padding positions would multiply Inf or NaN by zero")
-    return found.astype(x.dtype).reshape(plan.out_shape)
+    by_channels = _by_channels(x, g.shape[1] // setting.groups, setting.size[-1])
+    if by_channels:
+        g = g if is_channels_last(g.shape, g.strides, g.itemsize) else _with_layout(g, True)
+    else:
+        x, g = (a if _has_rows(a) else _with_layout(a, False) for a in (x, g))
+    where = threading.pool()
+    plan = _plan(setting, x.shape, x.strides, x.dtype, g.shape, g.strides, where[1], by_channels)
+    sums = empty(plan.out_shape, plan.working)
+    _run(plan, where, x, g, (0, 0, address_of(sums)))
+    found = sums[0] if len(sums) == 1 else sums.sum(axis=0)
+    if not by_channels and not np.isfinite(found).all():
+        raise Refused("the result is not finite, and columns that do not exist would multiply Inf or NaN by zero")
+    return found.astype(x.dtype, copy=False).reshape(len(found), 1, *setting.size)

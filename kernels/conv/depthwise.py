@@ -1,232 +1,66 @@
-"""Depthwise convolutions on vector units: every channel on its own, without a matrix product.
+"""Depthwise convolutions on vector units: every channel on its own, without a matrix product, read where it lies.
 
-A channel of an image is laid out flat with its padding in the worker's memory (`geometry`), where a tap is a shift, and
-16 neighbouring positions are a vector. An image's channel is packed and convolved by one thread, within its L2 cache.
-Where channels are neighbours in memory, `depthwise_last` has other loops.
+Lanes are channels or columns (`depthwise_lanes`), and results are found in blocks (`depthwise_blocks`). A piece is some
+rows of an image, for some vectors of lanes; a task is some pieces.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .. import cpu
-from ..gemm.emit import F64, I1, I64, broadcast, call, load, loop, offset, store, suffix, vector, zero
-from ..gemm.packing import convert_lanes
-from ..gemm.tags import field_class
+from ..gemm.emit import I64, loop, masked_load, offset, store, transpose
+from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
-from .descriptor import PASS, field
-from .geometry import GROUP, RUN_BYTES
-from .memory import clear, read32, read64
-from .positions import pointer, read_positions, write_all, write_apart, write_together
+from .depthwise_blocks import AXIS_BYTES, UNIT_BYTES, emit_block
+from .depthwise_lanes import Lanes
+from .descriptor import field
+from .memory import clear, read64
+from .positions import pointer
 
-__all__ = ["LANES", "SUMS_BYTES", "Depthwise", "DepthwiseWeight", "convolve"]
-
-LANES = 16
-_UNROLLED = 8 if cpu.refusal("avx512") is None else 4
-"""Vectors of results whose sums are in registers."""
-_POSITIONS = LANES * _UNROLLED
-SUMS_BYTES = 8 * _POSITIONS
-_PARTIAL = 4
-_PASS_BYTES = 8 * len(PASS)
-
-
-def _size(element: Any) -> int:
-    return 8 if element.working is F64 else 4
-
-
-class _Lanes(NamedTuple):
-    """How a leaf's lanes are loaded and stored."""
-
-    element: Any
-
-    @property
-    def kind(self) -> ir.Type:
-        return vector(self.element.working, LANES)
-
-
-def _lanes(leaf: Any) -> _Lanes:
-    return _Lanes(field_class(leaf, "element"))
-
-
-@intrinsic
-def _position_bytes(typingctx, leaf):
-    size = _size(_lanes(leaf).element)
-
-    def codegen(context, builder, signature, arguments):
-        return I64(size)
-
-    return types.int64(leaf), codegen
-
-
-@intrinsic
-def _fill(typingctx, leaf, at, run, offsets, target):
-    """Lay out 16 positions of a channel."""
-    lanes, conversion = _lanes(leaf), field_class(leaf, "conversion")
-
-    def codegen(context, builder, signature, arguments):
-        at, run, offsets, target = (pointer(builder, x) for x in arguments[1:])
-        with builder.goto_entry_block():
-            slot = builder.alloca(lanes.kind)
-        read_positions(builder, lanes.element, at, run, offsets, I1(1), slot)
-        store(builder, convert_lanes(builder, builder.load(slot), conversion), target, _size(lanes.element))
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 4), codegen
-
-
-def _weight(builder: ir.IRBuilder, lanes: _Lanes, at: ir.Value) -> ir.Value:
-    """A weight or a bias for all lanes."""
-    return broadcast(builder, load(builder, lanes.element.working, at, _size(lanes.element)), LANES)
-
-
-def _totals(builder: ir.IRBuilder, lanes: _Lanes, plane: Any, table: Any, weights: Any, taps: Any, bias: Any) -> list:
-    """Some vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
-    plane, table, weights, bias = (pointer(builder, x) for x in (plane, table, weights, bias))
-    size = _size(lanes.element)
-
-    def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-        here = offset(builder, plane, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
-        weight = _weight(builder, lanes, offset(builder, weights, builder.mul(index, I64(size))))
-        after = []
-        for place, total in enumerate(totals):
-            value = load(builder, lanes.kind, offset(builder, here, place * size * LANES), size)
-            after.append(_add(builder, value, weight, total))
-        return after
-
-    return loop(builder, taps, [_weight(builder, lanes, bias)] * _UNROLLED, tap)
-
-
-@intrinsic
-def _accumulate(typingctx, leaf, plane, table, weights, taps, bias, sums):
-    """Some vectors of results (`_totals`) into memory."""
-    lanes = _lanes(leaf)
-
-    def codegen(context, builder, signature, arguments):
-        _, plane, table, weights, taps, bias, sums = arguments
-        sums, size = pointer(builder, sums), _size(lanes.element)
-        for place, total in enumerate(_totals(builder, lanes, plane, table, weights, taps, bias)):
-            store(builder, total, offset(builder, sums, place * size * LANES), size)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 6), codegen
-
-
-def _relu_if(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
-    """max(value, 0) where `relu` is not 0; NaN stays."""
-    none = zero(value.type)
-    wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
-    return builder.select(builder.and_(builder.fcmp_ordered("<", value, none), wanted), none, value)
-
-
-def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
-    """total + a * b. One rounding where the CPU has an instruction for it; two elsewhere."""
-    name = f"llvm.fmuladd.{suffix(a.type.element, LANES)}"
-    return call(builder, name, a.type, a, b, total)
-
-
-@intrinsic
-def _put(typingctx, leaf, sums, at, run, base, offsets, relu):
-    """Store a vector of 16 positions."""
-    lanes = _lanes(leaf)
-    element = lanes.element
-
-    def codegen(context, builder, signature, arguments):
-        _, sums, at, run, base, offsets, relu = arguments
-        sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        value = _relu_if(builder, load(builder, lanes.kind, sums, _size(element)), relu)
-        here = offset(builder, at, base)
-        with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
-            with whole:
-                write_all(builder, element, value, here)
-            with partial, builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
-                with together:
-                    mask = builder.bitcast(builder.trunc(run, ir.IntType(16)), vector(I1, LANES))
-                    write_together(builder, element, value, here, mask)
-                with apart:
-                    write_apart(builder, element, value, at, offsets)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 6), codegen
-
-
-@intrinsic
-def _dot(typingctx, leaf, g, x, steps, sums):
-    """Add to four vectors of sums the products of `steps` times four vectors of each operand."""
-    lanes = _lanes(leaf)
-    size = _size(lanes.element)
-    step = size * LANES
-
-    def codegen(context, builder, signature, arguments):
-        _, g, x, steps, sums = arguments
-        g, x, sums = (pointer(builder, a) for a in (g, x, sums))
-        places = [offset(builder, sums, step * p) for p in range(_PARTIAL)]
-
-        def body(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-            first = builder.mul(index, I64(_PARTIAL * step))
-            after = []
-            for p, total in enumerate(totals):
-                here = builder.add(first, I64(p * step))
-                a, b = (load(builder, lanes.kind, offset(builder, of, here), size) for of in (g, x))
-                after.append(_add(builder, a, b, total))
-            return after
-
-        totals = loop(builder, steps, [load(builder, lanes.kind, place, size) for place in places], body)
-        for place, total in zip(places, totals, strict=True):
-            store(builder, total, place, size)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 4), codegen
+__all__ = ["Depthwise", "DepthwiseWeight", "PackWeights", "run"]
 
 
 @subroutine
-def _lay_out(leaf, plan, at, channel_stride, target):
-    """All planes of the channels that are read for one result."""
-    unit, lines, front = _position_bytes(leaf), field("depthwise", plan, "lines"), field("depthwise", plan, "front")
-    groups, planes = field("depthwise", plan, "groups"), field("depthwise", plan, "planes")
-    for which in range(field("depthwise", plan, "reads")):
-        for plane in range(planes):
-            begin = target + (which * planes + plane) * lines * unit
-            clear(begin, front * unit)
-            clear(begin + (front + 16 * groups) * unit, (lines - front - 16 * groups) * unit)
-            for group in range(groups):
-                row = plane * groups + group
-                _fill(
-                    leaf, at + which * channel_stride, field("depthwise", plan, "runs") + RUN_BYTES * row,
-                    field("depthwise", plan, "offsets") + 64 * row, begin + (front + 16 * group) * unit,
-                )  # fmt: skip
-
-
-@subroutine
-def _convolve_positions(leaf, job, planes, one, out, weights, bias):
-    """One result of a pass, some positions at a time."""
-    taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
-    runs, offsets, unit = field("pass", one, "runs"), field("pass", one, "offsets"), _position_bytes(leaf)
-    sums = job.memory + field("depthwise", job.plan, "memory") - SUMS_BYTES
-    for position in range(0, end, _POSITIONS):
-        _accumulate(leaf, planes + position * unit, table, weights, taps, bias, sums)
-        for here in range(position, min(position + _POSITIONS, end), 16):
-            run = runs + here // GROUP * RUN_BYTES
-            _put(
-                leaf, sums + (here - position) * unit, out, read32(run + 4), read32(run), offsets + 4 * here,
-                field("depthwise", job.plan, "relu"),
-            )  # fmt: skip
+def _row(leaf, job, image, row_of_all, unit, end):
+    """The blocks of a row of an image, for some vectors of lanes: a block of all of them before the next one, so that
+    memory is read in order where lanes are channels."""
+    plan, rows = job.plan, field("depthwise", job.plan, "rows")
+    plane, row = row_of_all // rows, row_of_all % rows
+    planes = field("depthwise", plan, "plane_table") + AXIS_BYTES * plane
+    lines = field("depthwise", plan, "line_table") + field("depthwise", plan, "line_row") * row
+    across, units = (planes, lines, row), (unit, end)
+    outputs, reach = constant(leaf.window, "outputs"), constant(leaf.window, "reach")
+    first, advance = field("depthwise", plan, "first"), field("depthwise", plan, "advance")
+    left, places = field("depthwise", plan, "results"), field("depthwise", plan, "places")
+    x = job.x + image * field("depthwise", plan, "x_image") + first * field("depthwise", plan, "read_step")
+    out = job.out + image * field("depthwise", plan, "out_image")
+    out += plane * field("depthwise", plan, "out_plane") + row * field("depthwise", plan, "out_row")
+    while left > 0:
+        starts, along = (x, out, job.weights, job.bias), (first, left)
+        if left < outputs:
+            emit_block(leaf, 2, plan, starts, across, along, units)
+        elif first < 0 or first + reach > places:
+            emit_block(leaf, 1, plan, starts, across, along, units)
+        else:
+            emit_block(leaf, 0, plan, starts, across, along, units)
+        first, left = first + advance, left - outputs
+        x += advance * field("depthwise", plan, "read_step")
+        out += outputs * field("depthwise", plan, "write_step")
 
 
 @subroutine
 def _convolve(leaf, job):
-    """The results of one image that come from one channel."""
-    plan, unit = job.plan, _position_bytes(leaf)
-    _lay_out(leaf, plan, job.x, field("depthwise", plan, "read_stride"), job.memory)
-    planes = job.memory + field("depthwise", plan, "front") * unit
-    weights = job.weights
-    for index in range(field("depthwise", plan, "passes")):
-        one = field("depthwise", plan, "pass_table") + index * _PASS_BYTES
-        taps = field("pass", one, "steps")
-        for result in range(field("depthwise", plan, "results") if taps > 0 else 0):
-            out, bias = job.out + result * field("depthwise", plan, "write_stride"), job.bias + result * unit
-            _convolve_positions(leaf, job, planes, one, out, weights, bias)
-            weights += taps * unit
+    """The results of some pieces: some rows of an image, for some vectors of lanes."""
+    plan, piece = job.plan, job.first
+    while piece < job.end:
+        image, rest = piece // field("depthwise", plan, "pieces"), piece % field("depthwise", plan, "pieces")
+        chunk, strip = rest // field("depthwise", plan, "strips"), rest % field("depthwise", plan, "strips")
+        unit, row = chunk * field("depthwise", plan, "chunk"), strip * field("depthwise", plan, "strip")
+        end = min(unit + field("depthwise", plan, "chunk"), field("depthwise", plan, "units"))
+        for here in range(row, min(row + field("depthwise", plan, "strip"), field("depthwise", plan, "all_rows"))):
+            _row(leaf, job, image, here, unit, end)
+        piece += 1
 
 
 class _Arguments(NamedTuple):
@@ -235,61 +69,146 @@ class _Arguments(NamedTuple):
     out: int
     weights: int
     bias: int
-    memory: int
+    results: int
+    first: int
+    end: int
 
 
 class Depthwise(NamedTuple):
-    """Leaf: the results of one channel. Fields: an element type, and a conversion of operands."""
+    """Leaf: the results of some pieces. Fields: an element type, a conversion of operands, and a window."""
 
     element: NamedTuple
     conversion: NamedTuple
+    window: NamedTuple
     run = _convolve
     arguments = _Arguments
 
 
+@intrinsic
+def _finish(typingctx, leaf, plan, sums, result, taps):
+    """Add the sums (taps, lanes) of each channel's lanes, and store them as (channels, taps)."""
+    window = field_class(leaf, "window")
+
+    def codegen(context, builder, signature, arguments):
+        _, plan, sums, result, taps = arguments
+        lanes = Lanes(builder, leaf, plan)
+        sums, result = pointer(builder, sums), pointer(builder, result)
+        channels = window.segments if window.across else lanes.count
+        width, step = lanes.count // channels, lanes.count * lanes.size
+
+        def square(index: ir.Value, _: list) -> list:
+            first = builder.mul(index, I64(lanes.count))
+            here = offset(builder, sums, builder.mul(first, I64(step)))
+            found = transpose(builder, [lanes.working(offset(builder, here, step * tap)) for tap in range(lanes.count)])
+            exist = lanes.below(builder.sub(taps, first))
+            for channel in range(channels):
+                parts = found[channel * width : (channel + 1) * width]
+                while len(parts) > 1:
+                    parts = [builder.fadd(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+                place = builder.add(first, builder.mul(taps, I64(channel)))
+                to = offset(builder, result, builder.mul(place, I64(lanes.size)))
+                with builder.if_then(builder.icmp_signed("<", I64(channel), lanes.field("channels"))):
+                    lanes.store_some(parts[0], to, exist)
+            return []
+
+        count = builder.sdiv(builder.add(taps, I64(lanes.count - 1)), I64(lanes.count))
+        loop(builder, count, [], square)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 4), codegen
+
+
 @subroutine
-def _weight_gradient(leaf, job):
-    """The weight's gradient of one channel over all images; sums of four vectors for each result and tap."""
-    plan, unit = job.plan, _position_bytes(leaf)
-    g_plan, one = field("depthwise", plan, "other"), field("depthwise", plan, "pass_table")
-    taps, table = field("pass", one, "steps"), field("pass", one, "table")
-    results, lines = field("depthwise", g_plan, "reads"), field("depthwise", g_plan, "lines")
-    g_planes = job.memory + field("depthwise", plan, "memory")
-    vector_bytes = unit * 16
-    clear(job.out, results * taps * 4 * vector_bytes)
-    for image in range(field("depthwise", plan, "images")):
-        x = job.x + image * field("depthwise", plan, "image_stride")
-        g = job.bias + image * field("depthwise", g_plan, "image_stride")
-        _lay_out(leaf, plan, x, 0, job.memory)
-        _lay_out(leaf, g_plan, g, field("depthwise", g_plan, "read_stride"), g_planes)
-        for result in range(results):
-            of_g = g_planes + result * lines * unit
-            for tap in range(taps):
-                of_x = job.memory + field("depthwise", plan, "front") * unit + read64(table + 8 * tap)
-                sums = job.out + (result * taps + tap) * 4 * vector_bytes
-                _dot(leaf, of_g, of_x, lines // 64, sums)
+def _weigh(leaf, job):
+    """The weight's gradient by some pieces: of the rows of all images some, for some vectors of lanes."""
+    plan, piece = job.plan, job.first
+    taps, unit_bytes = field("depthwise", plan, "all_taps"), field("depthwise", plan, "unit_bytes")
+    rows, strip = field("depthwise", plan, "all_rows"), field("depthwise", plan, "strip")
+    while piece < job.end:
+        part, chunk = piece // field("depthwise", plan, "chunks"), piece % field("depthwise", plan, "chunks")
+        unit, row = chunk * field("depthwise", plan, "chunk"), part * strip
+        end = min(unit + field("depthwise", plan, "chunk"), field("depthwise", plan, "units"))
+        clear(job.weights, (end - unit) * unit_bytes)
+        # The sums of a chunk lie at the beginning of the worker's memory.
+        for here in range(row, min(row + strip, rows * field("depthwise", plan, "images"))):
+            own = _Arguments(plan, job.x, job.out, job.weights - unit * unit_bytes, 0, 0, 0, 0)
+            _row(leaf, own, here // rows, here % rows, unit, end)
+        for one in range(unit, end):
+            result = job.results + part * field("depthwise", plan, "part_bytes")
+            result += read64(field("depthwise", plan, "unit_table") + UNIT_BYTES * one + 24)
+            _finish(leaf, plan, job.weights + (one - unit) * unit_bytes, result, taps)
+        piece += 1
 
 
 class DepthwiseWeight(NamedTuple):
-    """Leaf: the gradient with respect to the weight. Fields as those of `Depthwise`."""
+    """Leaf: some pieces of the gradient with respect to the weight. Fields as those of `Depthwise`."""
 
     element: NamedTuple
     conversion: NamedTuple
-    run = _weight_gradient
+    window: NamedTuple
+    run = _weigh
+    arguments = _Arguments
+
+
+@intrinsic
+def _pack_unit(typingctx, leaf, weights, taps, channels, target):
+    """Weights (channels, taps) as vectors of channels, (taps, lanes)."""
+
+    def codegen(context, builder, signature, arguments):
+        _, weights, taps, channels, target = arguments
+        lanes = Lanes(builder, leaf, None)
+        weights, target = pointer(builder, weights), pointer(builder, target)
+
+        def square(index: ir.Value, _: list) -> list:
+            first, lines = builder.mul(index, I64(lanes.count)), []
+            for channel in range(lanes.count):
+                there = builder.icmp_signed("<", I64(channel), channels)
+                left = builder.select(there, builder.sub(taps, first), I64(0))
+                place = builder.add(first, builder.mul(taps, I64(channel)))
+                at = offset(builder, weights, builder.mul(place, I64(lanes.size)))
+                lines.append(masked_load(builder, lanes.kind, at, lanes.size, lanes.below(left)))
+            to = offset(builder, target, builder.mul(first, I64(lanes.count * lanes.size)))
+            for tap, value in enumerate(transpose(builder, lines)):
+                store(builder, value, offset(builder, to, tap * lanes.count * lanes.size), lanes.size)
+            return []
+
+        count = builder.sdiv(builder.add(taps, I64(lanes.count - 1)), I64(lanes.count))
+        loop(builder, count, [], square)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 4), codegen
+
+
+@subroutine
+def _pack(leaf, job):
+    """Pack all weights."""
+    plan = job.plan
+    for unit in range(field("depthwise", plan, "units")):
+        at = field("depthwise", plan, "unit_table") + UNIT_BYTES * unit
+        source = job.x + read64(at + 24) * field("depthwise", plan, "all_taps")
+        _pack_unit(
+            leaf, source, field("depthwise", plan, "all_taps"), field("depthwise", plan, "channels"),
+            job.out + read64(at + 16),
+        )  # fmt: skip
+
+
+class PackWeights(NamedTuple):
+    """Leaf: weights (channels, taps) at `x` as vectors of channels at `out`. Fields as those of `Depthwise`."""
+
+    element: NamedTuple
+    conversion: NamedTuple
+    run = _pack
     arguments = _Arguments
 
 
 @subroutine
 def _task(task, worker, job):
-    plan, channels = job.plan, field("depthwise", job.plan, "channels")
-    channel, image = task % channels, task // channels
+    plan, each = job.plan, field("depthwise", job.plan, "pieces_each")
     call_at(
         field("depthwise", plan, "leaf"),
         _Arguments(
-            plan, job.x + image * field("depthwise", plan, "image_stride") + channel * job.x_stride,
-            job.out + image * field("depthwise", plan, "result_image") + channel * job.out_stride,
-            job.weights + channel * job.weight_stride, job.bias + channel * job.bias_stride,
-            job.memory + worker * job.worker_bytes,
+            plan, job.x, job.out, job.weights + worker * job.worker_bytes, job.bias, job.results, task * each,
+            min((task + 1) * each, field("depthwise", plan, "all_pieces")),
         ),
     )  # fmt: skip
 
@@ -297,26 +216,22 @@ def _task(task, worker, job):
 class _Job(NamedTuple):
     plan: int
     x: int
-    x_stride: int
     out: int
-    out_stride: int
     weights: int
-    weight_stride: int
-    bias: int
-    bias_stride: int
-    memory: int
     worker_bytes: int
+    bias: int
+    results: int
     run = _task
 
 
 @njit
-def convolve(
-    pool, threads, plan, images, x, x_stride, out, out_stride, weights, weight_stride, bias, bias_stride, memory,
-    worker_bytes,
-):  # fmt: skip
-    """Convolve, image by image (`images` of them; 1 where the leaf goes through all) and channel by channel; strides
-    are from channel to channel. For the gradient with respect to the weight g takes the place of the bias."""
-    job = _Job(
-        plan, x, x_stride, out, out_stride, weights, weight_stride, bias, bias_stride, memory, worker_bytes
-    )  # fmt: skip
-    launch(pool, threads, images * field("depthwise", plan, "channels"), job)
+def run(pool, threads, plan, x, out, weights, memory, worker_bytes, bias, results):
+    """Run the plan's leaf. All are addresses but `threads` and `worker_bytes`. Weights are packed into `memory` where
+    the plan says so; for the gradient with respect to the weight it is that of workers, and `out` is g."""
+    if field("depthwise", plan, "pack") != 0:
+        call_at(field("depthwise", plan, "pack"), _Arguments(plan, weights, memory, 0, 0, 0, 0, 0))
+    if field("depthwise", plan, "pack") != 0 or worker_bytes != 0:
+        weights = memory
+    each = field("depthwise", plan, "pieces_each")
+    tasks = (field("depthwise", plan, "all_pieces") + each - 1) // each
+    launch(pool, threads, tasks, _Job(plan, x, out, weights, worker_bytes, bias, results))

@@ -12,7 +12,6 @@ from ..gemm.emit import I64, POINTER, load
 from ..jit import intrinsic, ir, types
 
 __all__ = [
-    "CHANNELS",
     "DEPTHWISE",
     "FLAT",
     "PASS",
@@ -65,10 +64,14 @@ WEIGHT = (
 """Fields of the gradient with respect to a weight."""
 
 DEPTHWISE = (
-    "leaf", "groups", "runs", "offsets", "planes", "lines", "front", "reads", "results", "read_stride", "write_stride",
-    "image_stride", "result_image", "images", "channels", "passes", "pass_table", "relu", "memory", "other",
+    "leaf", "pack", "images", "channels", "units", "unit_table", "plane_table", "line_table", "line_row", "rows",
+    "all_rows", "row_source", "x_image", "out_image", "out_plane", "out_row", "first", "advance", "places", "results",
+    "read_step", "write_step", "plane_step", "line_step", "plane_source", "plane_tap", "line_source", "line_tap",
+    "plane_weight", "line_weight", "tap", "reads", "group_step", "group_weight", "read_channel", "write_channel",
+    "weight_channel", "columns", "result_columns", "relu", "all_taps", "unit_bytes", "part_bytes", "chunk", "chunks",
+    "strip", "strips", "pieces", "all_pieces", "pieces_each",
 )  # fmt: skip
-"""Fields of a depthwise convolution, and of what else its weight's gradient reads."""
+"""Fields of a depthwise convolution and of its gradients."""
 
 ROWS = (
     "leaf", "channels", "columns", "steps", "chunk", "panels", "panel_chunk", "block_bytes", "strip", "strips",
@@ -83,12 +86,6 @@ FLAT = (
 )  # fmt: skip
 """Fields of a convolution of one tap with its channels last."""
 
-CHANNELS = (
-    "leaf", "strips", "strip_table", "taps", "read_step", "write_step", "channels", "working", "weight_stride", "relu",
-    "x_image", "out_image", "memory", "rows", "columns", "out_columns", "row_step", "out_row", "up", "left",
-)  # fmt: skip
-"""Fields of a depthwise convolution of arrays with their channels last."""
-
 WINOGRAD = (
     "leaf", "channels", "outputs", "panels", "panel_chunk", "chunks", "x_channel", "x_row", "x_column",
     "out_channel", "out_row", "out_column", "read_offsets", "read_masks", "write_offsets", "write_masks", "value_bytes",
@@ -101,8 +98,8 @@ TAPS = ("leaf", "line_stride", "k_stride", "lines", "places", "k_bytes", "panels
 a chunk, bytes of a panel for each place, panels, and bytes to them in the memory."""
 
 _TABLES = {
-    "plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT, "depthwise": DEPTHWISE, "channels": CHANNELS,
-    "rows": ROWS, "flat": FLAT, "winograd": WINOGRAD, "taps": TAPS,
+    "plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT, "depthwise": DEPTHWISE, "rows": ROWS,
+    "flat": FLAT, "winograd": WINOGRAD, "taps": TAPS,
 }  # fmt: skip
 _PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
 

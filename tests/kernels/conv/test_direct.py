@@ -65,7 +65,7 @@ CASES: dict[str, dict[str, Any]] = {
     "depthwise, three dimensions": {"x": (1, 16, 4, 5, 17), "w": (16, 1, 2, 3, 3), "padding": (1, 1, 1), "groups": 16},
     "depthwise, values that no tap meets": {
         "x": (1, 2, 3, 1, 3),
-        "w": (2, 1, 2, 1, 2),
+        "w": (2, 1, 1, 2, 2),
         "stride": (2, 2, 2),
         "padding": (1, 1, 1),
         "groups": 2,

@@ -1,0 +1,197 @@
+"""Blocks of results of depthwise convolutions, and of what a gradient with respect to the weight is the sum of.
+
+Results that follow one another, along the columns or along the rows, are a block, whose sums stay in registers: each
+value is read once for each line of taps, and meets all the taps of the line and all the results that it has to do with.
+At the edges of an image a block leaves out what does not exist.
+
+A gradient with respect to the weight has the same blocks, with g in registers and sums in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..gemm.emit import I64, broadcast, either, load, loop, loop_of_any, offset, store, zero
+from ..gemm.tags import field_class
+from ..jit import cgutils, intrinsic, ir, types
+from .depthwise_lanes import lanes_of
+from .positions import pointer
+
+__all__ = ["AXIS_BYTES", "UNIT_BYTES", "emit_block"]
+
+AXIS_BYTES, UNIT_BYTES = 24, 32
+"""Of a row of the tables of a dimension and of vectors of lanes."""
+
+_INSIDE, _AT_EDGE, _LAST = 0, 1, 2
+"""Of a block: all values and results exist; all results; or some."""
+
+
+def _axis(lanes: Any, table: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """A row of a dimension's table: how many taps, the place that the first of them meets, and which it is."""
+    builder, at = lanes.builder, pointer(lanes.builder, table)
+    count, place, tap = (load(builder, I64, offset(builder, at, 8 * which), 8) for which in range(3))
+    return count, place, tap
+
+
+def _for_each_line(
+    block: _Block, x: ir.Value, weights: ir.Value, phase: int, carried: list,
+    body: Callable[[ir.Value, ir.Value, list], list],
+) -> list:  # fmt: skip
+    """`body(values, weights, carried)` for each line of taps: of all results of a channel, all planes, all lines."""
+    lanes, planes, lines = block.lanes, block.planes, block.lines[phase]
+    builder, of = lanes.builder, lanes.field
+    shift = builder.mul(block.row, of("row_source"))
+
+    def along(axis: tuple, kind: str, index: ir.Value, more: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+        place = builder.add(builder.add(axis[1], more), builder.mul(index, of(f"{kind}_source")))
+        tap = builder.add(axis[2], builder.mul(index, of(f"{kind}_tap")))
+        return place, builder.mul(place, of(f"{kind}_step")), builder.mul(tap, of(f"{kind}_weight"))
+
+    def group(index: ir.Value, before: list) -> list:
+        x_group = offset(builder, x, builder.mul(index, of("group_step")))
+        w_group = offset(builder, weights, builder.mul(index, of("group_weight")))
+
+        def plane(index: ir.Value, before: list) -> list:
+            _, to_x, to_w = along(planes, "plane", index, I64(0))
+            x_plane, w_plane = offset(builder, x_group, to_x), offset(builder, w_group, to_w)
+
+            def line(index: ir.Value, before: list) -> list:
+                place, to_x, to_w = along(lines, "line", index, shift)
+                lanes.begin_line(place)
+                return body(offset(builder, x_plane, to_x), offset(builder, w_plane, to_w), before)
+
+            return loop_of_any(builder, lines[0], before, line)
+
+        return loop_of_any(builder, planes[0], before, plane) if block.window.nested else plane(I64(0), before)
+
+    return loop(builder, of("reads"), carried, group) if block.window.nested else group(I64(0), carried)
+
+
+class _Block:
+    """Emits a block, with the arguments of `emit_block`."""
+
+    def __init__(self, lanes: Any, window: Any, edge: int, across: list[ir.Value], along: list[ir.Value]) -> None:
+        self.lanes, self.window, self.edge, builder = lanes, window, edge, lanes.builder
+        (planes, lines, row), (first, left) = across, along
+        self.builder, self.row, self.left = builder, row, left
+        self.planes = _axis(lanes, planes)
+        self.lines = [_axis(lanes, builder.add(lines, I64(AXIS_BYTES * phase))) for phase in range(lanes.phases)]
+        self.read_step, self.write_step, self.tap = (lanes.field(name) for name in ("read_step", "write_step", "tap"))
+        self.there = {}
+        for place in window.met if edge != _INSIDE else ():
+            at = builder.add(first, I64(place))
+            self.there[place] = builder.icmp_unsigned("<", at, lanes.field("places"))
+
+    def exists(self, output: int) -> ir.Value:
+        return self.builder.icmp_signed("<", I64(output), self.left)
+
+    def result(self, out: ir.Value, output: int) -> ir.Value:
+        return offset(self.builder, out, self.builder.mul(self.write_step, I64(output)))
+
+    def slots(self, weights: ir.Value) -> list[ir.Value]:
+        """Where the weights, or the sums, of a line's taps are."""
+        return [offset(self.builder, weights, self.builder.mul(self.tap, I64(tap))) for tap in range(self.window.taps)]
+
+    def each_value(self, x: ir.Value, totals: list, meet: Callable[[ir.Value, list, list], list]) -> list:
+        """What `meet(value, pairs, totals)` makes of the totals for each value that exists, with the results and taps
+        that it belongs to."""
+        for place, pairs in self.window.met.items():
+            at = offset(self.builder, x, self.builder.mul(self.read_step, I64(place)))
+
+            def one(at=at, pairs=pairs, totals=totals) -> list:
+                return meet(self.lanes.read(at), pairs, list(totals))
+
+            totals = one() if self.edge == _INSIDE else either(self.builder, self.there[place], one, lambda t=totals: t)
+        return totals
+
+
+@intrinsic(prefer_literal=True)
+def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
+    """Convolve or weigh one block, for the vectors of lanes from the first to the second of `units`, whose table says
+    where after each of `starts` (values, results, weights, bias) they begin. `across` are rows of the tables of two
+    dimensions, and the number of the row; `along` is the place of the first value, and how many results are left."""
+    window, kind = field_class(leaf, "window"), edge.literal_value
+
+    def codegen(context, builder, signature, arguments):
+        addresses, across, along, units = (cgutils.unpack_tuple(builder, each) for each in arguments[3:])
+        starts, (unit, end) = [pointer(builder, address) for address in addresses], units
+        lanes = lanes_of(builder, leaf, arguments[2], across[2])
+        block = _Block(lanes, window, kind, across, along)
+        table = pointer(builder, lanes.field("unit_table"))
+
+        def one(index: ir.Value, _: list) -> list:
+            at = offset(builder, table, builder.mul(builder.add(unit, index), I64(UNIT_BYTES)))
+            x, out, weights, bias = (
+                offset(builder, start, load(builder, I64, offset(builder, at, 8 * which), 8))
+                for which, start in enumerate(starts)
+            )
+            if window.weighs:
+                _weigh_block(block, x, out, weights)
+            else:
+                _convolve_block(block, x, out, weights, bias)
+            return []
+
+        loop(builder, builder.sub(end, unit), [], one)
+        return context.get_dummy_value()
+
+    several = [types.UniTuple(types.int64, count) for count in (4, 3, 2, 2)]
+    return types.void(leaf, edge, types.int64, *several), codegen
+
+
+def _convolve_block(block: _Block, x: ir.Value, out: ir.Value, weights: ir.Value, bias: ir.Value) -> None:
+    builder, window, lanes = block.builder, block.window, block.lanes
+
+    def line(x: ir.Value, weights: ir.Value, totals: list) -> list:
+        factors = [lanes.weight(slot) for slot in block.slots(weights)]
+
+        def meet(value: ir.Value, pairs: list, totals: list) -> list:
+            for output, tap in pairs:
+                totals[output] = lanes.add(value, factors[tap], totals[output])
+            return totals
+
+        return block.each_value(x, totals, meet)
+
+    start = [lanes.bias(bias)] * window.outputs
+    found = [_for_each_line(block, x, weights, phase, start, line) for phase in range(lanes.phases)]
+    least = ir.Constant(lanes.element.working, -math.inf)
+    least = builder.select(
+        builder.icmp_signed("!=", lanes.field("relu"), I64(0)), ir.Constant(lanes.element.working, 0.0), least
+    )
+    floor = broadcast(builder, least, lanes.count)
+    for output in range(window.outputs):
+        # NaN stays, as do zeros with a sign.
+        values = [builder.select(builder.fcmp_ordered(">", floor, of[output]), floor, of[output]) for of in found]
+        if block.edge == _LAST:
+            with builder.if_then(block.exists(output)):
+                lanes.write(values, block.result(out, output))
+        else:
+            lanes.write(values, block.result(out, output))
+
+
+def _weigh_block(block: _Block, x: ir.Value, g: ir.Value, sums: ir.Value) -> None:
+    builder, lanes, last, given, exist = block.builder, block.lanes, block.edge == _LAST, [], []
+    for output in range(block.window.outputs):
+        at = block.result(g, output)
+        if last:
+            there = block.exists(output)
+            exist.append(broadcast(builder, there, lanes.count))
+            given += either(builder, there, lambda at=at: [lanes.read_result(at)], lambda: [zero(lanes.kind)])
+        else:
+            given.append(lanes.read_result(at))
+
+    def line(x: ir.Value, sums: ir.Value, _: list) -> list:
+        slots = block.slots(sums)
+
+        def meet(value: ir.Value, pairs: list, totals: list) -> list:
+            for output, tap in pairs:
+                total = lanes.add(value, given[output], totals[tap])
+                totals[tap] = builder.select(exist[output], total, totals[tap]) if last else total
+            return totals
+
+        for slot, total in zip(slots, block.each_value(x, [lanes.working(s) for s in slots], meet), strict=True):
+            store(builder, total, slot, lanes.size)
+        return []
+
+    _for_each_line(block, x, sums, 0, [], line)

@@ -1,0 +1,290 @@
+"""What the lanes of depthwise convolutions are, and how they are read and written.
+
+With channels last in memory the lanes of a vector are neighbouring channels (`Channels`). Elsewhere they are columns of
+a row (`Columns`): of one channel, or, where images are narrow, of a few, each in a segment of the vector. A stride of
+the columns is in the reading, which takes every other value, or, for a gradient with respect to the input, in the
+writing, which interleaves the results of each phase. Masks leave out columns that do not exist: nothing is padded.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from typing import Any
+
+from .. import cpu
+from ..gemm.emit import (
+    F64,
+    I1,
+    I32,
+    I64,
+    VOID,
+    broadcast,
+    call,
+    either,
+    lane_numbers,
+    load,
+    masked_load,
+    offset,
+    pointers,
+    store,
+    suffix,
+    vector,
+    zero,
+)
+from ..gemm.microkernels import convert
+from ..gemm.packing import convert_lanes
+from ..gemm.tags import field_class
+from ..jit import ir
+from .descriptor import DEPTHWISE, read_field
+from .positions import widen
+
+__all__ = ["VECTOR_BYTES", "Lanes", "lanes_of", "window_tag"]
+
+VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
+
+_FIELDS = ("weighs", "spreads", "taps", "stride", "dilation", "phase", "outputs", "across", "segments", "nested")
+
+
+@functools.cache
+def window_tag(*values: int) -> Any:
+    """A tag of how results and the values that they meet lie to one another, under a name by which it is found when
+    compiled code is read again.
+
+    Arguments:
+        weighs, spreads: whether it is a gradient with respect to the weight, or to the input.
+        taps, stride, dilation: along the dimension of blocks.
+        phase: for a gradient with respect to the input the padding modulo the stride.
+        outputs: of a block.
+        across: the stride of the columns, where lanes are columns; 0 where they are channels.
+        segments: where lanes are columns, the channels of a vector; else 1 where a vector has lanes without a channel.
+        nested: whether results meet any number of planes but one, or those of several outputs.
+    """
+    name = "Window" + "_".join(map(str, values))
+    tag: Any = namedtuple(name, (), module=__name__)
+    globals()[name] = tag
+    for field, value in zip(_FIELDS, values, strict=True):
+        setattr(tag, field, value)
+    sources: dict[tuple[int, int], int] = {}
+    for output in range(tag.outputs):
+        for tap in range(tag.taps):
+            if not tag.spreads:
+                sources[output, tap] = output * tag.stride + tap * tag.dilation
+            elif (output + tag.phase - tap * tag.dilation) % tag.stride == 0:
+                sources[output, tap] = (output + tag.phase - tap * tag.dilation) // tag.stride
+    tag.low, tag.met = min(sources.values()), {}
+    for pair, source in sorted(sources.items(), key=lambda item: (item[1], item[0])):
+        tag.met.setdefault(source - tag.low, []).append(pair)
+    tag.reach = max(tag.met) + 1
+    return tag
+
+
+class Lanes:
+    """What all have in common: a leaf's element and conversion, and vectors of the working type."""
+
+    def __init__(self, builder: ir.IRBuilder, leaf: Any, plan: ir.Value | None) -> None:
+        self.builder = builder
+        self.fields = {name: read_field(builder, "depthwise", plan, name) for name in DEPTHWISE if plan is not None}
+        self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
+        self.size = 8 if self.element.working is F64 else 4
+        self.count = VECTOR_BYTES // self.size
+        self.kind = vector(self.element.working, self.count)
+
+    def field(self, name: str) -> ir.Value:
+        """A field of the plan, which is read before all loops."""
+        return self.fields[name]
+
+    def add(self, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+        """total + a * b, with one rounding."""
+        return call(self.builder, f"llvm.fma.{suffix(self.element.working, self.count)}", self.kind, a, b, total)
+
+    def working(self, at: ir.Value) -> ir.Value:
+        """A vector of the working type."""
+        return load(self.builder, self.kind, at, self.size)
+
+    def below(self, limit: ir.Value, numbers: ir.Constant | None = None) -> ir.Value:
+        """Lanes whose numbers are less than an int64."""
+        builder, numbers = self.builder, numbers or lane_numbers(self.count)
+        limit = builder.select(builder.icmp_signed("<", limit, I64(1 << 30)), limit, I64(1 << 30))
+        limit = builder.select(builder.icmp_signed(">", limit, I64(-1 << 30)), limit, I64(-1 << 30))
+        return builder.icmp_signed("<", numbers, broadcast(builder, builder.trunc(limit, I32), self.count))
+
+    def store_some(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
+        """Store the lanes of a mask."""
+        name, size = suffix(value.type.element, self.count), self.size if value.type == self.kind else self.element.size
+        at = self.builder.bitcast(at, value.type.as_pointer())
+        call(self.builder, f"llvm.masked.store.{name}.p0", VOID, value, at, I32(size), mask)
+
+    def stored(self, value: ir.Value, at: ir.Value, mask: ir.Value | None) -> None:
+        """Store values of the working type as elements, where the mask says so."""
+        value = convert(self.builder, value, self.element)
+        if mask is None:
+            store(self.builder, value, at, self.element.size)
+        else:
+            self.store_some(value, at, mask)
+
+    def rounded(self, found: ir.Value) -> ir.Value:
+        """Elements as what is multiplied."""
+        return convert_lanes(self.builder, widen(self.builder, found, self.element), self.conversion)
+
+
+class Channels(Lanes):
+    """Lanes are neighbouring channels. With a segment, only as many as there are channels."""
+
+    def __init__(self, builder: ir.IRBuilder, leaf: Any, plan: ir.Value, row: ir.Value) -> None:
+        super().__init__(builder, leaf, plan)
+        self.mask = self.below(self.field("channels")) if field_class(leaf, "window").segments else None
+        self.phases = 1
+
+    def begin_line(self, source: ir.Value) -> None:
+        """Prepare to read the values that a tap meets."""
+
+    def read(self, at: ir.Value) -> ir.Value:
+        """What a tap meets."""
+        kind = vector(self.element.stored, self.count)
+        if self.mask is None:
+            return self.rounded(load(self.builder, kind, at, self.element.size))
+        return self.rounded(masked_load(self.builder, kind, at, self.element.size, self.mask))
+
+    read_result = read
+
+    def weight(self, at: ir.Value) -> ir.Value:
+        return self.working(at)
+
+    bias = weight
+
+    def write(self, values: list[ir.Value], at: ir.Value) -> None:
+        """Write the results of a position."""
+        self.stored(values[0], at, self.mask)
+
+
+class Columns(Lanes):
+    """Lanes are columns of a row, from `row` vectors on, of as many channels as there are segments."""
+
+    def __init__(self, builder: ir.IRBuilder, leaf: Any, plan: ir.Value, row: ir.Value) -> None:
+        super().__init__(builder, leaf, plan)
+        window = field_class(leaf, "window")
+        self.segments, self.weighs = window.segments, window.weighs
+        self.step, self.phases = (1, window.across) if window.spreads else (window.across, 1)
+        self.width = self.count // self.segments
+        before = builder.mul(row, I64(self.count * self.phases))
+        self.results_left = builder.sub(self.field("result_columns"), before)
+        self.reading: list[ir.Value] = []
+
+    def _numbers(self, raw: int, step: int) -> tuple[ir.Constant, list[tuple[int, ir.Constant]]]:
+        """For one of `step` vectors of neighbours: the columns of its lanes, and its segments with their lanes."""
+        lanes = range(raw * self.count, (raw + 1) * self.count)
+        owners = [lane // (step * self.width) for lane in lanes]
+        columns = ir.Constant(vector(I32, self.count), [lane % (step * self.width) for lane in lanes])
+        kind = vector(I1, self.count)
+        return columns, [(one, ir.Constant(kind, [each == one for each in owners])) for one in sorted(set(owners))]
+
+    def _pieces(self, at: ir.Value, step: int, channel: str, masks: list[ir.Value]) -> list[list[tuple]]:
+        """For each of `step` vectors of neighbours: where its segments lie, and the masks of these."""
+        builder, found = self.builder, []
+        for raw, mask in enumerate(masks):
+            pieces = []
+            for segment, own in self._numbers(raw, step)[1]:
+                here = offset(builder, at, (raw * self.count - segment * step * self.width) * self.element.size)
+                if segment:
+                    here = offset(builder, here, builder.mul(self.field(channel), I64(segment)))
+                pieces.append((here, mask if self.segments == 1 else builder.and_(mask, own)))
+            found.append(pieces)
+        return found
+
+    def _load(self, pieces: list[tuple]) -> ir.Value:
+        """The vector that lies in these pieces."""
+        kind, builder = vector(self.element.stored, self.count), self.builder
+        found, name = zero(kind), f"llvm.masked.load.{suffix(self.element.stored, self.count)}.p0"
+        for here, mask in pieces:
+            at = builder.bitcast(here, kind.as_pointer())
+            found = call(builder, name, kind, at, I32(self.element.size), mask, found)
+        return found
+
+    def begin_line(self, source: ir.Value) -> None:
+        """Find which lanes meet a column that exists, where the first one meets column `source`."""
+        builder, self.reading = self.builder, []
+        limit = builder.sub(self.field("columns"), source)
+        if self.weighs:  # what no result meets is zero on both sides
+            most = builder.add(builder.mul(builder.sub(self.results_left, I64(1)), I64(self.step)), I64(1))
+            limit = builder.select(builder.icmp_signed("<", most, limit), most, limit)
+        if self.step > 2:
+            numbers = [ir.Constant(vector(I32, self.count), list(range(0, self.step * self.count, self.step)))]
+        else:
+            numbers = [self._numbers(raw, self.step)[0] for raw in range(self.step)]
+        for columns in numbers:
+            before = self.below(builder.sub(I64(0), source), columns)
+            self.reading.append(builder.and_(builder.not_(before), self.below(limit, columns)))
+
+    def read(self, at: ir.Value) -> ir.Value:
+        """What a tap meets."""
+        if self.step > 2:
+            kind, stride = vector(self.element.stored, self.count), I64(self.step * self.element.size)
+            return self.rounded(masked_load(self.builder, kind, at, self.element.size, self.reading[0], stride))
+        raws = [self._load(pieces) for pieces in self._pieces(at, self.step, "read_channel", self.reading)]
+        if self.step == 1:
+            return self.rounded(raws[0])
+        raws = [widen(self.builder, raw, self.element) for raw in raws]
+        order = ir.Constant(vector(I32, self.count), list(range(0, 2 * self.count, 2)))
+        return convert_lanes(self.builder, self.builder.shuffle_vector(*raws, order), self.conversion)
+
+    def read_result(self, at: ir.Value) -> ir.Value:
+        """What lies where results do, zero behind the last one."""
+        mask = self.below(self.results_left, self._numbers(0, 1)[0])
+        return self.rounded(self._load(self._pieces(at, 1, "write_channel", [mask])[0]))
+
+    def _of_channels(self, at: ir.Value, step: ir.Value) -> ir.Value:
+        """A number of each channel in all its lanes."""
+        builder, found = self.builder, None
+        for segment, own in self._numbers(0, 1)[1]:
+            here = offset(builder, at, builder.mul(step, I64(segment)))
+            value = broadcast(builder, load(builder, self.element.working, here, self.size), self.count)
+            found = value if found is None else builder.select(own, value, found)
+        return found
+
+    def weight(self, at: ir.Value) -> ir.Value:
+        return self.working(at) if self.weighs else self._of_channels(at, self.field("weight_channel"))
+
+    def bias(self, at: ir.Value) -> ir.Value:
+        return self._of_channels(at, I64(self.size))
+
+    def write(self, values: list[ir.Value], at: ir.Value) -> None:
+        """Write a row of results, given for each phase."""
+        builder, phases = self.builder, self.phases
+        if phases > 2:
+            for phase, value in enumerate(values):
+                numbers = [lane * phases + phase for lane in range(self.count)]
+                mask = self.below(self.results_left, ir.Constant(vector(I32, self.count), numbers))
+                offsets = ir.Constant(vector(I32, self.count), [each * self.element.size for each in numbers])
+                places = pointers(builder, at, offsets, self.element.stored)
+                name = f"llvm.masked.scatter.{suffix(self.element.stored, self.count)}.v{self.count}p0"
+                value = convert(builder, value, self.element)
+                call(builder, name, VOID, value, places, I32(self.element.size), mask)
+            return
+        if phases == 2:
+            half, kind = self.count // 2, vector(I32, self.count)
+            orders = [[lane + raw * half + of * self.count for lane in range(half) for of in (0, 1)] for raw in (0, 1)]
+            values = [builder.shuffle_vector(*values, ir.Constant(kind, order)) for order in orders]
+        masks = [self.below(self.results_left, self._numbers(raw, phases)[0]) for raw in range(phases)]
+        places = list(zip(values, self._pieces(at, phases, "write_channel", masks), strict=True))
+
+        def some() -> list:
+            for value, pieces in places:
+                for here, mask in pieces:
+                    self.stored(value, here, mask)
+            return []
+
+        def whole() -> list:
+            for value, ((here, _),) in places:
+                self.stored(value, here, None)
+            return []
+
+        if self.segments > 1 or VECTOR_BYTES == 64:
+            some()
+        else:  # AVX2 stores with a mask in twelve times the time
+            least = I64(self.count * phases)
+            either(builder, builder.icmp_signed(">=", self.results_left, least), whole, some)
+
+
+def lanes_of(builder: ir.IRBuilder, leaf: Any, plan: ir.Value, row: ir.Value) -> Channels | Columns:
+    return (Columns if field_class(leaf, "window").across else Channels)(builder, leaf, plan, row)
