@@ -235,8 +235,8 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     The result is contiguous, or has its channels last in memory if x has. Raises `Refused` if the values exceed the
     range of the precision's parts.
     """
-    if one_tap.takes(setting, x, w):
-        return one_tap.convolve(setting, x, w, bias)
+    if (found := one_tap.convolve(setting, x, w, bias)) is not None:
+        return found
     pool, threads = threading.pool()
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, array_of(w).strides, threads)
     out = result_array(plan.out_shape, x.dtype, plan.last)

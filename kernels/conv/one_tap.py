@@ -8,21 +8,20 @@ parallel, and added in their order.
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import threading
 from ..gemm import plans, unpacked
 from ..gemm.compiled import vector_isa
-from ..gemm.divisions import is_read_in_place
 from ..gemm.product import Packed, product
+from ..gemm.tuning import memoise
 from ..gemm.unpacked_strips import LEAST_ROWS
-from ..gemm.workspace import address_of
+from ..gemm.workspace import address_of, result
 from .kept import Kept, array_of, form_of
-from .reading import is_channels_last, is_one_row
+from .reading import is_channels_last, is_one_row, result_array
 from .setting import Setting
 
 __all__ = ["convolve", "takes", "weight_gradient"]
@@ -35,6 +34,11 @@ _PART = 1536
 
 _MOST_PARTS = 16
 
+_ONE = 0x3FF0000000000000
+"""Bits of 1 in float64."""
+
+_ZEROS = np.zeros(1)
+
 
 def _is_one_tap(setting: Setting, kernel: tuple[int, ...]) -> bool:
     """Whether each position uses one tap, and channels form one group."""
@@ -42,19 +46,19 @@ def _is_one_tap(setting: Setting, kernel: tuple[int, ...]) -> bool:
     return max(kernel) == setting.groups == max(stride) == 1 and max(padding) == 0
 
 
-def _is_last(x: np.ndarray) -> bool:
+def _is_last(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
     """Whether channels are neighbours, and positions are consecutive."""
-    return is_channels_last(x.shape, x.strides, x.itemsize) and is_one_row(x.shape, x.strides, x.itemsize)
+    return is_channels_last(shape, strides, item) and is_one_row(shape, strides, item)
 
 
-def _is_planes(x: np.ndarray) -> bool:
+def _is_planes(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
     """Whether the positions of a channel are neighbours."""
-    expected, positions = x.itemsize, math.prod(x.shape[2:])
-    for size, stride in zip(reversed(x.shape[2:]), reversed(x.strides[2:]), strict=True):
+    expected, positions = item, math.prod(shape[2:])
+    for size, stride in zip(reversed(shape[2:]), reversed(strides[2:]), strict=True):
         if size > 1 and stride != expected:
             return False
         expected *= size
-    return positions >= _LEAST_POSITIONS and x.strides[1] >= positions * x.itemsize
+    return positions >= _LEAST_POSITIONS and strides[1] >= positions * item
 
 
 def _plan(setting: Setting, dtype: np.dtype) -> plans.Plan:
@@ -63,121 +67,200 @@ def _plan(setting: Setting, dtype: np.dtype) -> plans.Plan:
     return plans.plan_for(isa, precision, rounding or "rna", 8 if dtype.itemsize == 8 else 4)
 
 
-def takes(setting: Setting, x: np.ndarray, w: np.ndarray | Kept) -> bool:
-    """Whether `convolve` takes the call."""
-    if not _is_one_tap(setting, w.shape[2:]) or 0 in x.shape:
-        return False
-    if _is_last(x):
-        return True
-    matrix = array_of(w)
-    unit = x.itemsize in matrix.strides[:2]
-    return _is_planes(x) and is_read_in_place(_plan(setting, x.dtype), x.dtype, w.shape[setting.gradient], unit)
-
-
-def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
-    """`implicit.convolve` of what is taken."""
-    isa = vector_isa()
-    precision, rounding = setting.conversion(isa, x.dtype)
-    how = {"isa": isa, "precision": precision, "rounding": rounding or "rna", "relu": setting.relu}
-    addend = None if bias is None else bias.astype(x.dtype, copy=False)
-
-    def right(array: np.ndarray) -> np.ndarray:
-        matrix = array.reshape(array.shape[:2])
-        return matrix if setting.gradient else matrix.T
-
-    if not _is_last(x):
-        planes = x.reshape(*x.shape[:2], -1)
-        added = None if addend is None else addend[:, None]
-        return product(right(array_of(w)).T, planes, addend=added, **how).reshape(x.shape[0], -1, *x.shape[2:])
-    weights: np.ndarray | Packed
-    if isinstance(w, Kept):
-        key = "one tap", isa, precision, how["rounding"], setting.gradient
-        weights = form_of(w, key, lambda array: Packed(right(array), isa, precision, how["rounding"]))
-    else:
-        weights = right(w)
-    rows = np.moveaxis(x, 1, -1)
-    out = product(rows.reshape(-1, rows.shape[-1]), weights, addend=addend, **how)
-    return np.moveaxis(out.reshape(*rows.shape[:-1], -1), -1, 1)
-
-
-class _Division(NamedTuple):
-    """How the sums of a weight's gradient are computed.
+class _Call(NamedTuple):
+    """What does not depend on addresses.
 
     Attributes:
-        x_is_a: whether the left operand is x, so that the product is the gradient transposed.
-        parts: sums that are added at the end.
-        segments: for each term the image, its first position, and how many.
+        last: whether channels are neighbours.
+        ready: None where operands are packed by `product`.
+        offsets: rows of `unpacked.multiply` for operands at address 0.
     """
 
-    x_is_a: bool
+    last: bool
+    out_shape: tuple[int, ...]
+    how: dict[str, Any]
+    ready: unpacked.Prepared | None
+    offsets: np.ndarray
+
+
+@memoise
+def _call(
+    setting: Setting,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    of_weight: tuple[tuple[int, ...], tuple[int, ...]],
+    kept: bool,
+    biased: bool,
+    threads: int,
+) -> _Call | None:
+    """The product that is a convolution; None of what is not taken."""
+    w_shape, w_strides = of_weight
+    if not _is_one_tap(setting, w_shape[2:]) or 0 in shape:
+        return None
+    isa, item, plan = vector_isa(), dtype.itemsize, _plan(setting, dtype)
+    precision, rounding = setting.conversion(isa, dtype)
+    how = {"isa": isa, "precision": precision, "rounding": rounding or "rna"}
+    outputs, channels = w_shape[:2][:: -1 if setting.gradient else 1]
+    of_output, of_channel = w_strides[:2][:: -1 if setting.gradient else 1]
+    images, positions = shape[0], math.prod(shape[2:])
+    last = _is_last(shape, strides, item)
+    if last:
+        count, ending = 1, (0, item)
+        sizes = unpacked.Shape(
+            images * positions, channels, outputs, channels * item, item, of_channel, of_output, outputs * item,
+            packed=kept,
+        )  # fmt: skip
+    elif _is_planes(shape, strides, item):
+        count, ending = images, (item, 0)
+        sizes = unpacked.Shape(
+            outputs, channels, positions, of_output, of_channel, strides[1], item, positions * item, images, 1,
+            images == 1,
+        )  # fmt: skip
+    else:
+        return None
+    finish = unpacked.Finish(_ONE, _ONE, *(ending if biased else (0, 0)), setting.relu)
+    if not biased and not setting.relu:
+        finish = None
+    ready = unpacked.prepare(plan, dtype, sizes, finish, threads)
+    if ready is None and not last:
+        return None
+    offsets, image = np.zeros((5, count), np.int64), np.arange(count)
+    offsets[2] = channels
+    if not last:
+        offsets[1], offsets[3] = image * strides[0], image * outputs * positions * item
+    return _Call(last, (images, outputs, *shape[2:]), how, ready, offsets)
+
+
+def _call_of(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, biased: bool, threads: int) -> _Call | None:
+    array = array_of(w)
+    kept = isinstance(w, Kept)
+    return _call(setting, x.shape, x.strides, x.dtype, (array.shape, array.strides), kept, biased, threads)
+
+
+def takes(setting: Setting, x: np.ndarray, w: np.ndarray | Kept) -> bool:
+    """Whether `convolve` takes the call."""
+    return _call_of(setting, x, w, False, 1) is not None
+
+
+def convolve(
+    setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None
+) -> np.ndarray | None:
+    """`implicit.convolve`, or None of what is not taken."""
+    pool, threads = threading.pool()
+    call = _call_of(setting, x, w, bias is not None, threads)
+    if call is None:
+        return None
+    weights: np.ndarray | Packed = array_of(w)
+    addend = _ZEROS if bias is None else np.ascontiguousarray(bias, x.dtype)
+    if call.last and isinstance(w, Kept):
+        key = "one tap", *call.how.values(), setting.gradient
+        weights = form_of(w, key, lambda array: Packed(_right(setting, array), **call.how))
+    if call.ready is None:
+        rows = np.moveaxis(x, 1, -1)
+        right = weights if isinstance(weights, Packed) else _right(setting, weights)
+        added = None if bias is None else addend
+        out = product(rows.reshape(-1, rows.shape[-1]), right, addend=added, relu=setting.relu, **call.how)
+        return np.moveaxis(out.reshape(*rows.shape[:-1], -1), -1, 1)
+    packed = weights.address if isinstance(weights, Packed) else 0
+    out = result_array(call.out_shape, x.dtype, call.last)
+    operands = [address_of(x), packed or address_of(weights)][:: 1 if call.last else -1]
+    places = call.offsets + np.array((*operands, 0, address_of(out), address_of(addend)))[:, None]
+    unpacked.multiply(call.ready, pool, places, places.shape[1], packed)
+    return out
+
+
+def _right(setting: Setting, array: np.ndarray) -> np.ndarray:
+    """The weights as the right operand of a product of rows of channels."""
+    matrix = array.reshape(array.shape[:2])
+    return matrix if setting.gradient else matrix.T
+
+
+class _Gradient(NamedTuple):
+    """What does not depend on addresses of a weight's gradient.
+
+    Attributes:
+        transposed: whether the left operand is x, so that the product is the gradient transposed.
+        parts: sums that are added at the end.
+        offsets: as `_Call` has them.
+    """
+
+    transposed: bool
     parts: int
-    segments: np.ndarray
+    offsets: np.ndarray
     ready: unpacked.Prepared
 
 
-def _cost(m: int, n: int, packs: bool) -> float:
-    """Cycles for each position of a product of m rows with n columns, with those of packing a column."""
-    return m * plans.up(n, 16) / 32 + 0.4 * n * packs
+def _cost(m: int, n: int, positions: int, packs: bool, transposed: bool) -> float:
+    """Cycles for each position of a product of m rows with n columns, with those of packing columns and of transposing
+    the result."""
+    return m * plans.up(n, 16) / 32 + 0.4 * n * packs + 4 * m * n / positions * transposed
 
 
-@functools.lru_cache(512)
-def _division(
-    plan: plans.Plan,
-    dtype: np.dtype,
-    channels: tuple[int, int],
-    strides: tuple[int, int, int, int],
-    images: int,
-    positions: int,
-    threads: int,
-) -> _Division | None:
-    """For g and x of so many channels, with their strides from channel to channel and from position to position."""
-    of_g, of_x = channels
-    packs = strides[0] != dtype.itemsize
-    x_is_a = _cost(of_x, of_g, packs) < _cost(of_g, of_x, packs)
-    if min(of_g, of_x) < LEAST_ROWS:
-        x_is_a = of_x > of_g
-    (n, m), (b_column, b_k, a_row, a_k) = channels, strides
-    if not x_is_a:
-        (m, n), (a_row, a_k, b_column, b_k) = channels, strides
+def _segments(images: int, positions: int, step: int) -> tuple[int, list[tuple[int, int, int]]]:
+    """How many sums are computed apart, and the terms of all: the image, its first position, and how many."""
     most = max(1, min(_MOST_PARTS, images * positions // _PART))
-    parts = max(part for part in range(1, most + 1) if images % part == 0) if images >= most else images
-    depth = plans.up(-(-positions // max(1, most // images)), plan.scheme.kc) if images < most else positions
+    if images >= most:
+        parts, depth = max(part for part in range(1, most + 1) if images % part == 0), positions
+    else:
+        parts, depth = images, plans.up(-(-positions // (most // images)), step)
     firsts = range(0, positions, depth)
-    segments = np.array([(image, at, min(depth, positions - at)) for image in range(images) for at in firsts])
-    parts *= len(firsts)
+    return parts * len(firsts), [(image, at, min(depth, positions - at)) for image in range(images) for at in firsts]
+
+
+@memoise
+def _gradient(
+    setting: Setting,
+    of_x: tuple[tuple[int, ...], tuple[int, ...]],
+    of_g: tuple[tuple[int, ...], tuple[int, ...]],
+    dtype: np.dtype,
+    threads: int,
+) -> _Gradient | None:
+    """The product that is a gradient of x and g of these shapes and strides; None of what is not taken."""
+    (x_shape, x_strides), (g_shape, g_strides), item = of_x, of_g, dtype.itemsize
+    if not _is_one_tap(setting, setting.size) or 0 in x_shape or dtype.kind != "f":
+        return None
+    images, positions, channels, outputs = x_shape[0], math.prod(x_shape[2:]), x_shape[1], g_shape[1]
+    if _is_last(*of_x, item) and _is_last(*of_g, item):
+        images, positions = 1, images * positions
+        lines = (item, outputs * item), (item, channels * item)
+    elif _is_planes(*of_x, item) and _is_planes(*of_g, item):
+        lines = (g_strides[1], item), (x_strides[1], item)
+    else:
+        return None
+    packs, every = lines[0][0] != item, images * positions
+    transposed = _cost(channels, outputs, every, packs, True) < _cost(outputs, channels, every, packs, False)
+    if min(outputs, channels) < LEAST_ROWS:
+        transposed = channels > outputs
+    order = -1 if transposed else 1
+    (m, n), ((a_row, a_k), (b_column, b_k)) = (outputs, channels)[::order], lines[::order]
+    plan = _plan(setting, dtype)
+    parts, segments = _segments(images, positions, plan.scheme.kc)
+    image, first, depth = np.array(segments).T
     shape = unpacked.Shape(
-        m, min(depth, positions), n, a_row, a_k, b_k, b_column, n * dtype.itemsize, parts, len(segments) // parts, False
+        m, int(depth.max()), n, a_row, a_k, b_k, b_column, n * item, parts, len(segments) // parts, shared=False
     )
     ready = unpacked.prepare(plan, dtype, shape, None, threads)
-    return None if ready is None else _Division(x_is_a, parts, segments, ready)
+    if ready is None:
+        return None
+    offsets = np.zeros((5, image.size), np.int64)
+    at_g, at_x = image * g_strides[0] + first * lines[0][1], image * x_strides[0] + first * lines[1][1]
+    offsets[0], offsets[1], offsets[2] = *(at_g, at_x)[::order], depth
+    offsets[3, :parts] = np.arange(parts) * m * n * item
+    return _Gradient(transposed, parts, offsets, ready)
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray | None:
     """`weight_implicit.weight_gradient`, or None of what is not taken."""
-    if not _is_one_tap(setting, setting.size) or 0 in x.shape or x.dtype.kind != "f":
-        return None
-    images, positions = x.shape[0], math.prod(x.shape[2:])
-    if all(map(_is_last, (x, g))):
-        images, positions = 1, images * positions
-        strides = g.itemsize, g.shape[1] * g.itemsize, x.itemsize, x.shape[1] * x.itemsize
-    elif all(map(_is_planes, (x, g))):
-        strides = g.strides[1], g.itemsize, x.strides[1], x.itemsize
-    else:
-        return None
     pool, threads = threading.pool()
-    channels = g.shape[1], x.shape[1]
-    found = _division(_plan(setting, x.dtype), x.dtype, channels, strides, images, positions, threads)
+    found = _gradient(setting, (x.shape, x.strides), (g.shape, g.strides), x.dtype, threads)
     if found is None:
         return None
-    shape = channels[::-1] if found.x_is_a else channels
-    sums = np.empty((found.parts, *shape), x.dtype)
-    image, first, depth = found.segments.T
-    at_g = address_of(g) + image * g.strides[0] + first * strides[1]
-    at_x = address_of(x) + image * x.strides[0] + first * strides[3]
-    places = np.zeros((5, image.size), np.int64)
-    places[:3] = (at_x, at_g, depth) if found.x_is_a else (at_g, at_x, depth)
-    places[3, : found.parts] = address_of(sums) + np.arange(found.parts) * sums[0].nbytes
+    channels, order = (g.shape[1], x.shape[1]), -1 if found.transposed else 1
+    sums = result((found.parts, *channels[::order]), x.dtype)
+    operands = (address_of(g), address_of(x))[::order]
+    places = found.offsets + np.array((*operands, 0, address_of(sums), 0))[:, None]
     unpacked.multiply(found.ready, pool, places, found.parts)
     out = sums[0] if found.parts == 1 else np.add.reduce(sums, axis=0)
-    out = np.ascontiguousarray(out.T) if found.x_is_a else out
+    out = np.ascontiguousarray(out.T) if found.transposed else out
     return out.reshape(*channels, *setting.size)
