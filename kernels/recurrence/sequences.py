@@ -207,14 +207,23 @@ def _sizes(cell: str, sequence: np.ndarray, state: np.ndarray, parts: int) -> tu
 _ELMAN = {"rnn_tanh": "Tanh", "rnn_relu": "Relu"}
 
 
+@functools.lru_cache(256)
+def _shapes_of_inputs(cell: str, length: int, rows: int, size: int, width: int) -> dict[str, tuple[int, ...]]:
+    expected: dict[str, tuple[int, ...]] = {
+        "projected": (length, rows, width),
+        "weight": (width, size),
+        "hidden": (rows, size),
+    }
+    further: dict[str, dict[str, tuple[int, ...]]] = {"lstm": {"cell": (rows, size)}, "gru": {"bias": (width,)}}
+    return expected | further.get(cell, {})
+
+
 def sequence_of(
     cell: str, projected: np.ndarray, weight: np.ndarray, hidden: np.ndarray, *others: np.ndarray
 ) -> tuple[Sequence, tuple[np.ndarray, ...]]:
     """The steps forward, and the arrays that they fill (`recurrence` says which)."""
     length, rows, size, width = _sizes(cell, projected, hidden, _PARTS.get(cell, 1))
-    expected = {"projected": (length, rows, width), "weight": (width, size), "hidden": (rows, size)}
-    expected |= {"lstm": {"cell": (rows, size)}, "gru": {"bias": (width,)}}.get(cell, {})
-    _check(cell, (projected, weight, hidden, *others), expected)
+    _check(cell, (projected, weight, hidden, *others), _shapes_of_inputs(cell, length, rows, size, width))
     states = _allocate_states(hidden, length)
     output, shape = states[1:], (length, rows, 4 * size)
     if cell in _ELMAN:
@@ -230,6 +239,17 @@ def sequence_of(
     return Sequence(function, states[:-1], weight.T, _in_lines(arrays), False, size), results
 
 
+@functools.lru_cache(256)
+def _shapes_of_gradients(cell: str, length: int, rows: int, size: int, width: int) -> dict[str, tuple[int, ...]]:
+    states = length, rows, size
+    expected: dict[str, tuple[int, ...]] = {"g": states, "weight": (width, size), "output": states}
+    if cell == "lstm":
+        expected |= {"the gradient of cells": states, "cell": states[1:], "cells": states}
+    if cell == "gru":
+        expected["hidden"] = states[1:]
+    return expected if cell in _ELMAN else expected | {"gates": (length, rows, 4 * size)}
+
+
 def gradient_of(
     cell: str, g: np.ndarray, weight: np.ndarray, output: np.ndarray, *others: np.ndarray
 ) -> tuple[Sequence, tuple[np.ndarray, ...]]:
@@ -237,15 +257,8 @@ def gradient_of(
     remaining part for a GRU's first state or an LSTM's first cell.
     """
     length, rows, size, width = _sizes(cell, g, output, 1)
-    states, dtype = (length, rows, size), output.dtype
-    expected = {"g": states, "weight": (width, size), "output": states}
-    if cell == "lstm":
-        expected |= {"the gradient of cells": states, "cell": states[1:], "cells": states}
-    if cell == "gru":
-        expected["hidden"] = states[1:]
-    if cell not in _ELMAN:
-        expected["gates"] = (length, rows, 4 * size)
-    _check(cell, (g, weight, output, *others), expected)
+    dtype = output.dtype
+    _check(cell, (g, weight, output, *others), _shapes_of_gradients(cell, length, rows, size, width))
     of_products = _allocate((length + 1, rows, width), dtype)  # the last one stands for what is beyond the sequence
     beside = np.zeros((rows, size), dtype)
     if cell in _ELMAN:

@@ -22,9 +22,13 @@ from .index_parts import refuse_index_dtype
 __all__ = ["embedding", "one_hot"]
 
 
+_UNSIGNED = {4: np.uint32, 8: np.uint64}
+
+
 def _check_range(indices: np.ndarray, count: int) -> None:
     refuse_index_dtype("embedding", "input", indices)
-    if indices.size and (indices.min() < 0 or indices.max() >= count):
+    # Read as unsigned, negative indices are larger than any count.
+    if indices.size and np.maximum.reduce(indices.view(_UNSIGNED[indices.itemsize]), None) >= count:
         wrong = indices[(indices < 0) | (indices >= count)].flat[0]
         raise IndexError(f"index {wrong} is out of range; expected rows of the weight, 0 to {count - 1}")
 
@@ -101,7 +105,7 @@ def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, 
     `scale_grad_by_freq` divides a row's gradient by its number of occurrences.
     """
     _check_range(input, weight.shape[0])
-    return weight[input]
+    return weight.take(input, 0)
 
 
 @functional
