@@ -37,14 +37,16 @@ class _Convolution(Module):
     bias: Parameter | None
 
     def _set(
-        self, in_channels: int, out_channels: int, kernel_size: Given, stride: Given, padding: Given | str,
-        dilation: Given, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
+        self, channels: tuple[int, int], kernel_size: Given, options: tuple[Given, Given | str, Given, int], bias: bool,
+        padding_mode: str, **placement: Any,
     ) -> None:  # fmt: skip
+        """Check and set what the constructors have in common; `options` are stride, padding, dilation and groups."""
+        (in_channels, out_channels), (stride, padding, dilation, groups) = channels, options
         if groups < 1:
             raise ValueError(f"groups must be a positive integer, and is {groups}")
-        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if channels % groups:
-                raise ValueError(f"{name}={channels} must be divisible by groups={groups}")
+        for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if count % groups:
+                raise ValueError(f"{name}={count} must be divisible by groups={groups}")
         if padding_mode not in _PADDINGS:
             raise ValueError(f"padding_mode={padding_mode!r} is unknown; expected one of {', '.join(_PADDINGS)}")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
@@ -58,8 +60,8 @@ class _Convolution(Module):
         self.padding = padding if isinstance(padding, str) else _numbers(padding, self.dims)
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)
-        self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        self.weight = Parameter(empty(*shape, **placement))
+        self.register_parameter("bias", Parameter(empty(out_channels, **placement)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -101,9 +103,8 @@ class _Forward(_Convolution):
         dtype: Any = None,
     ) -> None:
         self._packed = PackedConvolution()
-        self._set(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
-        )
+        channels, options = (in_channels, out_channels), (stride, padding, dilation, groups)
+        self._set(channels, kernel_size, options, bias, padding_mode, device=device, dtype=dtype)
 
     def _around(self) -> list[int]:
         """The padding in the form of `functional.pad`."""
@@ -122,7 +123,7 @@ class _Forward(_Convolution):
         options = self.stride, padding, self.dilation, self.groups
         if derives():
             return _CONVOLUTIONS[self.dims - 1](input, self.weight, self.bias, *options)
-        return self._packed.conv(self.dims, input, self.weight, self.bias, *options)
+        return self._packed.conv(input, self.weight, self.bias, options)
 
 
 class Conv1d(_Forward):
@@ -168,15 +169,14 @@ class _Transposed(_Convolution):
             raise ValueError(f'only "zeros" padding mode is supported for {type(self).__name__}; got {padding_mode!r}')
         self.output_padding = _numbers(output_padding, self.dims)
         self._packed = PackedConvolution()
-        self._set(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
-        )
+        channels, options = (in_channels, out_channels), (stride, padding, dilation, groups)
+        self._set(channels, kernel_size, options, bias, padding_mode, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
         options: Any = (self.stride, self.padding, more, self.groups, self.dilation)
         if not derives():
-            return self._packed.conv_transposed(self.dims, input, self.weight, self.bias, *options)
+            return self._packed.conv_transposed(input, self.weight, self.bias, options)
         return _TRANSPOSED[self.dims - 1](input, self.weight, self.bias, *options)
 
     def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:

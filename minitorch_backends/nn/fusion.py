@@ -83,7 +83,7 @@ class FusedConvolution(Module):
         if conv.padding_mode != "zeros":
             input, padding = F.pad(input, conv._around(), conv.padding_mode), 0
         options = conv.stride, padding, conv.dilation, conv.groups
-        return self._packed.conv(conv.dims, input, weight, bias, *options, relu=self.relu is not None)
+        return self._packed.conv(input, weight, bias, options, relu=self.relu is not None)
 
 
 @argument_errors

@@ -102,7 +102,7 @@ def convolution(
         x, around = pad(x, around), Pads([0] * dims, [0] * dims)
     options = tuple(steps.strides), tuple(around.before), tuple(steps.dilations), group
     if packed is not None and not derives():
-        return packed.conv(dims, x, weight, bias, *options)
+        return packed.conv(x, weight, bias, options)
     return getattr(F, f"conv{dims}d")(x, weight, bias, *options)
 
 

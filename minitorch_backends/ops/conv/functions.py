@@ -122,9 +122,10 @@ def _add_batch(input: Tensor, dims: int) -> tuple[Tensor, bool]:
 
 
 def _convolve(
-    name: str, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Given, padding: Given | str,
-    dilation: Given, groups: int, precision: str | None,
+    name: str, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None,
+    options: tuple[Given, Given | str, Given, int], precision: str | None,
 ) -> Tensor:  # fmt: skip
+    stride, padding, dilation, groups = options
     _check(name, dims, input, weight, bias, groups, False)
     stride, dilation = numbers(name, "stride", stride, dims), numbers(name, "dilation", dilation, dims)
     _refuse_below(name, 1, stride=stride, dilation=dilation)
@@ -156,9 +157,10 @@ def _convolve(
 
 
 def _convolve_transposed(
-    name: str, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Given, padding: Given,
-    output_padding: Given, groups: int, dilation: Given, precision: str | None,
+    name: str, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None,
+    options: tuple[Given, Given, Given, int, Given], precision: str | None,
 ) -> Tensor:  # fmt: skip
+    stride, padding, output_padding, groups, dilation = options
     _check(name, dims, input, weight, bias, groups, True)
     stride, dilation = numbers(name, "stride", stride, dims), numbers(name, "dilation", dilation, dims)
     padding, more = numbers(name, "padding", padding, dims), numbers(name, "output_padding", output_padding, dims)
@@ -310,7 +312,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         precision of this float32 convolution; None uses the flags (`explain.precision_of("conv")`). Raises RuntimeError
         for mismatched sizes and dtypes, TypeError for arguments that are not Tensors.
         """
-        return _convolve(name, dims, input, weight, bias, stride, padding, dilation, groups, precision)
+        return _convolve(name, dims, input, weight, bias, (stride, padding, dilation, groups), precision)
 
     @functional
     @composite(
@@ -338,9 +340,8 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         Output sizes are (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1. Errors and
         `precision` are those of the convolution.
         """
-        return _convolve_transposed(
-            transposed_name, dims, input, weight, bias, stride, padding, output_padding, groups, dilation, precision
-        )
+        options = stride, padding, output_padding, groups, dilation
+        return _convolve_transposed(transposed_name, dims, input, weight, bias, options, precision)
 
     return convolve, convolve_transposed
 

@@ -15,7 +15,7 @@ from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from . import functions
 from .convolution import run
-from .functions import numbers
+from .functions import Sizes, numbers
 
 __all__ = ["PackedConvolution"]
 
@@ -48,11 +48,14 @@ class PackedConvolution:
         return PackedConvolution, ()
 
     def conv(
-        self, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-        groups: int, relu: bool = False,
-    ) -> Tensor:  # fmt: skip
-        """The convolution where nothing is recorded, from the packed weight; `relu` gives max(result, 0)."""
-        x, w = input._array, weight._array
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, Any, Any, int], relu: bool = False
+    ) -> Tensor:
+        """The convolution where nothing is recorded, from the packed weight; `relu` gives max(result, 0).
+
+        `options` are stride, padding, dilation and groups.
+        """
+        x, w, (stride, padding, dilation, groups) = input._array, weight._array, options
+        dims = w.ndim - 2
         fits = (
             x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and not isinstance(padding, str)
         ) and x.shape[1] == w.shape[1] * groups  # fmt: skip
@@ -61,19 +64,22 @@ class PackedConvolution:
             legal = _legal(x, w, at.stride, at.dilation, at.padding)
             fits = legal and min(output_size(x.shape[2:], w.shape[2:], at)) > 0
         if not fits or (bias is not None and bias._array.dtype is not _FLOAT32):
-            result = _FUNCTIONS[dims - 1](input, weight, bias, stride, padding, dilation, groups)
+            result = _FUNCTIONS[dims - 1](input, weight, bias, *options)
             return result.relu() if relu else result
         kept = self._of(weight)
         arrays = (x, kept) if bias is None else (x, kept, bias._array)
-        options: dict[str, Any] = {"relu": True} if relu else {}
-        return adopt(run(kernel, *arrays, **at._asdict(), groups=groups, **options))
+        stored: dict[str, Any] = {"relu": True} if relu else {}
+        return adopt(run(kernel, *arrays, **at._asdict(), groups=groups, **stored))
 
     def conv_transposed(
-        self, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...],
-        padding: tuple[int, ...], output_padding: tuple[int, ...], groups: int, dilation: tuple[int, ...],
-    ) -> Tensor:  # fmt: skip
-        """The transposed convolution where nothing is recorded, from the packed weight."""
-        x, w = input._array, weight._array
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Sizes, Sizes, Sizes, int, Sizes]
+    ) -> Tensor:
+        """The transposed convolution where nothing is recorded, from the packed weight.
+
+        `options` are stride, padding, output padding, groups and dilation.
+        """
+        x, w, (stride, padding, output_padding, groups, dilation) = input._array, weight._array, options
+        dims = w.ndim - 2
         fits = x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and x.shape[1] == w.shape[0]
         fits = fits and all(more < step for more, step in zip(output_padding, stride, strict=True)) and x.size > 0
         fits = fits and _legal(x, w, stride, dilation, (*padding, *output_padding))
@@ -84,7 +90,7 @@ class PackedConvolution:
             )
         )
         if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
-            return _TRANSPOSED[dims - 1](input, weight, bias, stride, padding, output_padding, groups, dilation)
+            return _TRANSPOSED[dims - 1](input, weight, bias, *options)
         at: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         result = run(transposed_kernel, x, self._of(weight), input_size=size, **at)
         if bias is not None:
