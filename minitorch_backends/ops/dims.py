@@ -34,14 +34,15 @@ def clamp_diagonal(diagonal: Any, rows: int, columns: int) -> int:
 def wrap_dim(dim: int, ndim: int) -> int:
     """`dim` counted from the front. Raises IndexError out of range; a tensor without dimensions has 0 and -1."""
     limit = ndim or 1
-    if isinstance(dim, bool):
-        raise TypeError(f"a dimension must be an int, not bool {dim}")
-    try:
-        dim = index(dim)
-    except TypeError:
-        raise TypeError(f"a dimension must be an int, not {kind_of(dim)} {dim!r}") from None
+    if type(dim) is not int:
+        if isinstance(dim, bool):
+            raise TypeError(f"a dimension must be an int, not bool {dim}")
+        try:
+            dim = index(dim)
+        except TypeError:
+            raise TypeError(f"a dimension must be an int, not {kind_of(dim)} {dim!r}") from None
     if -limit <= dim < limit:
-        return dim + (limit if dim < 0 else 0)
+        return dim if dim >= 0 else dim + limit
     raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
 
 

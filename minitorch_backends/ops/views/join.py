@@ -82,18 +82,26 @@ def cat(tensors: Arrays, dim=0):
     """
     kept = [each for each in _sequence_of("cat", tensors) if each.shape != (0,)] or list(tensors)
     dim = wrap_dim(dim, kept[0].ndim)
-    for position, each in enumerate(kept):
+    try:
+        return np.concatenate(kept, dim)
+    except ValueError:
+        _refuse_unlike(kept, dim)
+        raise
+
+
+def _refuse_unlike(arrays: list[np.ndarray], dim: int) -> None:
+    """Raise RuntimeError for the first array that cannot be joined to those before."""
+    first = arrays[0].shape
+    for position, each in enumerate(arrays):
         if each.ndim == 0:
             raise RuntimeError(
                 f"zero-dimensional tensor (at position {position}) cannot be concatenated; use stack, or reshape(1)"
             )
-        first = kept[0].shape
         if each.ndim != len(first) or each.shape[:dim] + each.shape[dim + 1 :] != first[:dim] + first[dim + 1 :]:
             raise RuntimeError(
                 f"Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got "
                 f"{list(each.shape)} for tensor number {position} in the list"
-            )
-    return np.concatenate(kept, dim)
+            ) from None
 
 
 def _stack_samples() -> Any:
