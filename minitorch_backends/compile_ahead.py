@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
 from .autograd import enable_grad
 from .autograd.api import grad
+from .kernels.gemm.warm import show_progress
 from .nn.module import Module
 from .ops import ones_like
 from .random import get_rng_state, set_rng_state
@@ -18,20 +18,13 @@ from .tensor.tensor import Tensor
 __all__ = ["warmup"]
 
 
-def _show(done: int, total: int, name: str) -> None:
-    """A line on the terminal that counts; nothing where the error stream is not one."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\rcompiling {name:<24} {done}/{total}" + "\n" * (done == total))
-        sys.stderr.flush()
-
-
 def warmup(
     model: Callable[..., Any] | None = None,
     *inputs: Any,
     precisions: str | Iterable[str] | None = None,
     families: str | Iterable[str] | None = None,
     dtypes: str | Iterable[Any] = ("float32",),
-    progress: Callable[[int, int, str], None] | None = _show,
+    progress: Callable[[int, int, str], None] | None = show_progress,
 ) -> None:
     """Compile what a model calls with inputs of these shapes, or, without a model, what first calls of families need.
 

@@ -68,3 +68,12 @@ def default_flags() -> Iterator[None]:
     backends.restore(backends.Snapshot(()))
     yield
     backends.restore(before)
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Only counts of references free objects during the test."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

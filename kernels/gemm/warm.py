@@ -12,7 +12,7 @@ import numpy as np
 from ..first_use import load
 from ..precision import PRECISIONS
 
-__all__ = ["warmup"]
+__all__ = ["show_progress", "warmup"]
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -35,7 +35,7 @@ _SHAPES = (
 """One product for each way in which products are divided, or operands packed."""
 
 
-def _show(done: int, total: int, name: str) -> None:
+def show_progress(done: int, total: int, name: str) -> None:
     """A line on the terminal that counts; nothing where the error stream is not one."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\rcompiling {name:<24} {done}/{total}" + "\n" * (done == total))
@@ -44,7 +44,7 @@ def _show(done: int, total: int, name: str) -> None:
 
 def warmup(
     precisions: str | Iterable[str] = tuple(PRECISIONS),
-    progress: Callable[[int, int, str], None] | None = _show,
+    progress: Callable[[int, int, str], None] | None = show_progress,
     *,
     dtypes: str | Iterable[Any] = ("float32",),
 ) -> None:

@@ -1,11 +1,10 @@
 """Backward, grad, accumulation, leaves, views, versions, and what the graph keeps alive."""
 
 import copy
-import gc
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -822,14 +821,6 @@ def test_a_chain_of_200_000_operations() -> None:
     y.backward()
     assert values(x.grad) == [1.0]
     del y
-
-
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("without_collector")

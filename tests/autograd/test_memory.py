@@ -31,14 +31,6 @@ def loss_of(layers: list[tuple[mt.Tensor, mt.Tensor]], x: mt.Tensor) -> mt.Tenso
     return (x * x).mean()
 
 
-@pytest.fixture
-def without_collector() -> object:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 @pytest.mark.usefixtures("without_collector")
 def test_the_peak_of_a_training_step_is_what_must_be_kept() -> None:
     layers, x = perceptron(), mt.ones(BATCH, WIDTH)

@@ -13,6 +13,8 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 
+from ..support.processes import in_thread
+
 
 @pytest.fixture(autouse=True)
 def recording() -> Iterator[None]:
@@ -387,14 +389,6 @@ def test_a_context_around_an_await_does_not_reach_other_tasks() -> None:
 
 
 # Threads
-
-
-def in_thread(function: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(function()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def test_a_new_thread_starts_with_recording_on() -> None:

@@ -6,7 +6,7 @@ import itertools
 import json
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,12 @@ from minitorch_backends.flags import Flag, Snapshot, current, rows
 from minitorch_backends.flags.state import _STATES_KEPT, _state_of
 from minitorch_backends.kernels.precision import PRECISIONS
 
-from ..support.processes import python
+from ..support.processes import in_thread, python
 
 FASTEST_FIRST = tuple(PRECISIONS)
 
 
-@pytest.fixture(autouse=True)
-def unchanged_flags() -> Iterator[None]:
-    """Each test starts from the defaults, and leaves them."""
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def place(path: str) -> tuple[Any, str]:
@@ -397,14 +391,6 @@ def test_decorators_act_inside_calls_only() -> None:
 
 
 # Threads and tasks
-
-
-def in_thread(function: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(function()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def test_blocks_whose_exit_was_lost_end_with_the_block_around_them() -> None:

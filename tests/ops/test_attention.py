@@ -9,19 +9,13 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
 from minitorch_backends.autograd import gradcheck, gradgradcheck
-from minitorch_backends.flags import Snapshot
 from minitorch_backends.nn.attention import SDPBackend, sdpa_kernel
 from minitorch_backends.nn.functional import scaled_dot_product_attention as attend
 
 FUSED = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
 
 
-@pytest.fixture(autouse=True)
-def default_flags() -> Any:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def tensors(*shapes: tuple[int, ...], dtype: Any = mt.float32, grad: bool = False) -> list[mt.Tensor]:

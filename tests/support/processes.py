@@ -1,10 +1,12 @@
-"""Fresh Python processes, for what can be seen only once: the environment, imports, and settings without a way back."""
+"""Fresh Python processes, for what can be seen only once, as imports and the environment; and fresh threads."""
 
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Printed(NamedTuple):
@@ -39,3 +41,12 @@ def _run(arguments: list[str], environment: dict[str, str]) -> Printed:
         check=False,
     )
     return Printed(done.stdout, done.stderr)
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    """The result of a function in a thread of its own."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]

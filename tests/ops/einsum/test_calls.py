@@ -13,9 +13,9 @@ from minitorch_backends import backends, explain
 from minitorch_backends.ops.einsum.program import plan_for
 
 from ...support.einsum_equations import OPT_EINSUM, SIZES
-from .test_einsum import flags_as_before, normal
+from .test_einsum import normal
 
-__all__ = ["flags_as_before"]
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 SHAPES = {
     "i,j->ij": ((8,), (8,)),

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,7 @@ CHAIN = ((4, 6), (6, 3), (3, 5), (5, 2))
 CHAIN_EQUATION = "ab,bc,cd,de->ae"
 
 
-@pytest.fixture(autouse=True)
-def flags_as_before() -> Iterator[None]:
-    saved = backends.snapshot()
-    yield
-    backends.restore(saved)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,7 @@ SHAPES = ((60, 50), (50, 80), (80, 40), (40, 70))
 LATTICE = "ab,bcd,ce,afg,dghi,ehj,fk,ikl,jl->"
 
 
-@pytest.fixture(autouse=True)
-def flags_as_before() -> Iterator[None]:
-    saved = backends.snapshot()
-    yield
-    backends.restore(saved)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:

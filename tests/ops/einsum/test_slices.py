@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import string
-from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any
@@ -18,12 +17,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.autograd.gradcheck import gradcheck
 
-
-@pytest.fixture(autouse=True)
-def flags_as_before() -> Iterator[None]:
-    saved = backends.snapshot()
-    yield
-    backends.restore(saved)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
