@@ -189,13 +189,16 @@ class _Case:
         near = min(self.line.taps, self.line.size) * self.inner.size * self.lanes * self.item
         if not self.by_channels:
             near = self.inner.size * self.line.size * self.width * self.item
-        rows, least = self.rows * self.plane.results, 4 if self.by_channels else 1
+        rows, least = self.rows * self.plane.results, 4 if self.by_channels else self.window.together
         wanted = -(-8 * threads // max(1, self.images))
         if self.weighs:
             rows *= self.images
             wanted = min(_MOST_PIECES, units * rows * self.inner.results * self.taps // _PIECE_PRODUCTS)
-        chunk = min(units, max(_NEAR_BYTES // max(1, near), least))
-        chunk = min(chunk, max(least, -(-units // max(1, wanted))))
+        chunk = _NEAR_BYTES // max(1, near)
+        if chunk < least:  # nothing is near, so that memory is read in order
+            chunk = units if self.by_channels else least
+        chunk = min(units, chunk, max(least, -(-units // max(1, wanted // rows if rows else 1))))
+        chunk = max(1, chunk - chunk % least if chunk > least else chunk)
         chunks = -(-units // chunk)
         strip = max(1, -(-rows // max(1, wanted // chunks)))
         strips = -(-rows // strip)

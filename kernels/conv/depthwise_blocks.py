@@ -36,9 +36,8 @@ def _axis(lanes: Any, table: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
 
 def _for_each_line(
-    block: _Block, x: ir.Value, weights: ir.Value, phase: int, carried: list,
-    body: Callable[[ir.Value, ir.Value, list], list],
-) -> list:  # fmt: skip
+    block: _Block, xs: list, weights: list, phase: int, carried: list, body: Callable[[list, list, list], list]
+) -> list:
     """`body(values, weights, carried)` for each line of taps: of all results of a channel, all planes, all lines."""
     lanes, planes, lines = block.lanes, block.planes, block.lines[phase]
     builder, of = lanes.builder, lanes.field
@@ -50,17 +49,18 @@ def _for_each_line(
         return place, builder.mul(place, of(f"{kind}_step")), builder.mul(tap, of(f"{kind}_weight"))
 
     def group(index: ir.Value, before: list) -> list:
-        x_group = offset(builder, x, builder.mul(index, of("group_step")))
-        w_group = offset(builder, weights, builder.mul(index, of("group_weight")))
+        x_group, w_group = builder.mul(index, of("group_step")), builder.mul(index, of("group_weight"))
 
         def plane(index: ir.Value, before: list) -> list:
             _, to_x, to_w = along(planes, "plane", index, I64(0))
-            x_plane, w_plane = offset(builder, x_group, to_x), offset(builder, w_group, to_w)
+            x_plane, w_plane = builder.add(x_group, to_x), builder.add(w_group, to_w)
 
             def line(index: ir.Value, before: list) -> list:
                 place, to_x, to_w = along(lines, "line", index, shift)
                 lanes.begin_line(place)
-                return body(offset(builder, x_plane, to_x), offset(builder, w_plane, to_w), before)
+                to_x, to_w = builder.add(x_plane, to_x), builder.add(w_plane, to_w)
+                at_x, at_w = [offset(builder, x, to_x) for x in xs], [offset(builder, w, to_w) for w in weights]
+                return body(at_x, at_w, before)
 
             return loop_of_any(builder, lines[0], before, line)
 
@@ -121,53 +121,71 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
         block = _Block(lanes, window, kind, across, along)
         table = pointer(builder, lanes.field("unit_table"))
 
-        def one(index: ir.Value, _: list) -> list:
-            at = offset(builder, table, builder.mul(builder.add(unit, index), I64(UNIT_BYTES)))
-            x, out, weights, bias = (
-                offset(builder, start, load(builder, I64, offset(builder, at, 8 * which), 8))
-                for which, start in enumerate(starts)
-            )
+        def some(first: ir.Value, count: int) -> list:
+            vectors = []
+            for which in range(count):
+                at = builder.add(first, I64(which))
+                at = offset(builder, table, builder.mul(at, I64(UNIT_BYTES)))
+                vectors.append([
+                    offset(builder, start, load(builder, I64, offset(builder, at, 8 * field), 8))
+                    for field, start in enumerate(starts)
+                ])  # fmt: skip
             if window.weighs:
-                _weigh_block(block, x, out, weights)
+                _weigh_block(block, *vectors[0][:3])
             else:
-                _convolve_block(block, x, out, weights, bias)
+                _convolve_block(block, *zip(*vectors, strict=True))
             return []
 
-        loop(builder, builder.sub(end, unit), [], one)
+        count, together = builder.sub(end, unit), window.together
+        if together > 1:
+            sets = builder.sdiv(count, I64(together))
+            done = builder.mul(sets, I64(together))
+            first = unit
+            loop_of_any(
+                builder, sets, [], lambda i, _: some(builder.add(first, builder.mul(i, I64(together))), together)
+            )
+            unit, count = builder.add(unit, done), builder.sub(count, done)
+        loop_of_any(builder, count, [], lambda index, _: some(builder.add(unit, index), 1))
         return context.get_dummy_value()
 
     several = [types.UniTuple(types.int64, count) for count in (4, 3, 2, 2)]
     return types.void(leaf, edge, types.int64, *several), codegen
 
 
-def _convolve_block(block: _Block, x: ir.Value, out: ir.Value, weights: ir.Value, bias: ir.Value) -> None:
+def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biases: tuple) -> None:
+    """Convolve for some vectors of lanes."""
     builder, window, lanes = block.builder, block.window, block.lanes
+    each = window.outputs
 
-    def line(x: ir.Value, weights: ir.Value, totals: list) -> list:
-        factors = [lanes.weight(slot) for slot in block.slots(weights)]
+    def line(xs: list, weights: list, totals: list) -> list:
+        found = []
+        for which, (x, weight) in enumerate(zip(xs, weights, strict=True)):
+            factors = [lanes.weight(slot) for slot in block.slots(weight)]
 
-        def meet(value: ir.Value, pairs: list, totals: list) -> list:
-            for output, tap in pairs:
-                totals[output] = lanes.add(value, factors[tap], totals[output])
-            return totals
+            def meet(value: ir.Value, pairs: list, totals: list, factors=factors) -> list:
+                for output, tap in pairs:
+                    totals[output] = lanes.add(value, factors[tap], totals[output])
+                return totals
 
-        return block.each_value(x, totals, meet)
+            found += block.each_value(x, totals[which * each : (which + 1) * each], meet)
+        return found
 
-    start = [lanes.bias(bias)] * window.outputs
-    found = [_for_each_line(block, x, weights, phase, start, line) for phase in range(lanes.phases)]
+    start = [total for bias in biases for total in [lanes.bias(bias)] * each]
+    sums = [_for_each_line(block, list(xs), list(weights), phase, start, line) for phase in range(lanes.phases)]
     least = ir.Constant(lanes.element.working, -math.inf)
     least = builder.select(
         builder.icmp_signed("!=", lanes.field("relu"), I64(0)), ir.Constant(lanes.element.working, 0.0), least
     )
     floor = broadcast(builder, least, lanes.count)
-    for output in range(window.outputs):
+    for index in range(len(outs) * each):
+        which, output = divmod(index, each)
         # NaN stays, as do zeros with a sign.
-        values = [builder.select(builder.fcmp_ordered(">", floor, of[output]), floor, of[output]) for of in found]
+        values = [builder.select(builder.fcmp_ordered(">", floor, of[index]), floor, of[index]) for of in sums]
         if block.edge == _LAST:
             with builder.if_then(block.exists(output)):
-                lanes.write(values, block.result(out, output))
+                lanes.write(values, block.result(outs[which], output))
         else:
-            lanes.write(values, block.result(out, output))
+            lanes.write(values, block.result(outs[which], output))
 
 
 def _weigh_block(block: _Block, x: ir.Value, g: ir.Value, sums: ir.Value) -> None:
@@ -181,8 +199,8 @@ def _weigh_block(block: _Block, x: ir.Value, g: ir.Value, sums: ir.Value) -> Non
         else:
             given.append(lanes.read_result(at))
 
-    def line(x: ir.Value, sums: ir.Value, _: list) -> list:
-        slots = block.slots(sums)
+    def line(xs: list, sums: list, _: list) -> list:
+        (x,), slots = xs, block.slots(*sums)
 
         def meet(value: ir.Value, pairs: list, totals: list) -> list:
             for output, tap in pairs:
@@ -194,4 +212,4 @@ def _weigh_block(block: _Block, x: ir.Value, g: ir.Value, sums: ir.Value) -> Non
             store(builder, total, slot, lanes.size)
         return []
 
-    _for_each_line(block, x, sums, 0, [], line)
+    _for_each_line(block, [x], [sums], 0, [], line)

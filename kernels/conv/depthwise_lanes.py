@@ -76,6 +76,8 @@ def window_tag(*values: int) -> Any:
     for pair, source in sorted(sources.items(), key=lambda item: (item[1], item[0])):
         tag.met.setdefault(source - tag.low, []).append(pair)
     tag.reach = max(tag.met) + 1
+    # A single sum would wait for each of its products.
+    tag.together = 4 if tag.across and tag.outputs == 1 and not tag.weighs else 1
     return tag
 
 
