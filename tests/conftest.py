@@ -1,4 +1,4 @@
-"""What every test shares: how hypothesis looks for examples, and flags as they are in a fresh process."""
+"""Shared by every test: how hypothesis looks for examples, and flags as they are in a fresh process."""
 
 import gc
 import os
@@ -21,7 +21,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What NumPy warns of inside the package is a mistake here."""
+    """A warning of NumPy inside the package is an error here."""
     if QUIET in (lines := config.getini("filterwarnings")):
         lines.remove(QUIET)
 

@@ -168,7 +168,7 @@ def copy_tree(folder: Path) -> Path:
 
 
 def verdict(mutation: Mutation, folder: Path) -> str:
-    """What became of a fault: "caught" with the test that found it, "survives", or why the row does not apply."""
+    """The outcome of a fault: "caught" with the test that found it, "survives", or why the row does not apply."""
     path = folder / mutation.file
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     if text.count(mutation.old) != 1:

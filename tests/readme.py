@@ -30,7 +30,7 @@ def flag_list() -> str:
 
 
 def _definition(row: flags.Flag) -> list[str]:
-    """What a flag acts on, its values and where it inherits from, as the lines of a definition."""
+    """The effect of a flag, its values and the flag it inherits from, as the lines of a definition."""
     first = row.doc[0].upper() if re.match(r"[a-z]+[ ,]", row.doc) else row.doc[0]
     sentence = f"{first}{row.doc[1:]}{'' if row.doc.endswith('.') else '.'}"
     inaction = f" **Changes nothing**: {row.inert}." if row.inert else ""

@@ -555,7 +555,7 @@ def test_tensors_that_follow_one_another_by_data_hold_no_more_than_the_last() ->
 
 
 def test_gradients_that_choices_alone_made_have_a_gradient_of_zeros() -> None:
-    """As in torch: a penalty on them reaches all parameters of a network."""
+    """A penalty on gradients reaches all parameters of a network, as in torch."""
     for function in (mt.relu, mt.nn.functional.leaky_relu, mt.nn.functional.hardtanh, mt.nn.functional.relu6):
         x = mt.tensor([1.0, -1.0, 0.5], requires_grad=True)
         (g,) = mt.autograd.grad(function(x).sum(), x, create_graph=True)
@@ -1009,7 +1009,7 @@ def test_the_gradient_of_a_median_that_is_nan_goes_where_the_nan_is() -> None:
 
 
 def test_gradients_are_added_to_the_memory_that_is_there() -> None:
-    """Of views of one buffer too, and of gradients that have a graph themselves."""
+    """Views of one buffer work too, and gradients that have a graph themselves."""
     flat = mt.zeros(6)
     a, b = mt.ones(3, requires_grad=True), mt.ones(3, requires_grad=True)
     a.grad, b.grad = flat[:3], flat[3:]

@@ -444,7 +444,7 @@ def test_hooks_see_which_argument_a_gradient_is_of() -> None:
 
 
 def test_tangents_of_functions() -> None:
-    """They are read before forward, which runs without tangents; a missing tangent is zeros."""
+    """Tangents are read before forward, which runs without them; a missing one is zeros."""
     import minitorch_backends.autograd.forward_ad as forward_ad
 
     def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:

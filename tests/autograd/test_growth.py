@@ -1,4 +1,4 @@
-"""What graph.statistics() counts, and the warning of graphs that grow without a backward pass."""
+"""Counts of graph.statistics(), and the warning of graphs that grow without a backward pass."""
 
 import gc
 import warnings

@@ -1,4 +1,4 @@
-"""What training keeps alive: no more than backward needs, and nothing once it has gone backward."""
+"""Memory of training: only what backward needs is kept alive, and nothing after backward."""
 
 import gc
 import tracemalloc

@@ -373,7 +373,7 @@ def test_save_on_cpu() -> None:
 
 
 def test_hooks_and_writes_in_place() -> None:
-    """What an op that writes in place saved is what was there before, also for hooks."""
+    """An op that writes in place saves the earlier values, also for hooks."""
     for hooks in (saved_tensors_hooks(lambda t: t, lambda t: t), allow_mutation_on_saved_tensors()):
         x = leaf([1.0, 2.0])
         with hooks:

@@ -64,7 +64,7 @@ def bfloat() -> Observation:
 
 
 def chain() -> Observation:
-    """Of matrices that are best multiplied from the middle on, where every order rounds differently."""
+    """Matrices whose best order begins in the middle; every order rounds differently."""
     mt.manual_seed(0)
     matrices = [mt.randn(*shape) for shape in ((40, 50), (50, 3), (3, 60), (60, 40))]
     return observe(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
@@ -119,7 +119,7 @@ def depthwise() -> Observation:
 
 
 def benchmark() -> Observation:
-    """Which algorithms are timed on a first call; which of them is the fastest may vary."""
+    """The algorithms that are timed on a first call; the fastest may vary."""
     backends.cudnn.benchmark_cache.clear()
     _, (*_, record) = convolution()
     timed = dict(record[2]).get("timed", "")
@@ -127,7 +127,7 @@ def benchmark() -> Observation:
 
 
 def wide_convolution() -> Observation:
-    """Of a kernel so large that its usual algorithm has a workspace."""
+    """A kernel so large that its usual algorithm has a workspace."""
     mt.manual_seed(0)
     x, weight = mt.randn(1, 2, 150, 150), mt.randn(2, 2, 61, 61)
     return observe(lambda: mt.conv2d(x, weight))

@@ -189,7 +189,7 @@ def test_functions_without_fused_operations_are_accurate(function, low, high, dt
 
 
 def test_hashes_are_those_of_every_machine():
-    """Of ops of each kind, by precision and dtype, here and with the instructions of lower capabilities."""
+    """Hashes of ops of each kind, by precision and dtype, here and at lower capabilities."""
     expected = json.loads(FILE.read_text(encoding="utf-8"))
     assert hashes() == expected
     levels = [level for level in ("portable", "avx2") if cpu.LEVELS.index(level) < cpu.LEVELS.index(cpu.capability())]

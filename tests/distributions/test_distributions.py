@@ -18,7 +18,7 @@ def numbers(value: mt.Tensor) -> np.ndarray:
 
 
 def first(value: mt.Tensor, distribution: d.Distribution) -> np.ndarray:
-    """What belongs to the first of a batch."""
+    """The part of a value that belongs to the first of a batch."""
     return numbers(value.expand((*distribution.batch_shape, *value.shape[len(distribution.batch_shape) :])))[
         (0,) * len(distribution.batch_shape)
     ]

@@ -1,4 +1,4 @@
-"""What `explain` says: records, tables, JSON, differences, and answers without running."""
+"""`explain`: records, tables, JSON, differences, and answers without running."""
 
 import contextlib
 import functools
@@ -249,7 +249,7 @@ MARKED = {f"mkldnn.{kind}.fp32_precision": precision for kind, precision in MARK
 
 
 def _planned_precisions(declared: Any) -> set[str]:
-    """Those at which kernels would be called for the samples of an op, as float32."""
+    """The precisions at which kernels would be called for the samples of an op, as float32."""
 
     def float32(value: Any) -> Any:
         if isinstance(value, (list, tuple)):

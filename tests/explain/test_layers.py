@@ -99,7 +99,7 @@ def test_what_is_computed_again_in_backward_has_names(images: Any) -> None:
 
 
 def test_errors_of_calls_are_those_to_the_definition(net: Net, images: Any) -> None:
-    """Which kernels compute in float64 themselves, packed weights, half types and complex numbers included."""
+    """Kernels that compute in float64 themselves, with packed weights, half types and complex numbers."""
     seen: list[str] = []
 
     def compare(call: Call) -> None:

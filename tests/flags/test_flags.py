@@ -368,7 +368,7 @@ def test_a_scope_can_be_used_again() -> None:
 def test_decorators_act_inside_calls_only() -> None:
     @backends.flags(fp32_precision="tf32")
     def function() -> str:
-        """What it reads."""
+        """The flags that it reads."""
         return backends.fp32_precision
 
     @backends.flags(fp32_precision="tf32")

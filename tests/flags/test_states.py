@@ -142,7 +142,7 @@ class Flags(RuleBasedStateMachine):
 
     @rule(who=who)
     def enter_snapshot(self, who: int) -> None:
-        """What is in force for one thread, in force for the other."""
+        """Flags in force in one thread and in another."""
         saved = self.actors[1 - who].do(backends.snapshot)
         stored = self.model.stored_values(self.actors[1 - who].stack)
         actor = self.actors[who]

@@ -88,7 +88,7 @@ class Case(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is called, the calls of it that its samples show, and its parameters."""
+    """A function, the calls that its samples show, and its parameters."""
 
     code: str
     samples: Callable[[], Iterator[Any]] | None

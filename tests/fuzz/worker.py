@@ -82,7 +82,7 @@ def _say(report: Any, **record: Any) -> None:
 
 
 def examine(case: Case, namespace: dict[str, Any]) -> str:
-    """What is wrong with a call, or ""."""
+    """The fault of a call in words, or ""."""
     try:
         function = eval(case.target, namespace)
         args = [eval(each, namespace) for each in case.args]
@@ -127,7 +127,7 @@ def _describe(error: Exception) -> str:
 
 
 def surroundings() -> dict[str, Any]:
-    """What no call that raises may change."""
+    """The state that a call that raises must not change."""
     return {
         "flags": backends.snapshot(),
         "grad mode": mt.is_grad_enabled(),
@@ -140,7 +140,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def settings() -> Callable[[], None]:
-    """What puts the settings back that a call may have changed on purpose."""
+    """The function that restores settings that a call may change on purpose."""
     before = surroundings()
 
     def restore() -> None:

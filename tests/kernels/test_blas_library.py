@@ -1,4 +1,4 @@
-"""Which BLAS is in use: what is loaded under a generic name, and what NumPy was built with otherwise."""
+"""The BLAS in use: a library loaded under a generic name, or the one that NumPy was built with."""
 
 import io
 
@@ -18,7 +18,7 @@ MAPS = """\
 
 @pytest.fixture
 def found(monkeypatch):
-    """What is found for a name in NumPy's configuration, with these libraries loaded."""
+    """The BLAS found for a name in NumPy's configuration, with these libraries loaded."""
 
     def look(name, version="1.0", maps=MAPS):
         config = {"Build Dependencies": {"blas": {"name": name, "version": version}}}

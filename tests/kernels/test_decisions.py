@@ -1,4 +1,4 @@
-"""Which implementation takes a call, on CPUs that this machine pretends to be: every machine checks all of them."""
+"""The implementation that takes a call, on simulated CPUs: every machine checks all of them."""
 
 import functools
 
@@ -80,7 +80,7 @@ def call(kernel, shapes, dtype, keywords):
 
 @functools.cache
 def decide(name, threads=2):
-    """What the CPU `name` decides of all calls of this file."""
+    """The decisions of the CPU `name` on all calls of this file."""
     calls = [call(*row[:4]) for row in CHOICES] + [call(*row) for row in SPLIT_K_CALLS]
     return decisions(name, calls, threads)
 

@@ -276,7 +276,7 @@ def test_every_half_is_converted_and_float32_rounded_to_the_nearest(dtype: np.dt
 
 @pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16])
 def test_tensors_of_large_halves(dtype: mt.dtype) -> None:
-    """What users call gives what it gives for parts that are small, with gradients, in place and into `out`."""
+    """Public functions give what they give for small parts, with gradients, in place and into `out`."""
     mt.manual_seed(0)
     x, y = (mt.randn(2 * LARGE).to(dtype).requires_grad_() for _ in range(2))
     calls = [
@@ -395,7 +395,7 @@ def test_ufuncs_in_vectors_are_right_to_three_units(ufunc: np.ufunc, dtype: np.d
 @pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
 @pytest.mark.parametrize("ufunc", [np.remainder, np.exp, np.power])
 def test_vectors_begin_where_they_gain(ufunc: np.ufunc) -> None:
-    """Of what NumPy computes number by number long before threads do, of the rest with them."""
+    """Where NumPy computes number by number, vectors take over long before threads do; elsewhere with them."""
     least = elementwise.least_of(ufunc)
     assert (least, elementwise.least_of(np.add)) == (1 << 12, LARGE)
     x = np.random.default_rng(0).uniform(0.1, 9, least).astype(np.float32)
@@ -429,7 +429,7 @@ def test_the_gamma_function_next_to_its_zeros() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_inverse_of_erf_is_right_next_to_its_poles(dtype: type) -> None:
-    """Where a digit of x counts for many of the result, erfc of the result is the distance of x from 1."""
+    """Near x = 1, where a digit of x counts for many of the result, passes in float64 give the same."""
     steps = np.arange(1, 200) * (np.finfo(dtype).eps / 2)
     x = np.resize(1 - np.concatenate([steps, 10.0 ** -np.arange(0.5, 16 if dtype is np.float64 else 7)]), 5000).astype(
         dtype

@@ -263,7 +263,7 @@ def test_lengths_of_convolutions() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @crossovers.override(numbers=0)
 def test_growth_of_the_error(dtype: str) -> None:
-    """It is that of log2(n) roundings, and no power of n."""
+    """The error grows as log2(n) roundings do, not as a power of n."""
     for n in (64, 512, 4096):
         x = numbers(8, n, dtype=dtype)
         wanted = fft.reference(x[:1], kind="forward", axes=(1,))
@@ -364,7 +364,7 @@ def test_layouts_are_read_as_they_are() -> None:
 @given(sizes=lists(sampled_from([1, 2, 3, 5, 8, 17, 30, 64]), min_size=2, max_size=3), data=randoms())
 @settings(max_examples=30, deadline=None)
 def test_any_axes_of_any_shape(kind: str, dtype: str, sizes: list[int], data: random.Random) -> None:
-    """What is refused is refused before it is begun: each length is transformed along each axis, and along several."""
+    """Refusals come before the work: each length is transformed along each axis, and along several."""
     axes = tuple(data.sample(range(len(sizes)), data.randint(1, len(sizes))))
     x, last = numbers(*sizes, dtype=dtype), sizes[axes[-1]]
     x = x.real.copy() if kind == "real" else x

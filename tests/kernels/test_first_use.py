@@ -131,7 +131,7 @@ def test_a_stopwatch_tells_first_uses_apart():
 
 
 def test_a_library_whose_import_fails_is_imported_anew(tmp_path, monkeypatch):
-    """As for want of memory: what was imported of it before may be half made."""
+    """An import that fails, as for want of memory, may leave modules half made."""
     (tmp_path / "halfmade").mkdir()
     (tmp_path / "halfmade" / "__init__.py").write_text("from . import registry\nregistry.fill()\n")
     (tmp_path / "halfmade" / "registry.py").write_text(

@@ -62,7 +62,7 @@ print(*(register for register in ('xmm', 'ymm', 'zmm') if register in code))
 @pytest.mark.skipif(cpu.detect() == "portable", reason="this CPU has one level only")
 @pytest.mark.parametrize("level", cpu.LEVELS[: cpu.LEVELS.index(cpu.detect())])
 def test_the_compiler_is_capped(level, tmp_path):
-    """Also where Numba was loaded before, and without a trace in the environment of child processes."""
+    """This holds where Numba was loaded before, and leaves no trace in the environment of child processes."""
     code = (
         f"import numba, os\nnumba.njit(lambda x: x)(1)\n{CODE}print(*(name for name in os.environ if 'NUMBA' in name))"
     )

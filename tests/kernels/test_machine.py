@@ -1,4 +1,4 @@
-"""What is read of the CPU at hand: caches, cores and microarchitecture, from folders as Linux has them."""
+"""Properties of the CPU at hand: caches, cores and microarchitecture, from folders as Linux has them."""
 
 import itertools
 import os

@@ -35,7 +35,7 @@ def test_the_map_names_every_way_with_its_level():
 
 
 def test_the_map_keeps_the_order_of_the_policy():
-    """Of the ways that one kernel has, the better ones come first."""
+    """The better ways of a kernel come first."""
     for kernels, rows in families():
         places = {name: place for place, (name, _) in enumerate(rows)}
         for name in kernels[:1]:

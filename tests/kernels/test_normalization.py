@@ -41,7 +41,7 @@ def vector_view(arrays: list[np.ndarray], dim: tuple[int, ...]) -> Any:
 
 
 def both(calls: tuple, arrays: list[np.ndarray], **options: Any) -> tuple[np.ndarray, ...]:
-    """What `standardize` returns, and from it its gradients."""
+    """The result of `standardize`, and its gradients from that."""
     x, g, weight, bias = arrays
     made = calls[0](x, weight, bias, eps=EPS, **options)
     return *made, *calls[1](g, x, made.mean, made.deviation, weight, **options)
@@ -162,7 +162,7 @@ def test_operands_of_other_sizes_are_left_to_numpy() -> None:
 
 
 def test_sums_of_long_rows_lose_no_digits() -> None:
-    """Of 60,000 numbers far from zero, along lanes and across them."""
+    """Rows of 60,000 numbers far from zero, along lanes and across them."""
     for shape, weights, dim in (((60_000, 32), (32,), (0,)), ((4, 60_000), (1,), (1,))):
         x, _, weight, bias = operands(shape, weights, np.float32)
         x = x + np.float32(100)

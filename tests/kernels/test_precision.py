@@ -1,4 +1,4 @@
-"""What the table of precisions says, against the definitions and against simulated products."""
+"""The table of precisions, against the definitions and against simulated products."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What loops expect of arrays is checked before they read memory at an address."""
+"""Arrays are checked before loops read memory at an address."""
 
 from collections.abc import Callable
 from typing import Any

@@ -208,7 +208,7 @@ def test_damaged_code_is_compiled_again(damage):
 
 @pytest.mark.parametrize(("mode", "loaded"), [(0o755, (0, 1)), (0o777, (1, 0))])
 def test_code_that_was_installed_is_loaded(mode, loaded, tmp_path, monkeypatch):
-    """As the wheel has it; not from where others can write."""
+    """The folder of a wheel; not one that others can write to."""
     flush()
     assert counts(make_same()) == (1, 0)
     (file,) = files_of(make_same())

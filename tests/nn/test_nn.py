@@ -354,7 +354,7 @@ def test_module_list_finds_its_parameters() -> None:
     ("dtype", "sizes", "tolerance"), [(mt.float32, (3, 700, 16, 600), 1e-5), (mt.float16, (2, 40, 48, 300), 1e-2)]
 )
 def test_linear_of_many_values(dtype: mt.dtype, sizes: tuple[int, ...], tolerance: float) -> None:
-    """Where the bias is added as the product is stored, values and gradients are those of a product and a sum."""
+    """A bias added while the product is stored gives the values and gradients of a product and a sum."""
     batch, rows, inputs, outputs = sizes
     x, w, b = (mt.randn(*shape).to(dtype) for shape in ((batch, rows, inputs), (outputs, inputs), (outputs,)))
     factors, results = mt.randn(batch, rows, outputs).to(dtype), []

@@ -42,7 +42,7 @@ def step(module: Any, suffix: str, x: np.ndarray, states: list[np.ndarray]) -> l
 
 
 def reference(module: Any, x: np.ndarray, states: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """What a layer gives for (length, batch, input_size)."""
+    """The result of a layer for (length, batch, input_size)."""
     sequence, after = x.astype(np.float64), [np.array(each, np.float64) for each in states]
     directions = 1 + module.bidirectional
     for layer in range(module.num_layers):

@@ -399,7 +399,7 @@ def test_a_query_is_broadcast_over_the_batch_of_keys(shapes: Any) -> None:
 
 
 def test_the_scale_of_each_call_is_its_own() -> None:
-    """Of signatures that are known, also where it was a tensor that changes, and where float32 has no room for it."""
+    """The scale may be a tensor that changes between calls of one signature, or exceed the range of float32."""
     q, k, v = tensors(*[(1, 2, 6, 4)] * 3)
     mask, scale = mt.randn(6, 6), mt.tensor(0.5)
     for value in (0.5, 3.0):

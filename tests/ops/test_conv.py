@@ -502,7 +502,7 @@ def test_batch_norm_averages_all_batches_without_momentum() -> None:
 def test_strides_beyond_the_kernel(
     size: tuple, stride: tuple, padding: tuple, dilation: tuple, more: tuple, groups: int
 ) -> None:
-    """Whose phases are thousands, and nearly all zero: each value makes a block of its own."""
+    """Strides of thousands, whose phases are nearly all zero: each value makes a block of its own."""
     rng = np.random.default_rng(0)
     x, weight = rng.standard_normal((2, 4, *size)), rng.standard_normal((4, 3, 3, 2))
     options = {"stride": stride, "padding": padding, "output_padding": more, "groups": groups, "dilation": dilation}
@@ -536,7 +536,7 @@ def test_gradients_of_other_shapes_than_the_results_raise(shape: tuple[int, ...]
 
 
 def test_largest_values_of_windows_without_any() -> None:
-    """What is around an image is smaller than all that is on it, and gets no gradient."""
+    """Padding is smaller than every value of an image, and gets no gradient."""
     images = mt.full((2, 2, 3, 3), -float("inf"), requires_grad=True)
     values, indices = F.max_pool2d(images, 2, 1, 1, return_indices=True)
     assert (values == -float("inf")).all()

@@ -1,4 +1,4 @@
-"""What the samples of the elementwise ops do not show: operators, conventions at kinks, numbers, refusals."""
+"""Elementwise ops beyond their samples: operators, conventions at kinks, numbers, refusals."""
 
 import inspect
 import math
@@ -378,7 +378,7 @@ def test_isclose_of_integers_does_not_wrap_around() -> None:
 
 
 def test_what_fills_keeps_its_64_bits() -> None:
-    """Where nothing else is promoted, a number has no type before that of the tensor that it fills."""
+    """A number takes the type of the tensor that it fills where nothing else is promoted."""
     x = mt.zeros(2, dtype=mt.float64)
     for found in (x.clone().fill_(0.1), x.masked_fill(x == 0, 0.1), x.clone().masked_fill_(x == 0, 0.1),
                   mt.nn.init.constant_(x.clone(), 0.1), x.clone().fill_(np.float64(0.1))):  # fmt: skip

@@ -435,7 +435,7 @@ def test_dlpack_both_ways() -> None:
 
 
 def test_dlpack_options() -> None:
-    """Those of version 1.1 of the protocol, as a consumer passes them."""
+    """The keywords of version 1.1 of the protocol, as a consumer passes them."""
     x = mt.from_numpy(np.arange(3.0)[::-1])
     assert np.from_dlpack(x, copy=True, device="cpu").tolist() == [2.0, 1.0, 0.0]
     fixed = np.arange(3.0)

@@ -109,7 +109,7 @@ def assert_one_rounding(got: Tensor, wanted: Tensor, where: str) -> None:
 
 @every_half
 def test_linear_adds_the_bias_before_it_rounds(dtype: DType) -> None:
-    """Where the bias nearly cancels the product, nothing else would be left; and rows do not depend on the batch."""
+    """Rounding before the bias would leave nothing where the two nearly cancel. Rows do not depend on the batch."""
     rng = np.random.default_rng(0)
     x, weight = (mt.tensor(rng.standard_normal(shape)).to(dtype) for shape in ((40, 4), (8, 4)))
     product = x.double() @ weight.double().T
@@ -168,7 +168,7 @@ def test_in_place_forms_keep_what_their_gradients_need() -> None:
 
 
 def test_writes_to_inputs_whose_results_are_saved_are_allowed() -> None:
-    """As for float32; the gradient is then made of the result, which is rounded."""
+    """The gradient is computed from the rounded result, as in float32."""
     x = mt.tensor([1.0, 2.0], dtype=mt.float16).requires_grad_()
     y = x * 1
     out = y.exp()
@@ -215,7 +215,7 @@ PRODUCTS: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] =
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_precisions_of_float32_leave_half_types_alone(name: str) -> None:
-    """Also where what is multiplied is in float32, in functions of several ops and in gradients."""
+    """Functions of several ops and gradients too, whose products are in float32."""
     function, shapes = PRODUCTS[name]
     found = []
     for precision in ("ieee", "bf16"):

@@ -23,7 +23,7 @@ SHAPE = (3, 4, 2)
 
 
 def places_of(index: Any, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
-    """Which elements of a tensor of `shape`, counted in row-major order, an index selects."""
+    """The elements of a tensor of `shape` that an index selects, counted in row-major order."""
     items = index if isinstance(index, tuple) else (index,)
     items = tuple(each.numpy() if isinstance(each, Tensor) else each for each in items)
     items = tuple(
@@ -50,7 +50,7 @@ def is_mask(item: Any) -> bool:
 
 
 def parts(size: int) -> st.SearchStrategy[Any]:
-    """What may stand for one dimension of a size."""
+    """Values that may stand for one dimension of a size."""
     position = st.integers(-size, size - 1)
     bound = st.none() | st.integers(-size - 1, size + 1)
     arrays = st.sampled_from([(), (1,), (2,), (2, 1), (1, 2)]).flatmap(

@@ -45,7 +45,7 @@ every_dtype = pytest.mark.parametrize("dtype", EPS)
 @every_family
 @every_dtype
 def test_factors_of_hard_matrices(library: str, dtype: str) -> None:
-    """What factors multiply to, within p(n) units of roundoff; in a batch as one by one."""
+    """The product of the factors is the matrix, within p(n) units of roundoff; a batch as one by one."""
     n = 9
     with backends.cuda.flags(linalg_library=library):
         for kind, a in {**hard(n, dtype), "batch": np.stack(list(hard(n, dtype).values()))}.items():
@@ -716,7 +716,7 @@ def orthonormal(rows: int, columns: int, seed: int) -> mt.Tensor:
 @pytest.mark.parametrize("values", [[1.0, 1, 2, 3], [2.0, 2, 2, 2], [5.0, 5, 3, 3]], ids=str)
 @pytest.mark.parametrize("shape", [(4, 4), (6, 4), (4, 6)], ids=str)
 def test_gradients_through_equal_singular_values(values: list[float], shape: tuple[int, int]) -> None:
-    """Of losses that do not depend on how the vectors of equal values are turned: A, A A^T A, and the norm."""
+    """Losses that do not depend on the rotation of vectors of equal values: A, A A^T A, and the norm."""
     A = ((orthonormal(shape[0], 4, 0) * mt.tensor(values)) @ orthonormal(shape[1], 4, 1).T).requires_grad_()
     C, a = mt.tensor(random(*shape, seed=2)), A.detach()
     U, S, Vh = linalg.svd(A, full_matrices=False)
@@ -733,7 +733,7 @@ def test_gradients_through_equal_singular_values(values: list[float], shape: tup
 
 @pytest.mark.parametrize("values", [[1.0, 1, 2, 3], [2.0, 2, 2, 2], [0.0, 0, 1, 2], [-1.0, -1, 0, 0]], ids=str)
 def test_gradients_through_equal_eigenvalues(values: list[float]) -> None:
-    """Of the functions A and exp(A), whose derivative is a divided difference (Daleckii and Krein, 1965)."""
+    """The functions A and exp(A), whose derivative is a divided difference (Daleckii and Krein, 1965)."""
     V, w = orthonormal(4, 4, 0).numpy(), np.array(values)
     A = mt.tensor((V * w) @ V.T).requires_grad_()
     C = random(4, 4, seed=2)
@@ -748,7 +748,7 @@ def test_gradients_through_equal_eigenvalues(values: list[float]) -> None:
 
 
 def test_gradients_that_depend_on_how_equal_values_are_turned_are_not_finite_by_chance() -> None:
-    """Of one vector of several, and of two products, whose limits cannot be told apart."""
+    """One vector of several, and two products together, whose limits cannot be told apart."""
     A = mt.eye(3, dtype=mt.float64).requires_grad_()
     U, S, Vh = linalg.svd(A)
     loss = U[:, 0].sum() + Vh[1].sum()
@@ -763,7 +763,7 @@ def test_gradients_that_depend_on_how_equal_values_are_turned_are_not_finite_by_
 
 @pytest.mark.parametrize("precision", ["ieee", "tf32", "fp16", "bf16x3"])
 def test_exponentials_at_every_precision_stay_in_its_range(precision: str) -> None:
-    """What is squared leaves the range of fp16, as do the coefficients of the approximants."""
+    """Squared matrices leave the range of fp16, as do the coefficients of the approximants."""
     from scipy.linalg import expm
 
     a = np.array([[3.0, 9.0, 0.5], [-2.0, 11.0, 1.0], [0.0, 0.0, 12.0]])

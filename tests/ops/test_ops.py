@@ -138,7 +138,7 @@ def test_forward_agrees_with_the_reference(name: str) -> None:
 
 
 def accept(name: str, call: Sample, dtype: DType) -> Any:
-    """What the op returns, or None where it may refuse these integers."""
+    """The result of the op, or None where it may refuse these integers."""
     try:
         return run(name, call)
     except RuntimeError as error:
@@ -190,7 +190,7 @@ def flatten(out: Any) -> list[Any]:
 
 @every_op
 def test_dtype_of_floating_results(name: str) -> None:
-    """What the reference says is real, complex, integer or boolean is so in the dtype of the inputs."""
+    """The result is real, complex, integer or boolean where the reference is, in the dtype of the inputs."""
     for number, call in enumerate(samples_of(name)):
         if (
             not arrays_in(call)
@@ -247,7 +247,7 @@ def differentiable_calls(name: str) -> Iterator[tuple[str, Any, list[Tensor]]]:
 
 @pytest.mark.parametrize("name", sorted(UNDERIVABLE))
 def test_what_has_no_derivative_says_so(name: str) -> None:
-    """Also beside a path that has one, where a gradient would be missing in silence."""
+    """The error is raised beside a path with a gradient too, where it would be missing in silence."""
     made = tensors(samples_of(name)[-1], mt.float64, requires_grad=True)
     leaves = leaves_of(made)
     total = sum(out.sum() for out in results(run(name, made)) if out.requires_grad)

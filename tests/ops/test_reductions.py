@@ -1,4 +1,4 @@
-"""What the samples of reductions, scans and sorts do not show: forms, ties, NaN, nothing to reduce, accuracy."""
+"""Reductions, scans and sorts beyond their samples: forms, ties, NaN, nothing to reduce, accuracy."""
 
 import math
 from typing import Any
@@ -137,7 +137,7 @@ def test_norms() -> None:
 
 @pytest.mark.parametrize("dtype", [mt.float32, mt.float64], ids=["float32", "float64"])
 def test_gradients_of_products_with_zeros_and_overflow(dtype: Any) -> None:
-    """With two zeros all are 0, though the product of the others overflows; with one, all but its own."""
+    """With two zeros all gradients are 0, even if the product of the others overflows; with one, all but its own."""
     big = {mt.float32: 1e13, mt.float64: 1e110}[dtype]
     x = mt.tensor([[big, 0.0, 0.0], [big, big, 0.0], [big, big, big]], dtype=dtype)
     assert mt.equal(mt.func.grad(mt.prod)(x), mt.zeros(3, 3, dtype=dtype))
@@ -383,7 +383,7 @@ def test_numpys_booleans_are_switches() -> None:
 
 
 def test_results_can_be_viewed() -> None:
-    """They are laid out in rows, and do not keep alive what they were chosen from."""
+    """Results lie in row-major order, and do not keep the sorted array alive."""
     x = mt.randn(3, 4, 5)
     found = [
         *x.sort(descending=True),

@@ -121,7 +121,7 @@ def test_blocks_of_32_with_powers_of_two() -> None:
 
 
 def test_pairs_of_4_bits() -> None:
-    """With blocks of 16 (and a scale of the tensor), and of 32."""
+    """Blocks of 16 (with a scale of the tensor), and of 32."""
     codes = np.random.default_rng(0).integers(0, 256, (M + N, K // 2)).astype(np.uint8)
     a, b = (mt.from_numpy(part).view(mt.float4_e2m1fn_x2) for part in (codes[:M], codes[M:]))
     left, right = unpack(a), unpack(b)

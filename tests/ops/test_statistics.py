@@ -1,4 +1,4 @@
-"""What quantiles, counts, covariances and searches do beyond the values that `test_ops.py` checks."""
+"""Quantiles, counts, covariances and searches, beyond the values that `test_ops.py` checks."""
 
 import math
 from typing import Any

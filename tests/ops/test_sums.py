@@ -179,7 +179,7 @@ def running_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def test_variances_do_not_cancel() -> None:
-    """Of numbers around 10,000, a spread of 1, in channels that come last in memory.
+    """Numbers around 10,000 with a spread of 1, in channels that come last in memory.
 
     `cov` is a product of 8,400 terms an entry, here by BLAS, which sums them in the order of the CPU's kernels:
     OpenBLAS loses 3 units in the last place with its kernels for AVX2, and 57 with those for AVX-512.

@@ -47,7 +47,7 @@ def test_the_valley(search: str | None, dtype: Any) -> None:
 
 @every_search
 def test_a_quadratic_of_several_parameters_needs_few_iterations(search: str | None) -> None:
-    """Of several shapes, one without a gradient, one complex."""
+    """Parameters of several shapes, one without a gradient, one complex."""
     rng = np.random.default_rng(0)
     a = rng.standard_normal((7, 7))
     matrix = mt.tensor(a @ a.T / 7 + np.eye(7))

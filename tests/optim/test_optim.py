@@ -789,7 +789,7 @@ def test_options_without_effect_must_be_false() -> None:
 
 
 def test_states_that_torch_saved_are_loaded() -> None:
-    """What torch 2.13 has after three steps, as plain data, and where the fourth step leads."""
+    """The state of torch 2.13 after three steps, as plain data, and the result of the fourth step."""
     weight = parameter([1.0, 2.0])
     adam = optim.AdamW([weight], lr=0.5)
     state = {"step": 3.0, "exp_avg": [0.271, -0.271], "exp_avg_sq": [0.002997001, 0.002997001]}

@@ -126,7 +126,7 @@ def show(value: Any) -> str:
 def difference(
     ours: Any, theirs: Any, tolerance: float, name: str, floor: float = 0.0, random: Any = False
 ) -> str | None:
-    """What is different in a result, or None. Of random values only types and shapes are compared."""
+    """The difference of two results in words, or None. Random values are compared by type and shape."""
     if isinstance(theirs, (list, tuple)):
         if not isinstance(ours, (list, tuple)) or len(ours) != len(theirs):
             return f"{type(ours).__name__} for {type(theirs).__name__} of {len(theirs)}"

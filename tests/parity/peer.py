@@ -34,7 +34,7 @@ def is_public(name: str) -> bool:
 
 
 def torch_functions(name: str) -> list[Callable[..., Any]]:
-    """What torch calls by this name, the likeliest first: function and method, or a function of a module."""
+    """Torch's functions of this name, the likeliest first: function and method, or a function of a module."""
     modules = [torch.nn.functional, torch.special, torch.fft, torch, torch.linalg, torch.Tensor]
     if name.startswith("linalg_"):
         return [getattr(torch.linalg, name.removeprefix("linalg_"))]
@@ -51,7 +51,7 @@ def is_missing(error: Exception) -> bool:
 
 
 def torch_outcome(name: str, call: Sample) -> Any:
-    """What torch returns, or the exception that it raises; after a TypeError the next function is tried."""
+    """The result of torch, or its exception; after a TypeError the next function is tried."""
     outcome: Any = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -15,7 +15,7 @@ CALLS = ("log_prob", "cdf", "icdf", "entropy", "enumerate_support", "perplexity"
 
 
 def quantities(name: str, module: Any) -> dict[str, Any]:
-    """What a distribution says of itself; None where it says nothing."""
+    """A property of a distribution; None where it has none."""
     distribution, leaves, value = make_distribution(name, module, requires_grad=True)
     found: dict[str, Any] = {}
     for each in (*QUANTITIES, *CALLS):

@@ -85,7 +85,7 @@ def test_torch_has_the_same_names() -> None:
 
 
 def test_torch_calls_run_on_our_kernels() -> None:
-    """Also those that torch has for GPUs alone."""
+    """Errors that torch has for GPUs alone are included."""
     a, b, one, other, rows, columns = operands(*PAIRS[0])
     powers = [(torch.rand(size, 5) + 0.5).to(torch.float8_e8m0fnu) for size in (M, N)]
     with emulate(profile="b200") as emulation:

@@ -1,4 +1,4 @@
-"""What functions do otherwise than torch's on purpose."""
+"""Deliberate departures of functions from torch's."""
 
 from typing import Any
 

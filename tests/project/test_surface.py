@@ -139,7 +139,7 @@ PARTED = {
 
 
 def find(path: str) -> Any:
-    """What this project has under torch's name; AttributeError when there is nothing."""
+    """The object that this project has under torch's name; AttributeError when there is nothing."""
     if path.startswith("torch.backends"):
         if path.startswith("torch.backends.xeon"):
             importlib.import_module("minitorch_backends.backends.xeon.run_cpu")

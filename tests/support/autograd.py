@@ -28,7 +28,7 @@ def made_in_inference(values: Any, dtype: Any = np.float64) -> mt.Tensor:
 
 
 def in_thread(function: Callable[[], Any]) -> Any:
-    """What a function returns, or raises, in a thread of its own."""
+    """The result of a function, or its exception, in a thread of its own."""
     found: list[Any] = []
 
     def work() -> None:

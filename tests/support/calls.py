@@ -152,7 +152,7 @@ def tensors(call: Sample, dtype: DType, requires_grad: bool = False) -> Sample:
 
 
 def reference_result(name: str, call: Sample, dtype: DType) -> Any:
-    """What the reference makes of the call's values, which are first rounded to `dtype`."""
+    """The reference's result for the call's values, which are first rounded to `dtype`."""
     declared = registry[name]
 
     def exact(array: np.ndarray) -> np.ndarray:
@@ -165,7 +165,7 @@ def reference_result(name: str, call: Sample, dtype: DType) -> Any:
 
 
 def compared_function(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What is compared of a function: itself, unless the op's declaration says otherwise."""
+    """The function to compare: the op itself, unless its declaration says otherwise."""
     tested_as = registry[name].tested_as
     return function if tested_as is None else tested_as(function)
 

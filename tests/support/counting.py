@@ -1,4 +1,4 @@
-"""What a piece of work costs, counted: times of a shared machine decide nothing."""
+"""The cost of a piece of work, counted: times of a shared machine decide nothing."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where this project departs from torch on purpose: one table, which the README shows."""
+"""Deliberate departures from torch: one table, which the reference shows."""
 
 from collections.abc import Callable
 from typing import Any

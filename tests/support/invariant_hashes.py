@@ -1,4 +1,4 @@
-"""What `backends.invariant = "isa"` gives for ops of each kind at each precision, as hashes.
+"""Results under `backends.invariant = "isa"` for ops of each kind at each precision, as hashes.
 
 `python -m tests.support.invariant_hashes` writes those of this machine to tests/data/invariant_hashes.json.
 """
@@ -56,7 +56,7 @@ FUNCTIONS = {
 
 
 def digest(tensor):
-    """Of the bits, half types widened."""
+    """The hash of the bits, half types widened."""
     return hashlib.sha256(np.ascontiguousarray(tensor.double().numpy()).tobytes()).hexdigest()[:16]
 
 

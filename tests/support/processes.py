@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Printed(NamedTuple):
-    """What a process wrote to its two streams."""
+    """The output of a process on its two streams."""
 
     out: str
     error: str

@@ -29,7 +29,7 @@ def slow(n, scale, seed):
 
 
 def effective():
-    """What every flag is in the process that runs this, as a number."""
+    """The value of every flag in the process that runs this, as a number."""
     state = mt.flags.current()
     return {path: hash_of(state.resolve(path)[0]) for path in mt.flags.rows}
 

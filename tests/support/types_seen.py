@@ -1,4 +1,4 @@
-"""What type checkers see of the functions and methods that are used most; `make types` checks it."""
+"""The types that checkers see for the most used functions and methods; `make types` checks them."""
 
 from typing import assert_type
 

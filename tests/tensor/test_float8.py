@@ -41,7 +41,7 @@ def codes(values: list[float], dtype: Any, source: Any = mt.float32) -> list[int
     ids=str,
 )
 def test_conversion_to_8_bits(dtype: Any, values: list[float], expected: list[int]) -> None:
-    """Of one number and of many, and by every way that makes a tensor of the type."""
+    """One number and many, by every way that makes a tensor of the type."""
     assert codes(values, dtype) == expected
     for value, code in zip(values, expected, strict=True):
         assert codes([value] * 3, dtype) == [code] * 3
@@ -90,7 +90,7 @@ def test_every_value_comes_back(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_elements_are_moved(dtype: Any) -> None:
-    """As bytes are, by views, copies and lookups, through files and other libraries."""
+    """Bits are kept by views, copies and lookups, through files and other libraries."""
     a = every(dtype).view(16, 16)
     b = a.view(mt.uint8)
     mask, places = b > 100, mt.tensor([3, 0, 3])

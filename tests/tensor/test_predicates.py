@@ -1,4 +1,4 @@
-"""What is asked of tensors and of types."""
+"""Predicates of tensors and of types."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ def have_common_type(first: Any, second: Any) -> bool:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_result_types_are_those_of_sums(dtype: Any) -> None:
-    """Of tensors with dimensions and without, and of numbers."""
+    """Tensors with dimensions and without, and numbers."""
     for other, first, second in itertools.product(DTYPES, ((), (2,)), ((), (2,))):
         a, b = mt.zeros(first, dtype=dtype), mt.zeros(second, dtype=other)
         if have_common_type(dtype, other):

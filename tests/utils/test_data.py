@@ -60,7 +60,7 @@ class Shares(IterableDataset):
 
 
 class Settings(Dataset):
-    """What is in force in a worker."""
+    """The flags in force in a worker."""
 
     def __len__(self):
         return 4

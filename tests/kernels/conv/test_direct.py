@@ -174,7 +174,7 @@ def test_bits_of_a_weight_gradient_in_parts(threads: int) -> None:
 @pytest.mark.parametrize("value", [1e-40, 1e-30, 3e38, np.inf, np.nan], ids=str)
 @pytest.mark.parametrize("precision", ["ieee", "bf16", "bf16x3", "tf32"])
 def test_values_that_tiles_cannot_hold(value: float, precision: str) -> None:
-    """They are refused by name, and the kernel gives them to an implementation that keeps the contract."""
+    """Such values are refused by name; the kernel runs an implementation that keeps the contract."""
     x, w = random(1, 16, 6, 6, seed=1), random(8, 16, 3, 3, seed=2)
     x[0, 3, 2, 2] = value
     options = {"padding": (1, 1)} | ({} if precision == "ieee" else {"precision": precision})

@@ -36,7 +36,7 @@ KINDS = [(BFLOAT16, "ieee"), (np.float32, "bf16"), (np.float32, "tf32"), (np.flo
 
 
 def _round_operand(array: np.ndarray, precision: str) -> np.ndarray:
-    """What is multiplied, in float64."""
+    """The rounded operands, in float64."""
     if array.dtype == np.float32 and precision in ("bf16", "tf32"):
         array = round_to(array, precision, "rna" if precision == "tf32" else None)
     return array.astype(np.float64)
@@ -56,7 +56,7 @@ def _case(name: str, dtype: Any, precision: str) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize(("dtype", "precision"), KINDS)
 def test_results_in_the_order_of_memory(case: str, relu: bool, dtype: Any, precision: str) -> None:
-    """As float64 products of rounded values, with a bias, max(., 0), and NaN that stays."""
+    """Equal to float64 products of rounded values, with a bias, max(., 0), and NaN that stays."""
     x, w, bias, options = _case(case, dtype, precision)
     exact = conv.reference(_round_operand(x, precision), _round_operand(w, precision), stride=options["stride"])
     exact += bias.astype(np.float64).reshape(-1, *[1] * (x.ndim - 2))

@@ -395,7 +395,7 @@ def test_what_is_admitted_is_never_refused(precision):
 @every_isa_of_parts
 @pytest.mark.parametrize("place", [0, 31, 32, 1000, 64 * 70 - 1])
 def test_one_value_is_found_wherever_it_is(isa, place):
-    """Where results are zero, which it may change; among others it is flushed."""
+    """A subnormal value counts where results would be zero; beside other values it is flushed."""
     for big in (False, True):
         a, b = normal(64, 70), normal(70, 700 if big else 64, seed=1)
         a.reshape(-1)[place] = 0

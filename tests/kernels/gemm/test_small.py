@@ -99,7 +99,7 @@ def test_batches_beyond_the_cache(isa, m, k, n):
 
 @every_isa
 def test_the_sums_of_two_tf32_parts(isa):
-    """Of floats of every size: what one number times that product gives."""
+    """Floats of every size, each times one number."""
     random = np.random.default_rng(0)
     bits = [random.integers(0, 1 << 23, 200, dtype=np.uint32) | np.uint32(exponent << 23) for exponent in range(255)]
     edges = np.arange(0x7F7F0000, 0x7F800000, 97, dtype=np.uint32)
@@ -111,7 +111,7 @@ def test_the_sums_of_two_tf32_parts(isa):
 
 @with_tiles
 def test_the_sums_of_two_tf32_parts_by_tiles():
-    """What a number times one gives: every lower half, in the binades that tiles take."""
+    """Numbers times one: every lower half, in the binades that tiles take."""
     lower, upper = np.arange(1 << 14, dtype=np.uint32), np.random.default_rng(0).integers(30, 230, 1 << 14)
     values = (lower | lower << 17 & 0x80000000 | upper.astype(np.uint32) << 23 | lower % 511 << 14).view(np.float32)
     for rows in values.reshape(-1, 128, 1):
@@ -123,8 +123,8 @@ def test_the_sums_of_two_tf32_parts_by_tiles():
 
 @every_isa
 def test_magnitudes_of_two_parts(isa):
-    """What a split would overflow is refused, wherever it lies; zeros, what is merely large, and what it loses beside
-    other numbers are not."""
+    """Values whose split would overflow are refused, wherever they lie. Zeros, large values, and those that a split
+    loses beside other numbers are not."""
     for laid_out in (lambda x: x, lambda x: np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -1, -2)), -1, -2)):
         a, b = laid_out(normal(5, 9, 17)), laid_out(normal(5, 17, 20, seed=1))
         a[3, 8, 16], b[0, 0, 0], b[4, 16, 19] = 0.0, -0.0, 1e20
@@ -304,7 +304,7 @@ def test_batches_of_equal_sizes(batch):
 
 
 def test_one_function_for_every_layout_and_value():
-    """What is kept for two shapes takes other strides, subclasses of ndarray, and values that tiles refuse."""
+    """A job that is kept for two shapes takes other strides, subclasses of ndarray, and values that tiles refuse."""
 
     class Odd(np.ndarray):
         pass
@@ -338,7 +338,7 @@ def test_one_function_for_every_layout_of_long_batches(precision):
 @every_isa
 @pytest.mark.parametrize("precision", ["bf16", "bf16x3"])
 def test_a_right_operand_that_is_converted_once_for_a_batch(isa, precision):
-    """What is converted of the left ones, in whole vectors, does not reach into it."""
+    """Left operands, which are converted in whole vectors, do not reach into the guard."""
     for m, k, n in ((8, 1, 17), (4, 2, 33), (16, 3, 20), (5, 9, 40), (7, 16, 16)):
         a, b = normal(5, m, k), normal(k, n, seed=1)
         for left in (

@@ -166,7 +166,7 @@ def test_special_values_and_threads(isa, rows):
 
 @every_isa
 def test_two_parts_of_every_size(isa):
-    """What is too small for its second part is split far from there; sums that are not finite are left to others."""
+    """Values too small for a second part are scaled before they are split; other ways take sums that are not finite."""
     a, b = normal(2, 8) * np.float32(2.0**100), normal(8, 7000, seed=1)
     small = b * np.exp2(-60.0 - np.arange(7000) % 89).astype(np.float32)
     expected = expected_of(a, small, "bf16x3")

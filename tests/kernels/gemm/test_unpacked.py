@@ -51,7 +51,7 @@ def _forget():
 
 
 def _of_panels(multiply, monkeypatch):
-    """What `multiply` returns where no operand is read where it lies."""
+    """The result of `multiply` with both operands packed."""
     with monkeypatch.context() as patch:
         patch.setattr(unpacked, "is_read_in_place", lambda *_: False)
         _forget()
@@ -61,7 +61,7 @@ def _of_panels(multiply, monkeypatch):
 
 
 def _packed_by(way, multiply, monkeypatch):
-    """What `multiply` returns where columns are packed in a way."""
+    """The result of `multiply` with columns packed in one of the ways."""
     with monkeypatch.context() as patch:
         patch.setattr(unpacked, "_ways_of_packing", lambda *_: (way,))
         _forget()

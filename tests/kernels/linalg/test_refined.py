@@ -64,7 +64,7 @@ def test_solutions_from_cholesky_factors(precision: str) -> None:
 @pytest.mark.parametrize("driver", ["gels", "gelsy"])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_least_squares(precision: str, driver: str) -> None:
-    """With residuals that are not small, which the seminormal equations would not get right."""
+    """Residuals that are not small, for which the seminormal equations would fail."""
     a = with_values(np.linspace(1, 3, 40), 200, "float32")
     b = random(200, 3, dtype="float32")
     exact = np.linalg.lstsq(a.astype(float), b, rcond=None)[0]
@@ -136,7 +136,7 @@ def test_refinement_stops() -> None:
 
 
 def test_refinement_that_stalls_far_from_float32_has_not_converged() -> None:
-    """Of 600 unknowns one and a half roundoffs are usual; 20 were let off once."""
+    """For 600 unknowns one and a half roundoffs are usual; an earlier bound of 20 was too loose."""
     n, unit = 600, 2.0**-24
     d, b = np.ones((n, 1), np.float32), np.ones((n, 1), np.float32)
     for units, fine in ((4, True), (20, False)):

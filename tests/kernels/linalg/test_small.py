@@ -54,7 +54,7 @@ def hard(m: int, n: int) -> np.ndarray:
 
 
 def arguments(name: str, a: np.ndarray, dtype: str) -> tuple[np.ndarray, ...]:
-    """What a task takes, of square matrices: symmetric, definite, with a right side."""
+    """The operands of a task, from square matrices: symmetric, definite, with a right side."""
     if name == "cholesky":
         size = np.abs(a).max(axis=(-1, -2), keepdims=True) + (a == 0).all(axis=(-1, -2), keepdims=True)
         a = (a / size) @ (a / size).swapaxes(-1, -2) + 0.1 * np.eye(a.shape[-1])

@@ -154,7 +154,7 @@ def test_many_equations_in_many_threads() -> None:
 
 @pytest.mark.parametrize("equation", ["ij,jk->ik", "bi,bi->b", "ij,ij->", "bij,bjk->bik", "ij,jk,kl->li", "i,j->ij"])
 def test_the_flags_of_the_moment_act(equation: str) -> None:
-    """Also on calls whose plan is kept, and with other layouts, observers, values and modes."""
+    """This holds on calls whose plan is kept, and with other layouts, observers, values and modes."""
     terms = equation.partition("->")[0].split(",")
     arrays = [normal(*(9,) * len(term), seed=index, dtype=np.float32) for index, term in enumerate(terms)]
     tensors = [mt.tensor(array) for array in arrays]
@@ -200,7 +200,7 @@ def test_values_that_an_implementation_refuses_go_to_the_next() -> None:
 
 @pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,ij->ij"])
 def test_the_limit_of_memory_is_a_flag(equation: str) -> None:
-    """It holds for later calls too, for gradients, and gives way to the limit of a call."""
+    """The limit holds for later calls and for gradients; a limit of one call replaces it."""
     a = mt.tensor(normal(7, 7, dtype=np.float32))
     needed = mt.einsum_plan(equation, (7, 7), (7, 7)).peak_elements * 4
     for limit in (None, needed, None):

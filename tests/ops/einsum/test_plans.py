@@ -1,4 +1,4 @@
-"""What plans do beside contracting: precisions of steps, their errors, objectives, other packages' paths, files."""
+"""Plans beside contracting: precisions of steps, their errors, objectives, other packages' paths, files."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_cotengra_finds_slices_and_its_trees_are_taken() -> None:
 
 
 def test_the_search_is_near_the_best_of_all_slices() -> None:
-    """Of a chain of small sizes, against every combination of blocks."""
+    """The slices of a chain of small sizes, against every combination of blocks."""
     equation, shapes = "ab,bc,cd,de->ae", ((4, 6), (6, 4), (4, 5), (5, 4))
     whole = mt.einsum_plan(equation, *shapes, strategy=[(0, 1), (0, 2), (0, 1)])
     sizes = whole.sizes
