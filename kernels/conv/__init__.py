@@ -239,8 +239,8 @@ for _name, _tile in _TILES.items():
 def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:
     """The verdict of a row of the table on a call."""
     if kernel is conv_weight_gradient:
-        return lambda x, *_, kernel_size, groups=1, **__: row.refusal(math.prod(kernel_size), x.shape[1] // groups)
-    return lambda _, weight, *__, **___: row.refusal(math.prod(weight.shape[2:]), weight.shape[1])
+        return lambda *_, kernel_size, **__: row.refusal(math.prod(kernel_size))
+    return lambda _, weight, *__, **___: row.refusal(math.prod(weight.shape[2:]))
 
 
 def _not_scaled(kernel: Kernel) -> Callable[..., str | None]:

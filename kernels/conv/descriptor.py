@@ -19,7 +19,6 @@ __all__ = [
     "PLANE",
     "PLANE_BYTES",
     "ROWS",
-    "TAPS",
     "WEIGHT",
     "WINOGRAD",
     "describe",
@@ -93,13 +92,9 @@ WINOGRAD = (
 )  # fmt: skip
 """Fields of a convolution by Winograd's transforms."""
 
-TAPS = ("leaf", "line_stride", "k_stride", "lines", "places", "k_bytes", "panels", "target")
-"""Fields of an operand of a weight's gradient on vector units: the leaf that packs it, how it lies in memory, places of
-a chunk, bytes of a panel for each place, panels, and bytes to them in the memory."""
-
 _TABLES = {
     "plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT, "depthwise": DEPTHWISE, "rows": ROWS,
-    "flat": FLAT, "winograd": WINOGRAD, "taps": TAPS,
+    "flat": FLAT, "winograd": WINOGRAD,
 }  # fmt: skip
 _PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
 

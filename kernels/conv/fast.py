@@ -41,7 +41,7 @@ Computes = Callable[[str, np.dtype, str], str | None]
 
 _SUMS_BYTES = 1 << 21
 
-CHUNK_BYTES = 1 << 21
+CHUNK_BYTES = 1 << 22
 """Of what is packed of a chunk of positions for a weight's gradient on vector units."""
 
 

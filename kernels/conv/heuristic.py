@@ -1,6 +1,5 @@
-"""The default algorithm: the first row of `TABLE`, for a kernel, its number of taps and the channels per group, that
-does not refuse the call ("fft" compares numbers of operations, see `fourier.py`). The measurements are in
-bench/NOTES.md, "Convolutions".
+"""The default algorithm: the first row of `TABLE`, for a kernel and its number of taps, that does not refuse the call
+("fft" compares numbers of operations, see `fourier.py`). The measurements are in bench/NOTES.md, "Convolutions".
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ class Row(NamedTuple):
     """One algorithm of some kernels.
 
     Attributes:
-        least_taps, least_channels: the minimum numbers of taps and of input channels per group for which it is a
-            default;
-            infinity for never.
+        least_taps: the minimum number of taps for which it is a default, infinity for never.
         otherwise: why it is not a default below.
     """
 
@@ -31,11 +28,10 @@ class Row(NamedTuple):
     kernels: tuple[str, ...]
     least_taps: float = 0
     otherwise: str = ""
-    least_channels: int = 0
 
-    def refusal(self, taps: int, channels: int) -> str | None:
-        """Why the algorithm is not the default for a kernel of so many taps and channels, or None."""
-        if taps >= self.least_taps and channels >= self.least_channels:
+    def refusal(self, taps: int) -> str | None:
+        """Why the algorithm is not the default for a kernel of so many taps, or None."""
+        if taps >= self.least_taps:
             return None
         return f"{self.otherwise}; {TIMED}"
 
@@ -46,8 +42,7 @@ TABLE = (
     Row("fft", _ALL),
     Row("depthwise", _ALL),
     Row("direct", _ALL),
-    Row("implicit", _BOTH),
-    Row("implicit", ("conv_weight_gradient",), 0, "is slower for fewer than 8 channels in a group", 8),
+    Row("implicit", _ALL),
     Row("explicit", _ALL),
 )
 """Best first."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
-from ..gemm import plans, ranges
+from ..gemm import plans, ranges, vectors
 from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfB, VectorPanel
@@ -20,20 +20,21 @@ from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import blocks, geometry, one_tap, planes, strips, weights
 from .descriptor import PASS, PLAN, PLANE, describe
-from .geometry import GROUP, Geometry
+from .geometry import GROUP, Geometry, Pass
 from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
 from .segments import Blocks, blocks_of
 from .setting import Setting
 
-__all__ = ["convolve"]
+__all__ = ["convolve", "describe_planes", "described", "kernel_of", "panel_of"]
 
 
 class _Plan(NamedTuple):
     """All that does not depend on addresses and values.
 
     Attributes:
-        weights: the microkernel in whose panels these are packed.
+        columns: output channels of a group.
+        panel: in which weights are packed.
         products: of each sum.
         depth: channels whose weights for one tap lie together.
     """
@@ -41,7 +42,8 @@ class _Plan(NamedTuple):
     gradient: bool
     working: np.dtype
     conversion: tuple[str, str | None]
-    weights: Any
+    columns: int
+    panel: VectorPanel
     products: int
     depth: int
     geometry: Geometry
@@ -94,6 +96,65 @@ def _strips(where: Geometry, blocks: list[Blocks], length: int, position_bytes: 
     return _Strips(np.zeros((0, 1), np.int64), front, front + -(-(last + back) // GROUP))
 
 
+def describe_planes(
+    where: Geometry,
+    strides: tuple[int, ...],
+    channels: int,
+    dtype: np.dtype,
+    conversion: tuple[str, str | None],
+    region: tuple[int, int],
+    last: bool,
+    threads: int,
+) -> tuple[dict[str, int], np.ndarray]:
+    """The fields of a plan by which images are laid out, and the rows for each plane that they point to.
+
+    Arguments:
+        strides: of the images, in bytes, with three spatial dimensions.
+        channels: of each group.
+        region: groups of positions in front of position 0, and in all.
+        last: whether channels are neighbours in memory.
+        threads: among which it is divided, where it is laid out as a whole.
+    """
+    size, parts = working_dtype(dtype).itemsize, CONVERSIONS[conversion].vector_parts
+    part_bytes = (GROUP * region[1] + GROUP) * size  # a cache line or two more: equal addresses would share a set
+    squares, arrays = last and channels > 1, channels * where.planes
+    rows = planes.plane_rows(where, strides)
+    pace = planes.pace_of(int(rows[0, PLANE.index("step_w")]), dtype.itemsize, squares)
+    fields = {
+        "pack": _pack_leaf(dtype.name, conversion, pace), "plane_table": address_of(rows), "planes": where.planes,
+        "channels": strides[1], "blocks": channels, "group_stride": channels * strides[1],
+        "array_bytes": parts * part_bytes, "part_bytes": part_bytes, "region_bytes": arrays * parts * part_bytes,
+        "region_groups": region[1], "front_groups": region[0], "channel_groups": 1, "group_bytes": GROUP * size,
+        "pack_chunk": -(-region[1] // (4 * threads)) if squares or arrays < 4 * threads else region[1],
+        "array_chunk": arrays if squares else -(-arrays // (4 * threads)),
+    }  # fmt: skip
+    return fields, rows
+
+
+def described(fields: dict[str, int]) -> np.ndarray:
+    """A plan with these fields, and 0 in all others."""
+    return describe(PLAN, dict.fromkeys(PLAN, 0) | fields)
+
+
+def _describe_pass(
+    one: Pass, found: Blocks, where: Geometry, arrays: np.ndarray, size: int, out_strides: tuple[int, ...], item: int
+) -> tuple[dict[str, int], tuple[Any, ...]]:
+    """The fields of a pass, but for how it is divided, and the arrays that they point to. `arrays` has the bytes to the
+    arrays (channels in the order of their weights, planes, parts); refused where the result reaches too far."""
+    written = geometry.lane_spots(where, one, found.lanes, found.images, (out_strides[0], *out_strides[2:]), item)
+    if written is None:
+        raise Refused("an array reaches too far for offsets of 32 bits")
+    groups = [group[:, plane] + size * shift for group in arrays for plane, shift, _ in one.taps]
+    table = np.ascontiguousarray(np.concatenate([group.ravel() for group in groups]), np.int64)
+    fields = {
+        "steps": table.size, "table": address_of(table), "end": 0, "groups": len(found.starts),
+        "period_stride": written.period_stride, "runs": address_of(written.runs),
+        "offsets": address_of(written.offsets), "blocks": found.count, "starts": address_of(found.starts),
+        "period": found.images * where.image,
+    }  # fmt: skip
+    return fields, (table, written, found)
+
+
 @functools.lru_cache(512)
 def _plan(
     setting: Setting,
@@ -105,97 +166,81 @@ def _plan(
     threads: int,
 ) -> _Plan:
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
-    conversion = setting.conversion(vector_isa(), dtype)
-    working = working_dtype(dtype)
-    parts, kernel = CONVERSIONS[conversion].vector_parts, _kernel(working.itemsize)
+    conversion, working = setting.conversion(vector_isa(), dtype), working_dtype(dtype)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
+    item, size, parts = dtype.itemsize, working.itemsize, CONVERSIONS[conversion].vector_parts
+    last, wide, kernel = is_channels_last(shape, strides, item), three_strides(shape, strides), kernel_of(size, columns)
     where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
-    last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
-    wide, size = three_strides(shape, strides), working.itemsize
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
     out_strides = contiguous_strides(out_shape, item, last)
+    passes = [one for one in where.passes if one.taps]
     length, segments = blocks.segments_of(kernel)
-    found = [blocks_of(where, one, length, segments) if one.taps else None for one in where.passes]
-    blocked = [(one, each) for one, each in zip(where.passes, found, strict=True) if each is not None]
-    divided = _strips(where, [each for _, each in blocked], length, channels * where.planes * parts * size, threads)
-    count, region = len(divided.table), divided.region
-    part_bytes = (GROUP * region + GROUP) * size  # a cache line or two more: equal addresses would share a set
+    found = [blocks_of(where, one, length, segments) for one in passes]
+    divided = _strips(where, found, length, channels * where.planes * parts * size, threads)
+    count, region = len(divided.table), (divided.front, divided.region)
+    fields, of_planes = describe_planes(where, wide, channels, dtype, conversion, region, last, threads * groups)
     panels, depth = -(-columns // kernel.nr), _depth(setting, w_shape, w_strides, item)
-    passes, kept = [], []
-    for one, each in blocked:
-        written = geometry.lane_spots(where, one, each.lanes, each.images, (out_strides[0], *out_strides[2:]), item)
-        if written is None:
-            raise Refused("an array reaches too far for offsets of 32 bits")
-        table = np.array(
-            [
-                ((channel * where.planes + plane) * parts + part) * part_bytes + size * shift
-                for first in range(0, channels, depth)
-                for plane, shift, _ in one.taps
-                for channel in range(first, min(first + depth, channels))
-                for part in range(parts)
-            ],
-            np.int64,
-        )
-        passes.append({
-            "steps": table.size, "table": address_of(table), "end": 0, "groups": len(each.starts),
-            "period_stride": written.period_stride, "runs": address_of(written.runs),
-            "offsets": address_of(written.offsets),
-            "block_chunk": each.count if count else -(-each.count // -(-4 * threads // (groups * panels))),
-            "panel_chunk": panels if count else 1, "blocks": each.count,
-            "starts": address_of(each.starts), "period": each.images * where.image,
-        })  # fmt: skip
-        kept.append((table, written, each))
-    pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
-    array_bytes = parts * part_bytes
-    region_bytes = channels * where.planes * array_bytes
-    sums = blocks.sums_bytes(kernel)
-    along, arrays = last and channels > 1, channels * where.planes
-    array_chunk = arrays if along else -(-arrays // (4 * threads))  # positions in memory's order
-    pack_chunk = -(-region * groups // (4 * threads)) if along or arrays < 4 * threads else region
-    rows = planes.plane_rows(where, wide)
-    values = describe(PLAN, dict.fromkeys(PLAN, 0) | {
-        "pack": _pack_leaf(dtype.name, conversion, planes.pace_of(int(rows[0, PLANE.index("step_w")]), item, along)),
-        "plane_table": address_of(rows), "planes": where.planes, "channels": wide[1], "blocks": channels,
-        "group_stride": channels * wide[1], "array_bytes": array_bytes,
-        "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region, "front_groups": divided.front,
-        "strip_table": address_of(divided.table), "strips": count,
-        "pack_chunk": pack_chunk, "array_chunk": array_chunk,
-        "convolve": _block_leaf(dtype.name, working.itemsize),
+    numbers = np.arange(channels * where.planes * parts).reshape(channels, where.planes, parts)
+    arrays = np.split(numbers * fields["part_bytes"], range(depth, channels, depth))
+    described_passes = []
+    for one, each in zip(passes, found, strict=True):
+        values, kept = _describe_pass(one, each, where, arrays, size, out_strides, item)
+        values["block_chunk"] = each.count if count else -(-each.count // -(-4 * threads // (groups * panels)))
+        values["panel_chunk"] = panels if count else 1
+        described_passes.append((describe(PASS, values), kept))
+    pass_table = np.array([values for values, _ in described_passes], np.int64).reshape(-1, len(PASS))
+    region_bytes, sums = fields["region_bytes"], blocks.sums_bytes(kernel)
+    values = described(fields | {
+        "strip_table": address_of(divided.table), "strips": count, "convolve": _block_leaf(dtype.name, size, columns),
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
-        "group_bytes": GROUP * size, "bias_group": columns * size,
+        "bias_group": columns * size,
     })  # fmt: skip
-    rank = len(shape) - 2
     key: tuple = ("vectors", conversion, groups, depth)
     key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
     return _Plan(
-        gradient, working, conversion, _kernel_of_weights(conversion, working.itemsize),
-        channels * math.prod(task.kernel), depth, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
-        len(blocked) < len(where.passes), groups, address_of(values),
+        gradient, working, conversion, columns, panel_of(conversion, size, columns),
+        channels * math.prod(task.kernel), depth, where, last, (*out_shape[:2], *out_shape[7 - len(shape) :]),
+        len(passes) < len(where.passes), groups, address_of(values),
         sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
-        (values, pass_table, rows, kept, divided.table),
+        (values, pass_table, of_planes, described_passes, divided.table),
     )  # fmt: skip
 
 
 def _depth(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> int:
-    """Channels whose weights for one tap lie together: as in memory where what is summed over lies in a row there."""
+    """Channels whose weights for one tap lie together: as in memory where what is summed over lies in a row there.
+    Elsewhere some, so that the values that all taps of them meet stay in the L1 cache."""
     in_rows = tuple(item * math.prod(shape[axis + 1 :]) for axis in range(1, len(shape)))
     if not setting.gradient and three_strides(shape, strides)[1:] == three_strides(shape, (0, *in_rows))[1:]:
         return 1
-    return 16
+    return 16 if setting.gradient else 64
 
 
-def _kernel(size: int) -> Any:
-    """The microkernel for elements of a size: that of products."""
-    return plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel
+_NARROW = {vectors.Avx512Float32: vectors.Avx512Float32Narrow(), vectors.Avx512InTwo: vectors.Avx512InTwoNarrow()}
+_NARROW_TIME = 7.5 / 14
+"""Of a block of one vector of columns, which loads bound, relative to one of two."""
 
 
-def _kernel_of_weights(conversion: tuple[str, str | None], size: int) -> Any:
-    """The microkernel in whose panels weights are packed: the same, or that of products in two parts."""
+def _fitting(kernel: Any, columns: int) -> Any:
+    """The microkernel, or that of one vector of columns where more of those would be empty otherwise."""
+    narrow = _NARROW.get(type(kernel))
+    if narrow is None or _NARROW_TIME * -(-columns // narrow.nr) >= -(-columns // kernel.nr):
+        return kernel
+    return narrow
+
+
+def kernel_of(size: int, columns: int) -> Any:
+    """The microkernel for elements of a size and so many output channels: that of products, or a narrow one."""
+    return _fitting(plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel, columns)
+
+
+def panel_of(conversion: tuple[str, str | None], size: int, columns: int) -> VectorPanel:
+    """The panels of so many columns: for the same microkernel, or that of products in two parts."""
     if CONVERSIONS[conversion].vector_parts == 1:
-        return _kernel(size)
-    return plans.plan_for(vector_isa(), conversion[0], "rna", size).scheme.kernel
+        return VectorPanel(OfB(), CONVERSIONS[conversion], kernel_of(size, columns))
+    kernel = plans.plan_for(vector_isa(), conversion[0], "rna", size).scheme.kernel
+    return VectorPanel(OfB(), CONVERSIONS[conversion], _fitting(kernel, columns))
 
 
 @functools.cache
@@ -204,19 +249,20 @@ def _pack_leaf(dtype: str, conversion: tuple[str, str | None], pace: type) -> in
 
 
 @functools.cache
-def _block_leaf(dtype: str, size: int) -> int:
-    return leaf_address(blocks.ConvolveVectors(_kernel(size), ELEMENTS[dtype]))
+def _block_leaf(dtype: str, size: int, columns: int) -> int:
+    return leaf_address(blocks.ConvolveVectors(kernel_of(size, columns), ELEMENTS[dtype]))
 
 
 @functools.cache
-def _weights_leaf(dtype: np.dtype, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    panel = VectorPanel(OfB(), CONVERSIONS[conversion], _kernel_of_weights(conversion, size))
-    return leaf_address(weights.PackWeights(source, panel))
+def _weights_leaf(
+    dtype: str, conversion: tuple[str, str | None], size: int, columns: int, along_k: bool, unit: bool
+) -> int:
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+    return leaf_address(weights.PackWeights(source, panel_of(conversion, size, columns)))
 
 
-def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
-    wide, kernel = spread(w), plan.weights
+def _form(w: np.ndarray, plan: _Plan, lent: bool) -> weights.Form:
+    wide, kernel = spread(w), plan.panel.kernel
     side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
     panel = (kernel.nr, plan.depth, 1, kernel.b_bytes)
     passes = tuple(one for one in plan.geometry.passes if one.taps)
@@ -224,8 +270,10 @@ def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
     if plan.depth == 1:  # all taps of all channels are a row
         side = side._replace(k_stride=wide.itemsize, count=side.count * len(taps[0]))
         taps, panel = ((0,),), (kernel.nr, side.count, 1, kernel.b_bytes)
-    leaf = _weights_leaf(wide.dtype, plan.working.itemsize, plan.conversion, *side.order(wide.itemsize))
-    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threading.pool()[1]), wide)
+    leaf = _weights_leaf(
+        wide.dtype.name, plan.conversion, plan.working.itemsize, plan.columns, *side.order(wide.itemsize)
+    )
+    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threading.pool()[1]), wide, lent)
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
@@ -244,8 +292,9 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         return out
     if plan.clears:
         out[...] = 0
-    form = form_of(w, plan.form_key, lambda array: _form(array, plan))
-    added = np.zeros(plan.out_shape[1] + plan.weights.nr, plan.working)  # whole vectors of it are read
+    lent = not isinstance(w, Kept)
+    form = form_of(w, plan.form_key, lambda array: _form(array, plan, lent))
+    added = np.zeros(plan.out_shape[1] + plan.panel.kernel.nr, plan.working)  # whole vectors of it are read
     if bias is not None:
         added[: plan.out_shape[1]] = bias
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
@@ -257,6 +306,8 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         )  # fmt: skip
     finally:
         return_workspace(memory)
+        if lent:
+            form.give_back()
     if plan.conversion[0] == "bf16x3":
         ranges.refuse_uncertain(ranges.certain_from("bf16x3", plan.products, found, form.found), out)
     return out

@@ -23,6 +23,7 @@ from ..gemm.emit import (
     loop,
     masked_load,
     offset,
+    prefetch,
     suffix,
     transpose,
     vector,
@@ -112,7 +113,7 @@ class _Layout:
             read_field(builder, "plan", plan, "part_bytes"),
         )
         arrays = read_field(builder, "plan", plan, "planes"), read_field(builder, "plan", plan, "array_bytes")
-        self.apart = builder.mul(*arrays)
+        self.apart, self.channel = builder.mul(*arrays), read_field(builder, "plan", plan, "channels")
         self.size = 8 if self.element.working is F64 else 4
 
     def _read(self, at: ir.Value, mask: ir.Value, stride: ir.Value | None = None) -> ir.Value:
@@ -147,6 +148,9 @@ class _Layout:
             call(builder, name, VOID, each, builder.bitcast(to, each.type.as_pointer()), I32(self.size), mask)
 
     def row(self, at: ir.Value, first: ir.Value, last: ir.Value, count: ir.Value, target: ir.Value) -> None:
+        """Of one channel. That of the next one is asked for: rows are too short for the CPU to do so by itself."""
+        lines = max(1, self.pace.values * self.element.size // 4)
+        prefetch(self.builder, offset(self.builder, at, self.channel), lines)
         self._store(self._row(at, first, last), count, target)
 
     def square(

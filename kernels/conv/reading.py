@@ -176,6 +176,7 @@ def reading(
         "channel_groups": groups,
         "array_bytes": parts * part_bytes, "part_bytes": part_bytes,
         "region_bytes": blocks * planes * parts * part_bytes, "front_groups": region[0], "region_groups": region[1],
+        "plane_table": 0,
         "pack_chunk": max(4, min(64, region[1] * arrays // (4 * threads))),
     }  # fmt: skip
     return fields, (places, table)

@@ -14,7 +14,7 @@ from ..gemm.loops import LIMITS_BYTES, found_limits, leaf_address, reset_limits
 from ..gemm.packing import CONVERSIONS, OfA, OfB, TilePanel, pack_panel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tags import constant
-from ..gemm.workspace import address_of, aligned_bytes
+from ..gemm.workspace import address_of, aligned_bytes, return_workspace, take_workspace
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .geometry import Pass
@@ -207,9 +207,10 @@ class Form:
 
     __slots__ = ("_memory", "_places", "address", "first", "found")
 
-    def __init__(self, how: Packing, w: np.ndarray) -> None:
+    def __init__(self, how: Packing, w: np.ndarray, lent: bool = False) -> None:
+        """With `lent` the memory is a workspace, for `give_back`."""
         pool, threads = threading.pool()
-        self._memory = aligned_bytes(how.size + threads * LIMITS_BYTES)
+        self._memory = (take_workspace if lent else aligned_bytes)(how.size + threads * LIMITS_BYTES)
         self.first = address_of(self._memory)
         self._places = np.add(how.places, (self.first, 0))
         self.address = address_of(self._places)
@@ -224,6 +225,10 @@ class Form:
             here = found & 0xFFFFFFFF
             least = min(least, here) if least and here else least or here
         self.found = greatest << 32 | least
+
+    def give_back(self) -> None:
+        """Let others use the memory, where it is lent."""
+        return_workspace(self._memory)
 
 
 @functools.cache

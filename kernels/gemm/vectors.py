@@ -41,10 +41,12 @@ __all__ = [
     "Avx2Int32",
     "Avx2Int64",
     "Avx512Float32",
+    "Avx512Float32Narrow",
     "Avx512Float32Unfused",
     "Avx512Float64",
     "Avx512Float64Unfused",
     "Avx512InTwo",
+    "Avx512InTwoNarrow",
     "Avx512Int32",
     "Avx512Int64",
     "OddFloat32",
@@ -217,6 +219,12 @@ def store_sums(
                 put(value, at)
 
 
+class Avx512Float32Narrow(Avx512Float32):
+    """Blocks of one vector of columns, for few of them."""
+
+    nr, b_bytes = 16, 64
+
+
 class Avx512Float64(Avx512Float32):
     mr, nr, lanes = 14, 16, 8
     element, size = F64, 8
@@ -300,6 +308,11 @@ class _InTwo(NamedTuple):
 class Avx512InTwo(_InTwo, Avx512Float32):
     of_one = Avx512Float32
     a_bytes, b_bytes = 128, 256
+
+
+class Avx512InTwoNarrow(_InTwo, Avx512Float32Narrow):
+    of_one = Avx512Float32Narrow
+    a_bytes, b_bytes = 128, 128
 
 
 class Avx2InTwo(_InTwo, Avx2Float32):

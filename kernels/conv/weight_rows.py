@@ -1,0 +1,358 @@
+"""The gradient of a convolution with respect to its weight on vector units: rows of a product are taps of channels.
+
+A sum runs over the positions of the result. The images are laid out in planes (`planes`), where the values that a tap
+of a channel meets lie side by side in every row of an image, and the gradient of the result is packed as the right
+operand of a product, one position after the other. A block multiplies the values of 14 (AVX-512) or 6 taps of channels,
+each from an address of its own, with vectors of outputs. Positions of padding are not multiplied.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.emit import (
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    broadcast,
+    call,
+    either,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    opaque,
+    store,
+    suffix,
+    transpose,
+    vector,
+    zero,
+)
+from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
+from ..gemm.tags import constant, instance
+from ..jit import intrinsic, ir, njit, subroutine, types
+from ..launch import call_at, launch
+from ..record import Address, Bytes, Count, Record
+from ..words import put
+from .memory import read64
+from .positions import pointer
+from .strips import pack_whole
+
+__all__ = ["MultiplyRows", "WeightGradient", "weight_gradient"]
+
+
+@intrinsic
+def _multiply(typingctx, tag, parts, places, part_bytes, b, starts, count, width, sums, more):
+    """sums (mr x nr), to which is added where `more` is not 0: for `count` rows of an image of `width` positions, the
+    products of the values of mr taps of channels with a panel of the gradient. `places` has the address of each tap's
+    value at the first position, `starts` the bytes from there to each row."""
+    kernel, splits = instance(tag), instance(parts).vector_parts
+
+    def codegen(context, builder, signature, arguments):
+        _, _, places, part_bytes, b, starts, count, width, sums, more = arguments
+        places, b, starts, sums = (pointer(builder, x) for x in (places, b, starts, sums))
+        kind, columns, size = vector(kernel.element, kernel.lanes), kernel.nr // kernel.lanes, kernel.size
+        slots = [offset(builder, sums, place * kernel.lanes * size) for place in range(kernel.mr * columns)]
+        # A kernel for values in parts has the bytes of all of them.
+        position_bytes, part_of_b = kernel.b_bytes * splits, kernel.b_bytes
+
+        def position(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            at, of_b, *totals = carried
+            table = builder.inttoptr(opaque(builder, builder.ptrtoint(places, I64)), POINTER)
+            for part in range(splits):
+                here = builder.add(at, builder.mul(part_bytes, I64(part))) if part else at
+                here = opaque(builder, here)
+
+                def of_a(row: int, column: int, here: ir.Value = here) -> ir.Value:
+                    place = load(builder, I64, offset(builder, table, 8 * row), 8)
+                    return builder.inttoptr(builder.add(place, here), POINTER)
+
+                embedded = 0
+                totals = kernel.add_place(builder, of_a, offset(builder, of_b, part * part_of_b), totals, embedded)
+            return [builder.add(at, I64(size)), offset(builder, of_b, position_bytes), *totals]
+
+        def row(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            of_b, *totals = carried
+            at = load(builder, I64, offset(builder, starts, builder.shl(index, I64(3))), 8)
+            return loop(builder, width, [at, of_b, *totals], position)[1:]
+
+        before = either(
+            builder,
+            builder.icmp_signed("!=", more, I64(0)),
+            lambda: [load(builder, kind, slot, size) for slot in slots],
+            lambda: [zero(kind)] * len(slots),
+        )
+        _, *totals = loop(builder, count, [b, *before], row)
+        for total, slot in zip(totals, slots, strict=True):
+            store(builder, total, slot, size)
+        return context.get_dummy_value()
+
+    return types.void(tag, parts, *[types.int64] * 8), codegen
+
+
+class _RowsArguments(NamedTuple):
+    """Blocks of a panel of outputs: `places` has the addresses of all rows, `sums` begins with those of block 0."""
+
+    places: int
+    part_bytes: int
+    b: int
+    starts: int
+    count: int
+    width: int
+    sums: int
+    more: int
+    first: int
+    last: int
+
+
+@subroutine
+def _multiply_rows(leaf, job):
+    mr, block = constant(leaf.kernel, "mr"), constant(leaf.kernel, "mr") * constant(leaf.kernel, "nr")
+    block *= constant(leaf.kernel, "size")
+    for index in range(job.first, job.last):
+        _multiply(
+            leaf.kernel, leaf.conversion, job.places + 8 * mr * index, job.part_bytes, job.b, job.starts, job.count,
+            job.width, job.sums + block * index, job.more,
+        )  # fmt: skip
+
+
+class MultiplyRows(NamedTuple):
+    """Leaf: some blocks, at some rows of images. Fields: a microkernel of `gemm.vectors`, and a conversion."""
+
+    kernel: NamedTuple
+    conversion: NamedTuple
+    run = _multiply_rows
+    arguments = _RowsArguments
+
+
+@intrinsic
+def _turn(typingctx, tag, sums, split_bytes, splits, rows, columns, out, out_stride):
+    """Store the transpose of a square of sums, of which so many rows and columns exist, added up over the splits.
+    Returns whether a sum is not finite."""
+    kernel = instance(tag)
+
+    def codegen(context, builder, signature, arguments):
+        _, sums, split_bytes, splits, rows, columns, out, out_stride = arguments
+        sums, out = pointer(builder, sums), pointer(builder, out)
+        lanes, size = kernel.lanes, kernel.size
+        kind = vector(kernel.element, lanes)
+
+        def of_split(index: ir.Value, lines: list[ir.Value]) -> list[ir.Value]:
+            at = offset(builder, sums, builder.mul(index, split_bytes))
+            found = [load(builder, kind, offset(builder, at, row * kernel.nr * size), size) for row in range(lanes)]
+            return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
+
+        lines = loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
+        zeros = zero(kind)
+        for line in lines:  # x - x is 0 of finite numbers, and no number of others
+            zeros = builder.fadd(zeros, builder.fsub(line, line))
+        mask = builder.icmp_signed("<", lane_numbers(lanes), broadcast(builder, builder.trunc(rows, I32), lanes))
+        name = f"llvm.masked.store.{suffix(kernel.element, lanes)}.p0"
+        for index, line in enumerate(transpose(builder, lines)):
+            with builder.if_then(builder.icmp_signed("<", I64(index), columns), likely=True):
+                to = offset(builder, out, builder.mul(out_stride, I64(index)))
+                call(builder, name, VOID, line, builder.bitcast(to, kind.as_pointer()), I32(size), mask)
+        unordered = builder.bitcast(builder.fcmp_unordered("uno", zeros, zeros), ir.IntType(lanes))
+        return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), I64)
+
+    return types.int64(tag, *[types.int64] * 7), codegen
+
+
+class _OrderArguments(NamedTuple):
+    """Rows `first` to `last` of the sums of a panel, to where the weight of its first output begins."""
+
+    sums: int
+    split_bytes: int
+    splits: int
+    columns: int
+    out: int
+    out_stride: int
+    first: int
+    last: int
+    flag: int
+    """Where 1 is written if a sum is not finite."""
+
+
+@subroutine
+def _order_rows(leaf, job):
+    found = 0
+    lanes, nr, size = constant(leaf.kernel, "lanes"), constant(leaf.kernel, "nr"), constant(leaf.kernel, "size")
+    for row in range(job.first, job.last, lanes):
+        for column in range(0, min(nr, job.columns), lanes):
+            found |= _turn(
+                leaf.kernel, job.sums + (row * nr + column) * size, job.split_bytes, job.splits, job.last - row,
+                job.columns - column, job.out + column * job.out_stride + row * size, job.out_stride,
+            )  # fmt: skip
+    if found:
+        put(job.flag, 0, 1)
+
+
+class OrderRows(NamedTuple):
+    """Leaf: some of the sums in the order of the weight. Field: the microkernel."""
+
+    kernel: NamedTuple
+    run = _order_rows
+    arguments = _OrderArguments
+
+
+class WeightGradient(Record):
+    """What does not depend on addresses and values, for one group of channels and some images at a time."""
+
+    multiply: Address
+    """Of a `MultiplyRows`, as `order` of an `OrderRows`."""
+    order: Address
+    planes: Address
+    """Of the plan by which images are laid out."""
+    part_bytes: Bytes
+    pack: Address
+    """Of the leaf that packs the gradient: `columns` outputs of `positions` in each image."""
+    line_stride: Bytes
+    k_stride: Bytes
+    image_stride: Bytes
+    batch: Count
+    """Images that are laid out at a time, of `batches`."""
+    batches: Count
+    x_batch: Bytes
+    """From those of a batch to the next ones."""
+    positions: Count
+    piece: Count
+    """Positions that a task packs."""
+    columns: Count
+    panels: Count
+    b_bytes: Bytes
+    """Of a position in a panel of the gradient."""
+    rows: Count
+    """Taps of all channels."""
+    table: Address
+    """For each row, whole blocks of them, the bytes from the first plane to its value at the first position."""
+    starts: Address
+    """For each row of the images of a batch the bytes from the first position to its own."""
+    lines: Count
+    """Rows of the images of a batch, `width` positions each."""
+    width: Count
+    chunk: Count
+    """Rows of images that are multiplied at once."""
+    splits: Count
+    """Shares of the rows of images, whose sums are added at the end."""
+    blocks: Count
+    block_chunk: Count
+    block_bytes: Bytes
+    """Of the sums of a block, as `row_bytes` of one of its rows."""
+    row_bytes: Bytes
+
+
+@subroutine
+def _pack_task(task, worker, job):
+    """A panel of some positions of the gradient."""
+    of = job.of
+    pieces = (of.positions + of.piece - 1) // of.piece
+    panel, image, first = task % of.panels, task // of.panels // pieces, task // of.panels % pieces * of.piece
+    whole, before = of.batch * of.positions, image * of.positions
+    call_at(
+        of.pack,
+        PackArguments(
+            of.line_stride, of.k_stride, of.columns, whole, whole,
+            job.g + image * of.image_stride - before * of.k_stride, job.b, job.limits + worker * LIMITS_BYTES,
+            panel, panel + 1, before + first, before + min(first + of.piece, of.positions),
+        ),
+    )  # fmt: skip
+
+
+class _Pack(NamedTuple):
+    of: WeightGradient
+    g: int
+    b: int
+    limits: int
+    run = _pack_task
+
+
+@subroutine
+def _multiply_task(task, worker, job):
+    """Some blocks of a panel, at a share of the rows of images."""
+    of = job.of
+    parts = (of.blocks + of.block_chunk - 1) // of.block_chunk
+    panel, split, part = task // parts % of.panels, task // parts // of.panels, task % parts
+    first, last = of.lines * split // of.splits, of.lines * (split + 1) // of.splits
+    sums = job.sums + (split * of.panels + panel) * of.blocks * of.block_bytes
+    b = job.b + panel * of.batch * of.positions * of.b_bytes
+    for line in range(first, last, of.chunk):
+        call_at(
+            of.multiply,
+            _RowsArguments(
+                job.places, of.part_bytes, b + line * of.width * of.b_bytes, of.starts + 8 * line,
+                min(of.chunk, last - line), of.width, sums, job.more + line - first, part * of.block_chunk,
+                min((part + 1) * of.block_chunk, of.blocks),
+            ),
+        )  # fmt: skip
+
+
+class _Multiply(NamedTuple):
+    of: WeightGradient
+    places: int
+    b: int
+    sums: int
+    more: int
+    run = _multiply_task
+
+
+_ORDERED = 256
+"""Rows that a task brings in order."""
+
+
+@subroutine
+def _order_task(task, worker, job):
+    of = job.of
+    panel, first = task % of.panels, task // of.panels * _ORDERED
+    nr = of.row_bytes // job.size
+    stride = of.rows * job.size
+    call_at(
+        of.order,
+        _OrderArguments(
+            job.sums + panel * of.blocks * of.block_bytes, of.panels * of.blocks * of.block_bytes, of.splits,
+            of.columns - panel * nr, job.out + panel * nr * stride, stride, first, min(first + _ORDERED, of.rows),
+            job.flag,
+        ),
+    )  # fmt: skip
+
+
+class _Order(NamedTuple):
+    of: WeightGradient
+    sums: int
+    out: int
+    size: int
+    flag: int
+    run = _order_task
+
+
+@njit
+def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
+    """The gradient of a group, at `out` as [output][channel][tap], of values of `size` bytes. All but `of`, threads and
+    the size are addresses: `memory` has LIMITS_BYTES for twice so many threads, 64 bytes, the addresses of all rows and
+    the sums; `packed` the gradient, and behind it the planes. Returns the magnitudes found in g and in x, and 1 if the
+    result is not finite."""
+    limits, x_limits = memory, memory + threads * LIMITS_BYTES
+    reset_limits(limits, 2 * threads)
+    flag = memory + 2 * threads * LIMITS_BYTES
+    put(flag, 0, 0)
+    places = flag + 64
+    mr = of.block_bytes // of.row_bytes
+    sums = places + (8 * of.blocks * mr + 63) // 64 * 64
+    b = packed
+    planes = packed + of.panels * of.batch * of.positions * of.b_bytes
+    _write_places(places, of.table, planes, of.blocks * mr)
+    pieces = (of.positions + of.piece - 1) // of.piece
+    parts = (of.blocks + of.block_chunk - 1) // of.block_chunk
+    for batch in range(of.batches):
+        pack_whole(pool, threads, of.planes, x + batch * of.x_batch, planes, x_limits)
+        of_g = g + batch * of.batch * of.image_stride
+        launch(pool, threads, of.batch * pieces * of.panels, _Pack(of, of_g, b, limits))
+        launch(pool, threads, of.panels * of.splits * parts, _Multiply(of, places, b, sums, batch))
+    launch(pool, threads, (of.rows + _ORDERED - 1) // _ORDERED * of.panels, _Order(of, sums, out, size, flag))
+    return found_limits(limits, threads), found_limits(x_limits, threads), read64(flag)
+
+
+@subroutine
+def _write_places(places, table, planes, count):
+    for row in range(count):
+        put(places, row, planes + read64(table + 8 * row))
