@@ -50,6 +50,13 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     return max(row.rows_always, int(most))
 
 
+def _leaves_to_blocks(isa: str, dtype: np.dtype, precision: str, m: int, n: int) -> bool:
+    """Whether blocks that read both operands where they lie (`unpacked.py`) are faster."""
+    row, rounded = tuning(isa), computed_by_panels(isa, dtype, precision)
+    in_place = isa == "avx512" and dtype.name in ("float32", "float64") and rounded not in (None, "bf16x3")
+    return in_place and cpu.refusal("amx") is not None and m >= row.rows_in_place and n >= row.columns_in_place
+
+
 def refuses(isa: str) -> Callable[..., str | None]:
     """The function that says why `isa` does not multiply some arrays in one pass."""
 
@@ -63,6 +70,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), is_exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
+        if _leaves_to_blocks(isa, a.dtype, precision, m, n):
+            return f"leaves [{m}, {k}] @ [{k}, {n}] to blocks of operands that are read where they lie"
         row = tuning(isa)
         least = row.exact_products if few > 1 else row.exact_row_bytes // a.dtype.itemsize
         values = math.prod(large.shape)

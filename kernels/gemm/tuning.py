@@ -108,6 +108,9 @@ class Tuning(NamedTuple):
     """The same beside tiles (of exact products), beside pairs, and beside a matrix that is kept packed."""
     rows_always: int = 4
     """So many are done in one pass at any depth."""
+    rows_in_place: int = 12
+    columns_in_place: int = 6
+    """Rows and columns from which blocks that read both operands where they lie are faster."""
     depth_of_row: int = 3
     depth_of_column: int = 8
     """Depth for each row, and for each column, that one pass needs."""
