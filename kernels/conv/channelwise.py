@@ -37,6 +37,13 @@ _SEGMENTS = 4
 _NEAR_BYTES = 24 << 10
 """Of what the rows that a row of results meets hold of a chunk of channels: half of the L1 cache."""
 
+_LEAST_BYTES = 256 if VECTOR_BYTES == 64 else 768
+"""Of neighbouring channels in such a chunk, at least: fewer are read and written more slowly than all in order. (AVX2,
+72 channels of 56 x 56: 140 GFLOP/s by 128 bytes, 172 by whole rows; 240 of 28 x 28 to 56 x 56, by 512, 67 and 85.)"""
+
+_TOGETHER = 4
+"""Vectors of channels in a piece, at least."""
+
 _PIECE_PRODUCTS, _MOST_PIECES = 50_000, 128
 """Products of vectors in a piece of a weight's gradient, and the most pieces. They do not depend on the number of
 threads, so that the bits do not either."""
@@ -189,7 +196,8 @@ class _Case:
         near = min(self.line.taps, self.line.size) * self.inner.size * self.lanes * self.item
         if not self.by_channels:
             near = self.inner.size * self.line.size * self.width * self.item
-        rows, least = self.rows * self.plane.results, 4 if self.by_channels else self.window.together
+        rows, step = self.rows * self.plane.results, _TOGETHER if self.by_channels else self.window.together
+        least = _LEAST_BYTES // VECTOR_BYTES if self.by_channels and not self.weighs else step
         wanted = -(-8 * threads // max(1, self.images))
         if self.weighs:
             rows *= self.images
@@ -197,8 +205,8 @@ class _Case:
         chunk = _NEAR_BYTES // max(1, near)
         if chunk < least:  # nothing is near, so that memory is read in order
             chunk = units if self.by_channels else least
-        chunk = min(units, chunk, max(least, -(-units // max(1, wanted // rows if rows else 1))))
-        chunk = max(1, chunk - chunk % least if chunk > least else chunk)
+        chunk = min(units, chunk, max(step, -(-units // max(1, wanted // rows if rows else 1))))
+        chunk -= chunk % step if step < chunk < units else 0
         chunks = -(-units // chunk)
         strip = max(1, -(-rows // max(1, wanted // chunks)))
         strips = -(-rows // strip)
