@@ -26,7 +26,7 @@ from .setting import Setting
 __all__ = ["convolve", "weight_gradient"]
 
 _OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)
-"""Results of a block, of which a multiple makes up most images: as many sums as registers have room for, or fewer."""
+"""Results of a block; a multiple of it makes up most images: as many sums as registers have room for, or fewer."""
 
 _MOST_TAPS = 32
 """Of a row, whose weights and values a block has code for."""
@@ -301,7 +301,7 @@ def _by_channels(x: np.ndarray, multiplier: int, taps: int) -> bool:
 def _weights(w: np.ndarray | Kept, plan: _Plan) -> np.ndarray:
     """The weights rounded, (outputs, taps)."""
 
-    def rounded(w: np.ndarray) -> np.ndarray:
+    def round_weights(w: np.ndarray) -> np.ndarray:
         from ..rounding import round_to_parts
 
         return np.ascontiguousarray(round_to_parts(w.astype(plan.working).reshape(len(w), -1), *plan.conversion))
@@ -309,7 +309,7 @@ def _weights(w: np.ndarray | Kept, plan: _Plan) -> np.ndarray:
     array = array_of(w)
     if array.dtype == plan.working and array.flags.c_contiguous and CONVERSIONS[plan.conversion].target is None:
         return array
-    return form_of(w, ("depthwise", plan.conversion), rounded)
+    return form_of(w, ("depthwise", plan.conversion), round_weights)
 
 
 def _with_layout(x: np.ndarray, last: bool) -> np.ndarray:

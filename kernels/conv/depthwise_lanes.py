@@ -117,7 +117,7 @@ class Lanes:
         at = self.builder.bitcast(at, value.type.as_pointer())
         call(self.builder, f"llvm.masked.store.{name}.p0", VOID, value, at, I32(size), mask)
 
-    def stored(self, value: ir.Value, at: ir.Value, mask: ir.Value | None) -> None:
+    def store_elements(self, value: ir.Value, at: ir.Value, mask: ir.Value | None) -> None:
         """Store values of the working type as elements, where the mask says so."""
         value = convert(self.builder, value, self.element)
         if mask is None:
@@ -125,7 +125,7 @@ class Lanes:
         else:
             self.store_some(value, at, mask)
 
-    def rounded(self, found: ir.Value) -> ir.Value:
+    def convert(self, found: ir.Value) -> ir.Value:
         """Elements as what is multiplied."""
         return convert_lanes(self.builder, widen(self.builder, found, self.element), self.conversion)
 
@@ -145,8 +145,8 @@ class Channels(Lanes):
         """What a tap meets."""
         kind = vector(self.element.stored, self.count)
         if self.mask is None:
-            return self.rounded(load(self.builder, kind, at, self.element.size))
-        return self.rounded(masked_load(self.builder, kind, at, self.element.size, self.mask))
+            return self.convert(load(self.builder, kind, at, self.element.size))
+        return self.convert(masked_load(self.builder, kind, at, self.element.size, self.mask))
 
     read_result = read
 
@@ -157,7 +157,7 @@ class Channels(Lanes):
 
     def write(self, values: list[ir.Value], at: ir.Value) -> None:
         """Write the results of a position."""
-        self.stored(values[0], at, self.mask)
+        self.store_elements(values[0], at, self.mask)
 
 
 class Columns(Lanes):
@@ -222,10 +222,10 @@ class Columns(Lanes):
         """What a tap meets."""
         if self.step > 2:
             kind, stride = vector(self.element.stored, self.count), I64(self.step * self.element.size)
-            return self.rounded(masked_load(self.builder, kind, at, self.element.size, self.reading[0], stride))
+            return self.convert(masked_load(self.builder, kind, at, self.element.size, self.reading[0], stride))
         raws = [self._load(pieces) for pieces in self._pieces(at, self.step, "read_channel", self.reading)]
         if self.step == 1:
-            return self.rounded(raws[0])
+            return self.convert(raws[0])
         raws = [widen(self.builder, raw, self.element) for raw in raws]
         order = ir.Constant(vector(I32, self.count), list(range(0, 2 * self.count, 2)))
         return convert_lanes(self.builder, self.builder.shuffle_vector(*raws, order), self.conversion)
@@ -233,7 +233,7 @@ class Columns(Lanes):
     def read_result(self, at: ir.Value) -> ir.Value:
         """What lies where results do, zero behind the last one."""
         mask = self.below(self.results_left, self._numbers(0, 1)[0])
-        return self.rounded(self._load(self._pieces(at, 1, "write_channel", [mask])[0]))
+        return self.convert(self._load(self._pieces(at, 1, "write_channel", [mask])[0]))
 
     def _of_channels(self, at: ir.Value, step: ir.Value) -> ir.Value:
         """A number of each channel in all its lanes."""
@@ -273,12 +273,12 @@ class Columns(Lanes):
         def some() -> list:
             for value, pieces in places:
                 for here, mask in pieces:
-                    self.stored(value, here, mask)
+                    self.store_elements(value, here, mask)
             return []
 
         def whole() -> list:
             for value, ((here, _),) in places:
-                self.stored(value, here, None)
+                self.store_elements(value, here, None)
             return []
 
         if self.segments > 1 or VECTOR_BYTES == 64:

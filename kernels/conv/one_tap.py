@@ -94,7 +94,7 @@ def _call(
     biased: bool,
     threads: int,
 ) -> _Call | None:
-    """The product that is a convolution; None of what is not taken."""
+    """The product that is a convolution; None where it does not apply."""
     w_shape, w_strides = of_weight
     if not _is_one_tap(setting, w_shape[2:]) or 0 in shape:
         return None
@@ -146,7 +146,7 @@ def takes(setting: Setting, x: np.ndarray, w: np.ndarray | Kept) -> bool:
 def convolve(
     setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None
 ) -> np.ndarray | None:
-    """`implicit.convolve`, or None of what is not taken."""
+    """`implicit.convolve`, or None where it does not apply."""
     pool, threads = threading.pool()
     call = _call_of(setting, x, w, bias is not None, threads)
     if call is None:
@@ -216,7 +216,7 @@ def _gradient(
     dtype: np.dtype,
     threads: int,
 ) -> _Gradient | None:
-    """The product that is a gradient of x and g of these shapes and strides; None of what is not taken."""
+    """The product that is a gradient of x and g of these shapes and strides; None where it does not apply."""
     (x_shape, x_strides), (g_shape, g_strides), item = of_x, of_g, dtype.itemsize
     if not _is_one_tap(setting, setting.size) or 0 in x_shape or dtype.kind != "f":
         return None
@@ -251,7 +251,7 @@ def _gradient(
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray | None:
-    """`weight_implicit.weight_gradient`, or None of what is not taken."""
+    """`weight_implicit.weight_gradient`, or None where it does not apply."""
     pool, threads = threading.pool()
     found = _gradient(setting, (x.shape, x.strides), (g.shape, g.strides), x.dtype, threads)
     if found is None:

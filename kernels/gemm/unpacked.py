@@ -51,7 +51,7 @@ _NEAR = 2048
 
 _FEW_ROWS, _SOME_ROWS, _PART_OF_PAGE = 24, 192, 1024
 """Rows of the result up to which others are: strips read them again and again, each from a page of its own. More of
-them where distances are no multiples of a part of a page, since lines at such distances share few places in a cache."""
+them where distances are not multiples of a part of a page: lines at such distances share few places in a cache."""
 
 
 class Shape(NamedTuple):

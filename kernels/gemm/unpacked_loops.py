@@ -60,21 +60,21 @@ class Unpacked(Record):
 
 
 @subroutine
-def _copied(p, a, first, rows, k, here, target):
+def _copy_rows(p, a, first, rows, k, here, target):
     """Copy the rows from `first` on, with as many before them as a strip may read; where `first` begins."""
     before = first - max(0, min(first, first + rows - LEAST_ROWS))
     at, lines = a + (first - before) * p.a_row + k * p.a_k, rows + before
     if p.a_k == p.size:
-        stride = _padded(here * p.size)
+        stride = _line_bytes(here * p.size)
         call_at(p.convert, ConvertArguments(lines, here, at, p.a_row, p.a_k, target, stride, 0, 0))
         return target + before * stride
-    stride = _padded(lines * p.size)
+    stride = _line_bytes(lines * p.size)
     call_at(p.convert, ConvertArguments(here, lines, at, p.a_k, p.a_row, target, stride, 0, 0))
     return target + before * p.size
 
 
 @subroutine
-def _padded(line):
+def _line_bytes(line):
     """Bytes of a copied line: an odd number of cache lines, since lines at the same place of a page share few."""
     return ((line + 63) // 64 | 1) * 64
 
@@ -121,11 +121,11 @@ def _block_task(task, worker, job):
                 )  # fmt: skip
             of_a, a_row, a_k = a + i0 * p.a_row + k * p.a_k, p.a_row, p.a_k
             if p.convert != 0:
-                of_a = _copied(p, a, i0, rows, k, here, scratch + p.b_bytes)
+                of_a = _copy_rows(p, a, i0, rows, k, here, scratch + p.b_bytes)
                 if a_k == p.size:
-                    a_row = _padded(here * p.size)
+                    a_row = _line_bytes(here * p.size)
                 else:
-                    a_k = _padded((rows + (i0 - max(0, min(i0, i0 + rows - LEAST_ROWS)))) * p.size)
+                    a_k = _line_bytes((rows + (i0 - max(0, min(i0, i0 + rows - LEAST_ROWS)))) * p.size)
             more = int(k > 0 or term > item * p.terms)
             call_at(p.leaf, UnpackedArguments(of_a, a_row, a_k, at, b_k, pair, c, p.c_row, rows, columns, here, more))
     if p.finish != 0:
