@@ -26,7 +26,7 @@ from .reading import contiguous_strides, is_channels_last, result_array, spread,
 from .segments import Blocks, blocks_of
 from .setting import Setting
 
-__all__ = ["convolve", "describe_planes", "described", "kernel_of", "panel_of"]
+__all__ = ["convolve", "describe_planes", "kernel_of", "panel_of", "plan_with"]
 
 
 class _Plan(NamedTuple):
@@ -131,7 +131,7 @@ def describe_planes(
     return fields, rows
 
 
-def described(fields: dict[str, int]) -> np.ndarray:
+def plan_with(fields: dict[str, int]) -> np.ndarray:
     """A plan with these fields, and 0 in all others."""
     return describe(PLAN, dict.fromkeys(PLAN, 0) | fields)
 
@@ -183,15 +183,15 @@ def _plan(
     panels, depth = -(-columns // kernel.nr), _depth(setting, w_shape, w_strides, item)
     numbers = np.arange(channels * where.planes * parts).reshape(channels, where.planes, parts)
     arrays = np.split(numbers * fields["part_bytes"], range(depth, channels, depth))
-    described_passes = []
+    pass_rows = []
     for one, each in zip(passes, found, strict=True):
         values, kept = _describe_pass(one, each, where, arrays, size, out_strides, item)
         values["block_chunk"] = each.count if count else -(-each.count // -(-4 * threads // (groups * panels)))
         values["panel_chunk"] = panels if count else 1
-        described_passes.append((describe(PASS, values), kept))
-    pass_table = np.array([values for values, _ in described_passes], np.int64).reshape(-1, len(PASS))
+        pass_rows.append((describe(PASS, values), kept))
+    pass_table = np.array([values for values, _ in pass_rows], np.int64).reshape(-1, len(PASS))
     region_bytes, sums = fields["region_bytes"], blocks.sums_bytes(kernel)
-    values = described(fields | {
+    values = plan_with(fields | {
         "strip_table": address_of(divided.table), "strips": count, "convolve": _block_leaf(dtype.name, size, columns),
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
@@ -204,7 +204,7 @@ def _plan(
         channels * math.prod(task.kernel), depth, where, last, (*out_shape[:2], *out_shape[7 - len(shape) :]),
         len(passes) < len(where.passes), groups, address_of(values),
         sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
-        (values, pass_table, of_planes, described_passes, divided.table),
+        (values, pass_table, of_planes, pass_rows, divided.table),
     )  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def _plan(
     region = front, front + -(-(where.end(where.passes[0]) + where.back) // GROUP)
     last = is_channels_last(x_shape, x_strides, dtype.itemsize)
     fields, of_planes = implicit.describe_planes(where, of_x, channels, dtype, conversion, region, last, threads)
-    plan = implicit.described(fields)
+    plan = implicit.plan_with(fields)
     table, starts = _tables(where, channels, GROUP * front * size, fields["array_bytes"], size, blocks * kernel.mr)
     k_stride = next((stride for size, stride in zip(task.output[::-1], of_g[:1:-1], strict=True) if size > 1), 0)
     along_k = abs(k_stride) <= abs(of_g[1])

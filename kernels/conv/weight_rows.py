@@ -1,9 +1,9 @@
 """The gradient of a convolution with respect to its weight on vector units: rows of a product are taps of channels.
 
-A sum runs over the positions of the result. The images are laid out in planes (`planes`), where the values that a tap
-of a channel meets lie side by side in every row of an image, and the gradient of the result is packed as the right
-operand of a product, one position after the other. A block multiplies the values of 14 (AVX-512) or 6 taps of channels,
-each from an address of its own, with vectors of outputs. Positions of padding are not multiplied.
+A sum runs over the positions of the result. Images are laid out in planes (`planes`): in every row of an image the
+values that a tap of a channel meets lie side by side. The gradient of the result is packed as the right operand of a
+product, one position after the other. A block multiplies the values of 14 (AVX-512) or 6 taps of channels, each from an
+address of its own, with vectors of outputs. Positions of padding are not multiplied.
 """
 
 from __future__ import annotations

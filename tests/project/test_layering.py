@@ -39,7 +39,7 @@ MORE_PARAMETERS = {"conv": 6}
 """Functions of kernels that take more, by folder; the numbers only fall."""
 
 BUDGET = {
-    "kernels": 45_600,
+    "kernels": 45_650,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_400,
@@ -69,7 +69,7 @@ BUDGET = {
     "cli": 950,
     "compile_ahead": 150,
     "pytest_plugin": 200,
-    "tests": 47_400,
+    "tests": 47_450,
     "bench": 5_750,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
