@@ -128,8 +128,8 @@ class MultiplyRows(NamedTuple):
 
 @intrinsic
 def _turn(typingctx, tag, sums, split_bytes, splits, rows, columns, out, out_stride):
-    """Store the transpose of a square of sums, of which so many rows and columns exist, added up over the splits.
-    Returns whether a sum is not finite."""
+    """Store the transpose of the first rows and columns of a square of sums, added up over the splits. Returns whether
+    a sum is not finite."""
     kernel = instance(tag)
 
     def codegen(context, builder, signature, arguments):
