@@ -79,7 +79,7 @@ CORE_BUDGET = 8_650
 LONGEST_FILE = 420
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
-LONG_FUNCTIONS = {"kernels": 6}
+LONG_FUNCTIONS = {"kernels": 5}
 """How many functions of a part are longer: generators of code and plans in kernels/gemm and kernels/conv."""
 
 
