@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from .fair import restart_where_held
+
 PARTS = {
     "digits": "two classifiers of handwritten digits: what each precision does to their answers, and each layer",
     "minilm": "encode sentences with MiniLM's weights at each precision, and see which sentences are nearest",
@@ -221,6 +223,7 @@ def _subtitle(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    restart_where_held()
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -33,6 +33,7 @@ from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
 from minitorch_backends.lab.style import MARKS, SHAPES, plain_numbers
 
 from . import peers
+from .fair import restart_where_held
 from .presentation import Plot, Table, error, number, paragraphs, ratio, seconds
 from .session import PRECISIONS, Session
 from .timing import OPENMP_REST, time_interleaved
@@ -375,6 +376,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    restart_where_held()
     main()
 
 

@@ -42,7 +42,8 @@ def _threads() -> dict[str, int]:
     counts = {"CPUs available": threading.available_cpus(), "minitorch_backends": threading.get_num_threads()}
     blas = peers.blas_pool()
     if blas is not None:
-        counts[f"NumPy ({peers.blas_name()})"] = blas["num_threads"]
+        kernels = blas.get("architecture") or "unknown"
+        counts[f"NumPy ({peers.blas_name()}, kernels for {kernels})"] = blas["num_threads"]
     torch = peers.torch_if_imported()
     if torch is not None:
         counts["torch"] = torch.get_num_threads()

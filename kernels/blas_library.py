@@ -1,14 +1,16 @@
-"""Which BLAS NumPy uses: the library that is loaded, or the one that NumPy was built with."""
+"""Which BLAS NumPy uses: the library that is loaded, or the one NumPy was built with; and the CPU of its kernels."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import re
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["BlasLibrary", "blas_library"]
+__all__ = ["BlasLibrary", "blas_kernels", "blas_library"]
 
 _LOADED = {
     "mkl": r"/libmkl_rt\.so[^/]*$",
@@ -37,6 +39,26 @@ def blas_library() -> BlasLibrary:
         return BlasLibrary(found, "unknown", loaded[found])
     known = next((each for each in (*_LOADED, "accelerate") if each in name), name)
     return BlasLibrary(known, version, loaded.get(known))
+
+
+_CORE_NAMES = [f"{prefix}openblas_get_corename{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")]
+
+
+@functools.cache
+def blas_kernels() -> str | None:
+    """The CPU, as OpenBLAS names it ("SkylakeX"), for which the BLAS in use runs kernels; None if it does not say.
+    `OPENBLAS_CORETYPE` may have named another than this one."""
+    library = blas_library()
+    if library.name != "openblas" or library.path is None:
+        return None
+    with contextlib.suppress(OSError):
+        loaded = ctypes.CDLL(library.path)
+        for name in _CORE_NAMES:
+            if hasattr(loaded, name):
+                function = getattr(loaded, name)
+                function.restype = ctypes.c_char_p
+                return function().decode()
+    return None
 
 
 def _loaded_libraries() -> dict[str, str]:

@@ -57,7 +57,7 @@ def _versions() -> dict[str, str]:
 def _machine() -> dict[str, Any]:
     from .. import backends
     from ..kernels import cpu, machine, threading
-    from ..kernels.blas_library import blas_library
+    from ..kernels.blas_library import blas_kernels, blas_library
     from ..kernels.gemm.tuning import origin
 
     blas, cores, cpus = blas_library(), threading.available_cores(), threading.available_cpus()
@@ -72,6 +72,7 @@ def _machine() -> dict[str, Any]:
         "threads": f"{threading.get_num_threads()}, in a separate pool",
         "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
         "BLAS of NumPy": " ".join(filter(None, (blas.name, blas.version, blas.path))),
+        "its kernels are for": blas_kernels() or "unknown",
     }
 
 

@@ -1,9 +1,12 @@
 """The laboratory: its data, its command line, what it writes, and that it measures what it says."""
 
+import importlib.machinery
 import json
+import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from timeit import Timer
 
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import attention, linalg, order, peers, presentation, timing
+from bench import attention, fair, linalg, order, peers, presentation, timing
 from bench.session import PRECISIONS
 from bench.studies import answers, digits, minilm
 from bench.studies import products as studied_products
@@ -438,3 +441,26 @@ def test_wrong_arguments_of_the_order_are_refused_before_anything_is_measured(
     with pytest.raises(SystemExit, match="2"):
         order.main()
     assert sentence in capsys.readouterr().err
+
+
+def test_peers_are_not_held_back(monkeypatch):
+    """A program of the bench starts anew, with its arguments, without what holds NumPy's BLAS to another CPU."""
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *what: started.append(what))
+    monkeypatch.setattr(sys, "argv", ["order.py", "--rounds", "3"])
+    program = types.ModuleType("__main__")
+    program.__spec__ = importlib.machinery.ModuleSpec("bench.order", None)
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    for name in (*fair.HOLDING, "MINITORCH_CPU_CAPABILITY"):
+        monkeypatch.delenv(name, raising=False)
+    fair.restart_where_held()
+    assert not started
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    fair.restart_where_held()
+    ((path, words, environment),) = started
+    assert (path, words) == (sys.executable, [sys.executable, "-m", "bench.order", "--rounds", "3"])
+    assert "OPENBLAS_CORETYPE" not in environment
+    assert environment["PATH"] == os.environ["PATH"]
+    monkeypatch.setenv("MINITORCH_CPU_CAPABILITY", "avx2")
+    fair.restart_where_held()
+    assert len(started) == 1

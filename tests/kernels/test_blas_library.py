@@ -1,6 +1,9 @@
 """The BLAS in use: a library loaded under a generic name, or the one that NumPy was built with."""
 
 import io
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -49,3 +52,13 @@ def test_this_machine():
     library = module.blas_library()
     assert library.name in ("openblas", "mkl", "blis", "accelerate")
     assert library.path is None or library.path.startswith("/")
+
+
+def test_the_kernels_of_openblas_are_named():
+    """OpenBLAS says for which CPU its kernels are, in a process whose environment names one, that one."""
+    if module.blas_library().name != "openblas":
+        pytest.skip("NumPy's BLAS is not OpenBLAS")
+    script = "from minitorch_backends.kernels.blas_library import blas_kernels; print(blas_kernels())"
+    environment = os.environ | {"OPENBLAS_CORETYPE": "Nehalem"}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout.strip() == "Nehalem"
