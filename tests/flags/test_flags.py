@@ -382,7 +382,7 @@ def test_decorators_act_inside_calls_only() -> None:
         return backends.fp32_precision
 
     assert backends.fp32_precision == "none"
-    assert (function.__name__, function.__doc__) == ("function", "What it reads.")
+    assert (function.__name__, function.__doc__) == ("function", "The flags that it reads.")
     assert function() == "tf32"
     for value in generator():
         assert (value, backends.fp32_precision) == ("tf32", "none")

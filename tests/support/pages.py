@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 _MARK = "\x1e"
 """Printed at the end of each block."""
 
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?!\w|\.\w)")
 """A number that arithmetic gave; whole numbers are counts, and compared as they are."""
 
 _FACTOR = 1.6
