@@ -117,7 +117,7 @@ def describe_planes(
     """
     size, parts = working_dtype(dtype).itemsize, CONVERSIONS[conversion].vector_parts
     part_bytes = (GROUP * region[1] + GROUP) * size  # a cache line or two more: equal addresses would share a set
-    squares, arrays = last and channels > 1, channels * where.planes
+    squares, arrays = last and channels > 4, channels * where.planes  # those of few are mostly empty
     rows = planes.plane_rows(where, strides)
     pace = planes.pace_of(int(rows[0, PLANE.index("step_w")]), dtype.itemsize, squares)
     fields = {

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import attention, fair, linalg, order, peers, presentation, timing
+from bench import attention, fair, layers, linalg, order, peers, presentation, timing
 from bench.session import PRECISIONS
 from bench.studies import answers, digits, minilm
 from bench.studies import products as studied_products
@@ -464,3 +464,13 @@ def test_peers_are_not_held_back(monkeypatch):
     monkeypatch.setenv("MINITORCH_CPU_CAPABILITY", "avx2")
     fair.restart_where_held()
     assert len(started) == 1
+
+
+@pytest.mark.parametrize("direction", layers.DIRECTIONS)
+def test_layers_are_called_in_both_layouts(direction):
+    """A row has the times of both layouts, and the tables GFLOP/s from them."""
+    layer = layers.MOBILENET[0]._replace(size=(8, 8))
+    row = layers.measure(layer, 1, direction, 1)
+    assert all(row[f"ours, {layout}"] > 0 for layout in layers.LAYOUTS)
+    speeds, *_ = layers.tables([row], "ieee")
+    assert speeds.rows[0][:3] == ("3-16 3x3/2 at 8x8", "1", direction)
