@@ -121,7 +121,8 @@ def _flush_bound(precision: str, depth: int, found_a: int, found_b: int) -> int:
 
 
 def refuse_uncertain(least: float, out: np.ndarray, a: np.ndarray | None = None, b: np.ndarray | None = None) -> None:
-    """Raise `Refused` if values of `out` are below `least`, and so may lose more than their bound to what is flushed.
+    """Raise `Refused` if values of `out` are below `least`, and so may lose more than their bound to what is flushed, or
+    NaN, as zero times Inf is where a factor was flushed to zero.
 
     Given the factors a (..., m, k) and b (..., k, n), the zeros of rows of zeros of a and columns of zeros of b pass.
     """
@@ -129,7 +130,7 @@ def refuse_uncertain(least: float, out: np.ndarray, a: np.ndarray | None = None,
         return
     token = silence()  # of NaN
     try:
-        small = np.abs(out if out.dtype.itemsize > 2 else out.astype(np.float32)) < np.float32(least)
+        small = ~(np.abs(out if out.dtype.itemsize > 2 else out.astype(np.float32)) >= np.float32(least))
         if small.any() and a is not None:
             small &= a.any(-1)[..., None]
         if b is not None and small.any():

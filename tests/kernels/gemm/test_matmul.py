@@ -11,7 +11,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu
@@ -259,6 +259,8 @@ def hostile_pairs(draw):
 
 @every_implementation
 @given(pair=hostile_pairs(), precision=st.sampled_from(list(PRECISIONS)))
+@example(pair=(np.float32([[4.6e-41, 0]]), np.float32([[np.inf], [1]])), precision="bf16")
+@example(pair=(np.float32([[4.6e-41]]), np.float32([[3.396e38]])), precision="bf16")
 def test_any_bits(implementation, pair, precision):
     a, b = pair
     result = run(implementation, a, b, precision=precision)
