@@ -19,7 +19,7 @@ from ..gemm import matmul
 __all__ = ["BLOCK", "eigh_blocked", "null_lengths", "orthonormal", "svd_blocked"]
 
 BLOCK = 16
-"""Rows of a block, where a matrix has enough of them: see "Linear algebra of small matrices" in bench/NOTES.md."""
+"""Rows of a block, where a matrix has enough of them."""
 
 INNER_SWEEPS = 2
 """The most sweeps over the pairs of rows of a pair of blocks, each time."""
