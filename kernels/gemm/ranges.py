@@ -121,8 +121,8 @@ def _flush_bound(precision: str, depth: int, found_a: int, found_b: int) -> int:
 
 
 def refuse_uncertain(least: float, out: np.ndarray, a: np.ndarray | None = None, b: np.ndarray | None = None) -> None:
-    """Raise `Refused` if values of `out` are below `least`, and so may lose more than their bound to what is flushed, or
-    NaN, as zero times Inf is where a factor was flushed to zero.
+    """Raise `Refused` if values of `out` are below `least`, and so may lose more than their bound to what is flushed,
+    or NaN, as zero times Inf is where a factor was flushed to zero.
 
     Given the factors a (..., m, k) and b (..., k, n), the zeros of rows of zeros of a and columns of zeros of b pass.
     """
