@@ -134,8 +134,9 @@ def test_products_are_ours_to_the_bit(name: str) -> None:
         assert mode.left == []
         for one, other in zip(found, (wanted, without, *of_ours), strict=False):
             same = torch.equal(one.detach(), to_torch(other.detach()))
-            symmetric = precision != "bf16x3" or one is out  # torch computes gradients of some layouts transposed
-            assert same or not symmetric, (name, dtype, precision, layout)
+            # torch computes gradients of some layouts transposed, in which these sums have another order.
+            asymmetric = precision == "bf16x3" or (dtype.is_complex and precision != "ieee" and layout == "expanded")
+            assert same or (asymmetric and one is not out), (name, dtype, precision, layout)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
