@@ -42,7 +42,7 @@ Computes = Callable[[str, np.dtype, str], str | None]
 _SUMS_BYTES = 1 << 21
 
 CHUNK_BYTES = 1 << 22
-"""Of what is packed of a chunk of positions for a weight's gradient on vector units."""
+"""Of what is packed at a time for a weight's gradient on vector units, unless one image or the sums take more."""
 
 
 def _unknown(
@@ -143,11 +143,12 @@ def workspace_weight_implicit(
     precision: str = "ieee",
     **_: Any,
 ) -> int:
-    """About what an implicit product takes: both operands of some positions in panels, and the weight's blocks."""
-    channels, outputs = x.shape[1] // groups + 31, g.shape[1] // groups + 31
-    positions = x.shape[0] * math.prod(size + 2 for size in x.shape[2:])
-    packed = min(CHUNK_BYTES, positions * (channels + outputs) * _value_bytes(x, precision))
-    return packed + math.prod(kernel_size) * channels * outputs * max(4, x.dtype.itemsize)
+    """About what an implicit product takes: both operands of some images, one at least, and the weight's sums."""
+    channels, outputs = x.shape[1] // groups, -(-g.shape[1] // groups // 32) * 32
+    sums = math.prod(kernel_size) * (channels + 13) * outputs * max(4, x.dtype.itemsize)
+    positions = math.prod(size + 2 for size in x.shape[2:])
+    image = positions * (channels + outputs) * _value_bytes(x, precision)
+    return max(image, min(max(CHUNK_BYTES, sums), x.shape[0] * image)) + sums
 
 
 class Compiled(NamedTuple):

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.conv import KERNELS, Kept, conv, conv_input_gradient, conv_weight_gradient
+from minitorch_backends.kernels.conv import KERNELS, Kept, conv, conv_input_gradient, conv_weight_gradient, workspace
 from minitorch_backends.kernels.conv.geometry import EVERY_OTHER, NOWHERE, Task, forward_geometry, spots
 from minitorch_backends.kernels.gemm.workspace import address_of
-from minitorch_backends.kernels.registry import Kernel, Refused
+from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
 
 COMPILED = [
     (kernel.name, name)
@@ -261,6 +261,24 @@ def test_chunks_of_positions(threads: int) -> None:
         assert results[0].tobytes() == results[1].tobytes()
         exact = conv_weight_gradient.reference(*arrays, **keywords)
         assert np.abs(results[0] - exact).max() <= 1e-5 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 150, 150), (16, 8, 20, 20), (8, 96, 5, 5)], ids=str)
+def test_a_weight_gradient_takes_the_workspace_that_it_names(monkeypatch, shape) -> None:
+    """One image at least, some where they are small: within a quarter and what threads have for themselves."""
+    from minitorch_backends.kernels.conv import weight_implicit
+
+    taken = []
+    take = weight_implicit.take_workspace
+    monkeypatch.setattr(weight_implicit, "take_workspace", lambda count: taken.append(count) or take(count))
+    random = np.random.default_rng(3)
+    x, g = (random.standard_normal((shape[0], count, *shape[2:]), np.float32) for count in (shape[1], 32))
+    keywords = {"kernel_size": (3, 3), "padding": (1, 1)}
+    run(conv_weight_gradient, "implicit", (x, g), keywords)
+    specs = [ArraySpec(each.shape, each.dtype) for each in (x, g)]
+    named = workspace(conv_weight_gradient, "implicit", *specs, **keywords)
+    assert max(taken) <= 1.25 * named + (1 << 18)
+    assert named <= 2 * max(taken)
 
 
 def tasks() -> Iterator[Task]:
