@@ -81,14 +81,14 @@ class Layer(NamedTuple):
         return 2.0 * batch * self.outputs * math.prod(places) * depth
 
 
-def _square(
+def square(
     channels: int, outputs: int, size: int, kernel: int, stride: int = 1, groups: int = 1, group: str = "resnet"
 ) -> Layer:
     return Layer(group, channels, outputs, (size, size), (kernel, kernel), stride, kernel // 2, groups)
 
 
 RESNET = [
-    _square(*layer)
+    square(*layer)
     for layer in (
         (3, 64, 224, 7, 2), (64, 64, 56, 1), (64, 64, 56, 3), (64, 256, 56, 1), (256, 64, 56, 1), (256, 128, 56, 1),
         (128, 128, 56, 3, 2), (128, 512, 28, 1), (256, 512, 56, 1, 2), (512, 128, 28, 1), (128, 128, 28, 3),
@@ -101,10 +101,10 @@ RESNET = [
 its 3 x 3 layer)."""
 
 OTHERS = [
-    _square(128, 128, 56, 3, 1, 128, "separable"),
-    _square(128, 128, 56, 1, group="separable"),
-    _square(128, 128, 56, 3, 2, 128, "separable"),
-    _square(128, 256, 28, 1, group="separable"),
+    square(128, 128, 56, 3, 1, 128, "separable"),
+    square(128, 128, 56, 1, group="separable"),
+    square(128, 128, 56, 3, 2, 128, "separable"),
+    square(128, 256, 28, 1, group="separable"),
     Layer("1-D", 64, 128, (2048,), (5,), 1, 2),
     Layer("1-D", 128, 256, (1024,), (5,), 2, 2),
     Layer("1-D", 256, 256, (512,), (3,), 1, 1),

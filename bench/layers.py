@@ -18,7 +18,7 @@ import numpy as np
 import minitorch_backends as mt
 
 from . import peers
-from .conv import RESNET, Layer
+from .conv import RESNET, Layer, square
 from .fair import restart_where_held
 from .presentation import Table, number, ratio
 from .session import PRECISIONS, Session
@@ -31,10 +31,6 @@ LAYOUTS = {"NCHW": "contiguous_format", "channels last": "channels_last"}
 SHORTEST = 4e-3
 
 
-def _layer(channels: int, outputs: int, size: int, kernel: int, stride: int = 1, groups: int = 1) -> Layer:
-    return Layer("mobilenet", channels, outputs, (size, size), (kernel, kernel), stride, kernel // 2, groups)
-
-
 _DEPTHWISE = (
     (16, 112, 3, 1), (64, 112, 3, 2), (72, 56, 3, 1), (72, 56, 5, 2), (120, 28, 5, 1), (240, 28, 3, 2),
     (200, 14, 3, 1), (480, 14, 3, 1), (672, 14, 5, 1), (672, 14, 5, 2), (960, 7, 5, 1),
@@ -44,9 +40,12 @@ _POINTWISE = (
     (480, 112, 14), (112, 672, 14), (672, 160, 7), (160, 960, 7),
 )  # fmt: skip
 MOBILENET = [
-    _layer(3, 16, 224, 3, 2),
-    *(_layer(channels, channels, size, kernel, stride, channels) for channels, size, kernel, stride in _DEPTHWISE),
-    *(_layer(channels, outputs, size, 1) for channels, outputs, size in _POINTWISE),
+    layer._replace(group="mobilenet")
+    for layer in (
+        square(3, 16, 224, 3, 2),
+        *(square(channels, channels, size, kernel, stride, channels) for channels, size, kernel, stride in _DEPTHWISE),
+        *(square(channels, outputs, size, 1) for channels, outputs, size in _POINTWISE),
+    )
 ]
 
 
