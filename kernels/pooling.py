@@ -1,6 +1,7 @@
 """Max pooling with positions, and scatter-add into images, with several threads on separate images.
 
-Images are (N, C, H, W) or (N, C, L), contiguous, float32 or float64. `takes` decides whether an array is large enough.
+Images are (N, C, H, W) or (N, C, L), float32 or float64, contiguous or with the channels last in memory; results are
+laid out as they are. `takes` decides whether an array is large enough.
 """
 
 from __future__ import annotations
@@ -12,20 +13,33 @@ from typing import Any
 import numpy as np
 
 from . import threading
-from .gemm.workspace import address_of, empty
+from .gemm.workspace import address_of, empty, return_workspace, take_workspace
 from .kinds import FLOATS
 from .shapes import expect
 
-__all__ = ["add_at", "largest", "takes"]
+__all__ = ["add_at", "gradient", "is_last", "largest", "takes"]
 
 _LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
 """Numbers from which loops are worth loading and calling, and from which they are worth a second thread."""
 
 
 def takes(images: np.ndarray) -> bool:
-    return (
-        images.size >= _LEAST and images.ndim in (3, 4) and images.dtype in FLOATS and bool(images.flags.c_contiguous)
-    )
+    fits = images.size >= _LEAST and images.ndim in (3, 4) and images.dtype in FLOATS
+    return fits and (bool(images.flags.c_contiguous) or is_last(images))
+
+
+def is_last(images: np.ndarray) -> bool:
+    """Whether the channels of each position are neighbours in memory, and the array has no gaps."""
+    return not images.flags.c_contiguous and bool(np.moveaxis(images, 1, -1).flags.c_contiguous)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype, last: bool) -> np.ndarray:
+    return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1) if last else empty(shape, dtype)
+
+
+def _images(shape: tuple[int, ...], last: bool) -> tuple[int, int]:
+    """How many images have their positions side by side, and the channels of a position."""
+    return (shape[0], shape[1]) if last else (shape[0] * shape[1], 1)
 
 
 def _pool(numbers: int) -> tuple[int, int]:
@@ -42,15 +56,16 @@ def largest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest value of each window, and its index in the image as one dimension: of equal ones the first, and NaN
     before all. Windows that see nothing of the image have -inf, and -1."""
-    shape = (*images.shape[:2], *output)
-    values, indices = empty(shape, images.dtype), empty(shape, np.dtype(np.int64))
+    shape, last = (*images.shape[:2], *output), is_last(images)
+    values, indices = (_empty(shape, dtype, last) for dtype in (images.dtype, np.dtype(np.int64)))
+    count, channels = _images(shape, last)
     height, width = _two(images.shape[2:], 1)
     rows, columns = _two(output, 1)
     windows = _loops().Windows(
-        address_of(images), address_of(values), address_of(indices), height, width, rows, columns,
+        address_of(images), address_of(values), address_of(indices), channels, height, width, rows, columns,
         *_two(kernel, 1), *_two(stride, 1), *_two(padding, 0), *_two(dilation, 1),
     )  # fmt: skip
-    _loops().largest(*_pool(images.size), math.prod(images.shape[:2]), windows, *_bits(images.dtype), images.itemsize)
+    _loops().largest(*_pool(images.size), count, windows, *_bits(images.dtype), images.itemsize)
     return values, indices
 
 
@@ -61,6 +76,34 @@ def _bits(dtype: np.dtype) -> tuple[Any, int, int, int]:
     """
     infinite = np.array([np.inf, -np.inf], dtype).view(f"i{dtype.itemsize}")
     return infinite.dtype.type(0), int(np.iinfo(infinite.dtype).max), int(infinite[0]), int(infinite[1])
+
+
+def gradient(
+    g: np.ndarray,
+    indices: np.ndarray,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> np.ndarray:
+    """Images (N, C, *size) of zeros, to which the gradients of the values of windows, laid out with the channels last,
+    are added where these were found."""
+    output, count = g.shape[2:], g.shape[1]
+    expect("indices", indices, g.shape, np.int64)
+    indices = np.moveaxis(np.ascontiguousarray(np.moveaxis(indices, 1, -1)), -1, 1)
+    out, (pool, threads) = _empty((*g.shape[:2], *size), g.dtype, True), _pool(g.size)
+    reach = [gap * (taps - 1) for gap, taps in zip(dilation, kernel, strict=True)]
+    memory = take_workspace(threads * count * 8)
+    try:
+        windows = _loops().GradientWindows(
+            *(address_of(array) for array in (out, g, indices, memory)), count, *_two(size, 1), *_two(output, 1),
+            *_two(tuple(reach), 0), *_two(stride, 1), *_two(padding, 0),
+        )  # fmt: skip
+        _loops().gather(pool, threads, len(g), windows, FLOATS[g.dtype], g.itemsize)
+    finally:
+        return_workspace(memory)
+    return out
 
 
 def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:

@@ -10,15 +10,17 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["Spread", "Windows", "add_at", "largest"]
+__all__ = ["GradientWindows", "Spread", "Windows", "add_at", "gather", "largest"]
 
 
 class Windows(NamedTuple):
-    """Addresses of the images and the results, the sizes of an image and of its result, and where windows lie."""
+    """Addresses of the images and the results, the channels that lie side by side, the sizes of an image and of its
+    result, and where windows lie."""
 
     images: int
     values: int
     indices: int
+    channels: int
     height: int
     width: int
     rows: int
@@ -42,6 +44,12 @@ def _key(bits, job):
 
 
 @subroutine
+def _taps_inside(start, dilation, taps, size):
+    """The first tap of a window that is inside an image of this size, and the one after the last."""
+    return max(0, (dilation - 1 - start) // dilation), min(taps, (size - 1 - start) // dilation + 1)
+
+
+@subroutine
 def _largest_of_image(task, worker, job):
     at, size = job.windows, job.size
     seen, made = at.height * at.width, at.rows * at.columns
@@ -50,8 +58,7 @@ def _largest_of_image(task, worker, job):
     indices = carray(pointer(at.indices + task * made * 8, 0), made)
     for row in range(at.rows):
         top = row * at.stride_down - at.padding_above
-        first = max(0, (at.dilation_down - 1 - top) // at.dilation_down)
-        last = min(at.kernel_height, (at.height - 1 - top) // at.dilation_down + 1)
+        first, last = _taps_inside(top, at.dilation_down, at.kernel_height, at.height)
         for column in range(at.columns):
             left = column * at.stride_along - at.padding_before
             begin, end = 0, at.kernel_width
@@ -71,6 +78,41 @@ def _largest_of_image(task, worker, job):
             values[row * at.columns + column] = image[found] if found >= 0 else job.lowest
 
 
+@subroutine
+def _largest_of_row(task, worker, job):
+    """A row of windows, all channels at once."""
+    at, size, count = job.windows, job.size, job.windows.channels
+    image, top = task // at.rows, task % at.rows * at.stride_down - at.padding_above
+    first, last = _taps_inside(top, at.dilation_down, at.kernel_height, at.height)
+    for column in range(at.columns):
+        left = column * at.stride_along - at.padding_before
+        begin, end = _taps_inside(left, at.dilation_along, at.kernel_width, at.width)
+        to = (task * at.columns + column) * count
+        values = carray(pointer(at.values + to * size, job.word), count)
+        indices = carray(pointer(at.indices + to * 8, 0), count)
+        for channel in range(count):
+            values[channel] = job.lowest
+            indices[channel] = -1
+        for i in range(first, last):
+            for j in range(begin, end):
+                place = (top + i * at.dilation_down) * at.width + left + j * at.dilation_along
+                source = at.images + (image * at.height * at.width + place) * count * size
+                here = carray(pointer(source, job.word), count)
+                for channel in range(count):
+                    found, key = indices[channel], _key(here[channel], job)
+                    larger = found < 0 or key > _key(values[channel], job)
+                    values[channel] = here[channel] if larger else values[channel]
+                    indices[channel] = place if larger else found
+
+
+@subroutine
+def _largest_task(task, worker, job):
+    if job.windows.channels > 1:
+        _largest_of_row(task, worker, job)
+    else:
+        _largest_of_image(task, worker, job)
+
+
 class _LargestJob(NamedTuple):
     windows: Windows
     size: int
@@ -78,7 +120,7 @@ class _LargestJob(NamedTuple):
     magnitude: int
     infinity: int
     lowest: int
-    run = _largest_of_image
+    run = _largest_task
 
 
 @njit
@@ -86,7 +128,8 @@ def largest(pool, threads, images, windows, word, magnitude, infinity, lowest, s
     """The largest values of windows of numbers as words of `size` bytes: `word` has their type. The other arguments are
     the bits of a magnitude, of infinity, and of -infinity, the value of empty windows.
     """
-    launch(pool, threads, images, _LargestJob(windows, size, word, magnitude, infinity, lowest))
+    tasks = images * windows.rows if windows.channels > 1 else images
+    launch(pool, threads, tasks, _LargestJob(windows, size, word, magnitude, infinity, lowest))
 
 
 class Spread(NamedTuple):
@@ -131,3 +174,68 @@ class _SpreadJob(NamedTuple):
 def add_at(pool, threads, images, spread, zero, size):
     """`zero` is of the type of the numbers, which have so many bytes."""
     launch(pool, threads, images, _SpreadJob(spread, size, zero))
+
+
+class GradientWindows(NamedTuple):
+    """As `Windows`, of the gradient: addresses of the images, of the values of windows and their indices, and of
+    float64 sums of the channels for each worker; sizes and steps."""
+
+    images: int
+    values: int
+    indices: int
+    sums: int
+    channels: int
+    height: int
+    width: int
+    rows: int
+    columns: int
+    reach_down: int
+    reach_along: int
+    stride_down: int
+    stride_along: int
+    padding_above: int
+    padding_before: int
+
+
+@subroutine
+def _windows_over(place, padding, reach, stride, count):
+    """The first of the windows that reach from a place to `reach` behind it that see this one, and the one after the
+    last."""
+    return max(0, (place + padding - reach + stride - 1) // stride), min(count, (place + padding) // stride + 1)
+
+
+@subroutine
+def _gather_row(task, worker, job):
+    """A row of an image, all channels at once."""
+    at, size, count = job.windows, job.size, job.windows.channels
+    image, row = task // at.height, task % at.height
+    first, last = _windows_over(row, at.padding_above, at.reach_down, at.stride_down, at.rows)
+    sums = carray(pointer(at.sums + worker * count * 8, 0.0), count)
+    for column in range(at.width):
+        begin, end = _windows_over(column, at.padding_before, at.reach_along, at.stride_along, at.columns)
+        place = row * at.width + column
+        for channel in range(count):
+            sums[channel] = 0.0
+        for i in range(first, last):
+            for j in range(begin, end):
+                window = ((image * at.rows + i) * at.columns + j) * count
+                values = carray(pointer(at.values + window * size, job.zero), count)
+                indices = carray(pointer(at.indices + window * 8, 0), count)
+                for channel in range(count):
+                    sums[channel] += values[channel] if indices[channel] == place else 0.0
+        out = carray(pointer(at.images + (task * at.width + column) * count * size, job.zero), count)
+        for channel in range(count):
+            out[channel] = sums[channel]
+
+
+class _GatherJob(NamedTuple):
+    windows: GradientWindows
+    size: int
+    zero: float
+    run = _gather_row
+
+
+@njit
+def gather(pool, threads, images, windows, zero, size):
+    """`zero` is of the type of the numbers, which have so many bytes."""
+    launch(pool, threads, images * windows.height, _GatherJob(windows, size, zero))

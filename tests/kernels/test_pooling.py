@@ -14,13 +14,17 @@ F = mt.nn.functional
 SPOILED = {"none": None, "NaN": np.nan, "-inf": -np.inf, "-0": -0.0}
 
 
+def channels_last(x: np.ndarray) -> np.ndarray:
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
 def pool(dims: int, x: np.ndarray, seed: int, *options: Any) -> list[np.ndarray]:
     """Values, indices and the gradient."""
-    input = mt.tensor(x, requires_grad=True)
+    input = mt.from_numpy(x).requires_grad_()
     values, indices = getattr(F, f"max_pool{dims}d")(input, *options, True)
     g = np.random.default_rng(seed).standard_normal(values.shape).astype(x.dtype)
-    values.backward(mt.tensor(g))
-    return [each.detach().numpy() for each in (values, indices, input.grad)]
+    (of_input,) = mt.autograd.grad(values, [input], mt.from_numpy(g if x.flags.c_contiguous else channels_last(g)))
+    return [each.detach().numpy() for each in (values, indices, of_input)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,6 +55,15 @@ def test_loops_give_what_windows_give(data: Any, dtype: Any, spoiled: str, ceil_
         assert one.tobytes() == third.tobytes()
     assert loops[2].tobytes() == alone[2].tobytes()
     assert np.allclose(loops[2], windows[2], rtol=0, atol=20 * np.finfo(dtype).eps)
+    last = channels_last(x)
+    assert pooling.takes(last)
+    for one, other in zip(loops, pool(dims, last, 1, *options), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_results_have_the_layout_of_the_images() -> None:
+    x = channels_last(np.random.default_rng(0).standard_normal((2, 16, 9, 8)))
+    assert all(pooling.is_last(each) for each in pool(2, x, 1, 3, 2, 1, 1, False))
 
 
 def test_other_images_are_left_to_windows() -> None:

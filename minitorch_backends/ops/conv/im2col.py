@@ -263,7 +263,7 @@ def _pool_reference(input: Any, at: Windows) -> Pooled:
 
 @op(
     method=False, takes="if", warns=False,
-    input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at.are_apart()),
+    input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at),
     reference=_pool_reference, samples=_image_samples,
 )  # fmt: skip
 def pool_max(input: Array, at: Windows) -> Pooled:
@@ -296,7 +296,9 @@ def _flat_samples() -> Iterator[Sample]:
 def _scatter_samples() -> Iterator[Sample]:
     for (grad, indices), _ in _flat_samples():
         yield sample(grad, indices, (3, 3) if grad.ndim == 4 else (4,))
-    yield sample(between(-1, 1, 2, 1, 3), np.array([[[2, 0, -1]], [[1, 3, 2]]]), (4,), True)
+    yield sample(between(-1, 1, 2, 1, 3), np.array([[[2, 0, -1]], [[1, 3, 2]]]), (4,))
+    at = Windows((4,), (2,), (2,), (0,), (1,), (2,))
+    yield sample(between(-1, 1, 2, 1, 2), np.array([[[1, 2]], [[0, -1]]]), (4,), at)
 
 
 def _gather_samples() -> Iterator[Sample]:
@@ -304,7 +306,7 @@ def _gather_samples() -> Iterator[Sample]:
         yield sample(between(-1, 1, *output.shape[:2], *((3, 3) if output.ndim == 4 else (4,)), seed=1), indices)
 
 
-def _scatter_reference(input: Any, indices: Any, size: Sequence[int], apart: bool = False) -> np.ndarray:
+def _scatter_reference(input: Any, indices: Any, size: Sequence[int], at: Windows | None = None) -> np.ndarray:
     out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
     for place in np.ndindex(*input.shape):
         if indices[place] >= 0:
@@ -323,19 +325,22 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
     input=lambda g, indices: gather_flat(g, indices),
     reference=_scatter_reference, samples=_scatter_samples,
 )  # fmt: skip
-def scatter_flat(input: Array, indices: Array, size: Sequence[int], apart: bool = False):
+def scatter_flat(input: Array, indices: Array, size: Sequence[int], at: Windows | None = None):
     """Zero images (N, C, *size) with each value added at its flat index; index -1 drops the value.
 
-    `apart` states that all indices of an image are distinct.
+    With `at` each index is one of the places that its window sees.
     """
     count, images = math.prod(size), input.shape[0] * input.shape[1]
-    if pooling.takes(input):
+    taken, last = pooling.takes(input), pooling.is_last(input)
+    if taken and last and at is not None:
+        return pooling.gradient(input, indices, at.size, at.kernel, at.stride, at.padding, at.dilation)
+    if taken and not last:
         return pooling.add_at(input, indices, count).reshape(*input.shape[:2], *size)
     places, values = _images(indices, count).ravel(), input.ravel()
     if indices.min(initial=0) < 0:
         inside = indices.ravel() >= 0
         places, values = places[inside], values[inside]
-    if apart:
+    if at is not None and at.are_apart():
         out = np.zeros(images * count, input.dtype)
         out[places] = values
     elif input.dtype.kind == "f":
