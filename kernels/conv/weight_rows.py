@@ -144,12 +144,11 @@ def _turn(typingctx, tag, sums, split_bytes, splits, rows, columns, out, out_str
             return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
 
         lines = loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
-        zeros = zero(kind)
-        for line in lines:  # x - x is 0 of finite numbers, and no number of others
-            zeros = builder.fadd(zeros, builder.fsub(line, line))
         mask = builder.icmp_signed("<", lane_numbers(lanes), broadcast(builder, builder.trunc(rows, I32), lanes))
-        name = f"llvm.masked.store.{suffix(kernel.element, lanes)}.p0"
+        name, zeros = f"llvm.masked.store.{suffix(kernel.element, lanes)}.p0", zero(kind)
         for index, line in enumerate(transpose(builder, lines)):
+            # x - x is 0 of finite numbers, and no number of others. What lies beyond the rows was never written.
+            zeros = builder.fadd(zeros, builder.select(mask, builder.fsub(line, line), zero(kind)))
             with builder.if_then(builder.icmp_signed("<", I64(index), columns), likely=True):
                 to = offset(builder, out, builder.mul(out_stride, I64(index)))
                 call(builder, name, VOID, line, builder.bitcast(to, kind.as_pointer()), I32(size), mask)
