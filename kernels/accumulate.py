@@ -12,8 +12,6 @@ from . import threading
 from .gemm.workspace import address_of
 from .kinds import NUMBERS
 
-__all__ = ["FEW", "add_rows", "many_valued", "takes"]
-
 _LEAST = 1 << 11
 """Values from which loops are worth calling: `numpy.add.at` takes 8 ns for each."""
 

@@ -8,8 +8,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import get, pointer
 
-__all__ = ["add_rows"]
-
 _COLUMNS = 64
 """Columns that a task takes: whole cache lines, so that threads do not write to the same ones."""
 

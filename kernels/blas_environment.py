@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["VARIABLE", "stop_spinning"]
-
 VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["BlasLibrary", "blas_kernels", "blas_library"]
-
 _LOADED = {
     "mkl": r"/libmkl_rt\.so[^/]*$",
     "blis": r"/libblis[^/]*\.so[^/]*$",

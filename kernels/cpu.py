@@ -10,22 +10,6 @@ import functools
 import os
 import platform
 
-__all__ = [
-    "EMULATION",
-    "FEATURES",
-    "LEVELS",
-    "VARIABLE",
-    "capability",
-    "converts_half",
-    "cpuinfo_field",
-    "detect",
-    "features",
-    "hardware",
-    "is_emulated",
-    "looks_up_bytes",
-    "refusal",
-]
-
 _AVX2 = frozenset({"avx2", "fma", "f16c"})
 _AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 _BF16 = _AVX512 | {"avx512_bf16"}

@@ -17,8 +17,6 @@ from .gemm.workspace import address_of, empty
 from .kinds import FLOATS
 from .shapes import expect
 
-__all__ = ["distances", "takes", "weighted_differences"]
-
 _LEAST = 1 << 13
 """Differences from which loops are worth calling."""
 

@@ -10,8 +10,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["add_differences", "distances"]
-
 _ROWS = 8
 """Rows of the result that a task makes."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from . import native
 from .jit import cgutils, ir, numba, types
 
-__all__ = ["EntryPoint", "type_of_kind"]
-
 
 def type_of_kind(kind: Any) -> Any:
     """Numba's type of a kind of arguments."""

@@ -9,8 +9,6 @@ import numpy as np
 from .linalg.residuals import residuals
 from .registry import Call, kernels, without_observers
 
-__all__ = ["errors_of"]
-
 _SAME_PRODUCT = {"linear": "matmul", "half_matmul": "matmul"}
 """Kernels whose operands are kept or whose sums are rounded, and the one that multiplies the same arrays."""
 

@@ -23,9 +23,6 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoade
 from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["await_before_fork", "first_use", "importing", "load", "stopwatch"]
-
-
 _PACKAGE = __name__.partition(".")[0]
 
 

@@ -18,8 +18,6 @@ import numpy as np
 
 from .first_use import load
 
-__all__ = ["FORMATS", "PACKED", "from_float32", "is_float8", "to_float32", "unpack"]
-
 FORMATS = {
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["FORMATS", "ROUNDINGS", "Format", "RangeCounts", "count_range", "format_named", "round_to_format"]
-
 ROUNDINGS = ("rne", "rna", "rz", "stochastic")
 """To nearest with ties to even, or away from zero; toward zero; to either neighbour, the nearer one more often."""
 

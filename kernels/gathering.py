@@ -14,8 +14,6 @@ from . import threading
 from .gemm.workspace import address_of, empty
 from .shapes import expect
 
-__all__ = ["gather", "scatter"]
-
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 _NUMBERS = 1 << 13

@@ -8,8 +8,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer, put
 
-__all__ = ["Gather", "Scatter", "run"]
-
 
 class _Arrays(NamedTuple):
     """Addresses; `lines` are what tasks share, `block` of them at a time; `flip` is the bit that negates, or 0."""

@@ -13,19 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = [
-    "BATCH",
-    "BOTH",
-    "Demand",
-    "current_demand",
-    "is_demanded",
-    "isa_demanded",
-    "on_first_demand",
-    "refusal",
-    "refuse_library",
-    "start",
-]
-
 
 class Demand(NamedTuple):
     batch: bool = False

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["FLOATS", "NUMBERS"]
-
 NUMBERS = {np.dtype(dtype): dtype(0) for dtype in (np.float32, np.float64, np.int64)}
 FLOATS = {dtype: number for dtype, number in NUMBERS.items() if dtype.kind == "f"}

@@ -19,16 +19,6 @@ import platform
 from .jit import cgutils, external, intrinsic, ir, subroutine, types
 from .pool_code import START
 
-__all__ = [
-    "acquire",
-    "address_of_run",
-    "announce",
-    "await_change",
-    "call_at",
-    "launch",
-    "release",
-]
-
 _SPINS = 2000
 _I64 = ir.IntType(64)
 _TASK = ir.FunctionType(ir.VoidType(), [_I64] * 3)

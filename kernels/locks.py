@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["cached_property", "lock", "open_in_children", "reentrant_lock"]
-
 _made: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -13,19 +13,6 @@ from typing import NamedTuple
 
 from . import cpu
 
-__all__ = [
-    "CPUS",
-    "Cache",
-    "Caches",
-    "caches",
-    "cores",
-    "count_cores",
-    "granted_cpus",
-    "identity",
-    "microarchitecture",
-    "read_caches",
-]
-
 CPUS = Path("/sys/devices/system/cpu")
 """Linux's description of the CPUs."""
 

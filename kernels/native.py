@@ -23,23 +23,6 @@ import numpy as np
 
 from .first_use import importing
 
-__all__ = [
-    "ENTRY",
-    "RUNTIME",
-    "Array",
-    "Items",
-    "Pointer",
-    "addresses",
-    "expected_types",
-    "function",
-    "kind_of",
-    "machine_code",
-    "modules_of",
-    "plain",
-    "target_machine",
-    "text",
-]
-
 with importing("llvmlite"):
     from llvmlite import binding
 

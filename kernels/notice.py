@@ -13,8 +13,6 @@ from types import CodeType
 
 from . import cpu, store
 
-__all__ = ["VARIABLE", "compiling"]
-
 VARIABLE = "MINITORCH_COMPILE_NOTICE"
 """Environment variable: "0" for no such lines, "1" for lines wherever stderr goes; otherwise they go to terminals."""
 

@@ -7,8 +7,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["danger", "refuse_what_others_can_write"]
-
 
 def refuse_what_others_can_write(folder: Path) -> None:
     """Raise PermissionError if a user other than this one and root could write to `folder`, or replace it.

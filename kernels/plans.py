@@ -8,8 +8,6 @@ from typing import Any
 
 from .locks import lock
 
-__all__ = ["PlanCache", "fft_plans"]
-
 _NONE = (object(), None)  # no key is this object
 
 

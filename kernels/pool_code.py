@@ -26,8 +26,6 @@ from typing import NamedTuple
 from . import native, store
 from .first_use import first_use
 
-__all__ = ["PATIENCE", "START", "Code", "code", "state_bytes"]
-
 _LINE = 64
 _GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _LOCK, _LIMIT, PATIENCE = range(0, 10 * _LINE, _LINE)
 START = PATIENCE + 8

@@ -28,29 +28,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ALIASES",
-    "OF_HALF",
-    "OPERANDS",
-    "PRECISIONS",
-    "PRODUCT_BOUND",
-    "ROUNDINGS",
-    "SCALED_ROUNDINGS",
-    "ExpectedError",
-    "Operand",
-    "Precision",
-    "ProductBound",
-    "Scale",
-    "acting_rounding",
-    "add",
-    "arithmetic",
-    "find_precision",
-    "is_exact",
-    "is_scaled",
-    "predicted_error",
-    "without_alias",
-]
-
 ROUNDINGS = {
     "rna": "to nearest, ties away from zero",
     "rne": "to nearest, ties to even",

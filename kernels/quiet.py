@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["restore", "silence"]
-
 silence: Callable[[], Any]
 restore: Callable[[Any], None]
 

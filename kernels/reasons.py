@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["because", "with_reason"]
-
 _reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None)
 
 

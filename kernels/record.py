@@ -31,8 +31,6 @@ from . import native
 from .gemm.workspace import address_of
 from .jit import intrinsic, ir, types, when_compiling
 
-__all__ = ["Address", "Bytes", "Count", "Record", "Tag", "behind"]
-
 Address = NewType("Address", int)
 Bytes = NewType("Bytes", int)
 Count = NewType("Count", int)

@@ -12,8 +12,6 @@ from . import native
 from .jit import cgutils, ir, numba, types
 from .record import Record, Tag
 
-__all__ = ["Pointer"]
-
 _WORD = ir.IntType(64)
 
 

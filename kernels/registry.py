@@ -26,25 +26,6 @@ from .locks import lock
 from .precision import ALIASES, is_scaled, without_alias
 from .reasons import with_reason
 
-__all__ = [
-    "ArraySpec",
-    "Call",
-    "Decision",
-    "Implementation",
-    "Kernel",
-    "Planned",
-    "Refused",
-    "forget_decisions",
-    "kernels",
-    "observe",
-    "observe_everywhere",
-    "observing",
-    "plan",
-    "start_observing",
-    "stop_observing",
-    "without_observers",
-]
-
 kernels: dict[str, Kernel] = {}
 """Every kernel by name, in the order of declaration."""
 

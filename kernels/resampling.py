@@ -16,8 +16,6 @@ from .gemm.workspace import address_of, empty
 from .kinds import FLOATS
 from .shapes import expect, expect_indices
 
-__all__ = ["back", "resample", "takes"]
-
 _LEAST = 1 << 12
 """Numbers from which loops are worth calling."""
 

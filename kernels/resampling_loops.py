@@ -10,8 +10,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["Job", "run"]
-
 
 @subroutine
 def _resample(x, out, places, shares, job):

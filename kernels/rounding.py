@@ -17,8 +17,6 @@ import numpy as np
 from . import precision as precisions
 from .jit import njit
 
-__all__ = ["round_to", "round_to_parts", "split"]
-
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)

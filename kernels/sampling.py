@@ -16,8 +16,6 @@ from .gemm.workspace import address_of, return_workspace, take_workspace
 from .kinds import FLOATS
 from .shapes import expect
 
-__all__ = ["MODES", "PADDINGS", "sample", "takes"]
-
 MODES, PADDINGS = ("nearest", "bilinear", "bicubic"), ("zeros", "border", "reflection")
 
 _PIECE, _LEAST_SHARED = 1 << 9, 1 << 13

@@ -10,8 +10,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["SCRATCH", "Job", "run"]
-
 _TAPS, _CONSTANTS = 4, 7
 """Taps of a dimension, at most, and constants of one (`sampling`)."""
 

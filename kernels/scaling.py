@@ -36,8 +36,6 @@ from .formats import RangeCounts, round_to_format
 from .precision import OPERANDS, Scale, find_precision, is_scaled
 from .registry import ArraySpec, Kernel, without_observers
 
-__all__ = ["Scaled", "counts", "draw_seed", "error_moments", "implementation", "refuses", "scale_operand"]
-
 draw_seed: Callable[[], int] = lambda: 0  # noqa: E731  (`random` puts the default generator's here)
 """Below 2**32, for the stochastic rounding of one operand."""
 

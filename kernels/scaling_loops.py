@@ -6,8 +6,6 @@ import numpy as np
 
 from .jit import njit
 
-__all__ = ["E4M3", "E8M0", "TENSOR", "round_columns", "round_rows"]
-
 TENSOR, E8M0, E4M3 = 0, 1, 2
 """Scales: one of the tensor alone; powers of two; numbers in E4M3 times one of the tensor."""
 

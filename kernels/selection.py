@@ -11,8 +11,6 @@ from . import threading
 from .gemm.workspace import address_of, empty
 from .kinds import NUMBERS
 
-__all__ = ["leading", "takes"]
-
 _LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
 """Numbers from which loops are worth calling (a row of 512 takes NumPy 20 us), and a second thread too."""
 

@@ -8,8 +8,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["lead"]
-
 _PIECE = 1 << 13
 """Numbers that a task looks at, at least."""
 

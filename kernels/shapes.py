@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["broadcast_shapes", "expect", "expect_indices", "strided_view", "windows"]
-
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """`np.broadcast_shapes`, which ends at 32 dimensions where arrays have 64. Raises ValueError where it does."""

@@ -35,20 +35,6 @@ from .ownership import danger, refuse_what_others_can_write
 if sys.platform != "win32":
     import fcntl
 
-__all__ = [
-    "CACHE_VARIABLE",
-    "Activity",
-    "Contents",
-    "activity",
-    "cache_folder",
-    "contents",
-    "module_digest",
-    "module_folder",
-    "one_process",
-    "read",
-    "write",
-]
-
 CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 """Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
 

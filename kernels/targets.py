@@ -13,8 +13,6 @@ from .first_use import importing
 with importing("llvmlite"):
     from llvmlite import binding
 
-__all__ = ["Target", "target"]
-
 _CPUS = {
     "portable": "x86-64",
     "avx2": "x86-64-v3",

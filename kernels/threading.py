@@ -20,10 +20,6 @@ import numpy as np
 from . import machine
 from .locks import lock
 
-__all__ = [
-    "available_cores", "available_cpus", "get_num_threads", "num_threads", "pool", "set_num_threads", "when_changed",
-]  # fmt: skip
-
 _CGROUP = Path("/sys/fs/cgroup")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Thresholds"]
-
 Row = TypeVar("Row", bound=Any)  # a NamedTuple
 
 

@@ -6,11 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "ASGDConstants", "AdadeltaConstants", "AdagradConstants", "AdamaxConstants", "NAdamConstants", "RAdamConstants",
-    "RMSpropConstants", "RpropConstants", "adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop",
-]  # fmt: skip
-
 
 def _direction(p: Any, g: Any, c: Any) -> Any:
     """The gradient, or minus that (`sign` is -1 to ascend), and the share of the parameter that decays by it."""

@@ -17,8 +17,6 @@ from numpy.lib.array_utils import byte_bounds
 from .gemm.workspace import address_of
 from .quiet import restore, silence
 
-__all__ = ["LARGE", "AdamConstants", "Move", "SgdConstants", "adam", "refuse_unfit", "sgd", "step"]
-
 LARGE = 1 << 16
 """Minimum number of elements for which loading the loops pays off."""
 

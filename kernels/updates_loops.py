@@ -18,8 +18,6 @@ from .launch import launch
 from .updates import AdamConstants, SgdConstants, adam, sgd
 from .words import get, pointer
 
-__all__ = ["run"]
-
 _PIECE = 1 << 14
 """Numbers of each array that a task takes."""
 

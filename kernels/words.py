@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .jit import intrinsic, ir, types
 
-__all__ = ["get", "pointer", "put"]
-
 
 def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
     return builder.gep(builder.inttoptr(address, ir.IntType(64).as_pointer()), [index])

@@ -19,8 +19,6 @@ from ..registry import without_observers
 from ..rows import exponentials
 from .plain import Attended, causal_mask
 
-__all__ = ["attention", "attention_gradient"]
-
 ROWS, COLUMNS = 256, 512
 """Scores of one head that are there at once: 512 KiB, a quarter of an L2 cache."""
 

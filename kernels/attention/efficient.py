@@ -12,8 +12,6 @@ from ..registry import ArraySpec, Refused
 from . import chunked, few, flash, gradient, refusals
 from .plain import Attended
 
-__all__ = ["attention", "attention_gradient", "specialise"]
-
 
 def attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
     """The result and the statistics of q, k, v[, mask]; in chunks also where values are refused, as by tiles."""

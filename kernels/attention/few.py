@@ -18,8 +18,6 @@ from ..gemm.compiled import computed_by_panels
 from ..rows import exponentials
 from .plain import Attended
 
-__all__ = ["attention", "takes"]
-
 _MOST_QUERIES, _DEPTH_OF_EACH = 8, 16
 """Queries for each head of the keys, those of the heads that share it included, and the depth that each of them needs:
 what is done to its scores takes longer than reading less. Microseconds here and by the loops, float32: 16 heads, 1024

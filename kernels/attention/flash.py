@@ -29,18 +29,6 @@ from .plain import Attended
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
 
-__all__ = [
-    "WEIGHTS",
-    "attention",
-    "check",
-    "plan_for",
-    "specialise",
-    "spread",
-    "summed_at_once",
-    "unit_for",
-    "workspace_bytes",
-]
-
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
 

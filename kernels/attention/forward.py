@@ -23,8 +23,6 @@ from ..words import get, put
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
 from .masks import mask_panel
 
-__all__ = ["NUMBERS_BYTES", "OPERANDS", "AttendTask", "Numbers", "attend"]
-
 OPERANDS = 3
 """Whose magnitudes are found, each in `gemm.loops.LIMITS_BYTES` of a worker: q, k and v."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..gemm.plans import Plan
     from .loops import Layout, Operand, Shape
 
-__all__ = ["attention_gradient"]
-
 _ROWS, _COLUMNS = 128, 512
 """Number of scores held at once, rounded down to the microkernel's tile: 256 KiB, or 512 KiB for float64."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..gemm.conversions import ToBf16, convert_lanes
 from ..gemm.emit import (
     I1,
     I16,
@@ -25,13 +26,11 @@ from ..gemm.emit import (
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import TilePanel, ToBf16, VectorPanel, convert_lanes, factors_in_two, interleaved_parts
+from ..gemm.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
 from ..gemm.sources import Float32, Float64
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
 from .powers import Powers
-
-__all__ = ["Form", "Weights", "finish_panel", "hide_lanes", "soften_panel", "start_panel"]
 
 _DEGREES = {"bf16": 3, "tf32": 4, "fp16": 4}
 """Of powers, by what weights are rounded to, so that they add at most 4 % to that rounding; 5 for two parts of bf16."""

@@ -16,8 +16,6 @@ from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
 
-__all__ = ["LIMITS", "Layout", "Mask", "Operand", "Places", "Shape", "differentiate"]
-
 LIMITS = 640
 """Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
 

@@ -10,8 +10,6 @@ from ..gemm.tags import instance
 from ..jit import intrinsic, types
 from .lanes import Form
 
-__all__ = ["NoMask", "mask_panel"]
-
 
 class NoMask(NamedTuple):
     """In place of a `gemm.sources.Source`: nothing is added."""

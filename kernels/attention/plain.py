@@ -10,8 +10,6 @@ from ..gemm import matmul
 from ..precision import OF_HALF
 from ..rows import exponentials
 
-__all__ = ["Attended", "attention", "causal_mask", "group_heads"]
-
 
 class Attended(NamedTuple):
     """out: (..., L, Ev). statistics: (2, ..., L), of float32 (float64 for float64): of each row its largest score,

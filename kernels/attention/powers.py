@@ -12,8 +12,6 @@ from ..gemm.avx512 import instruction
 from ..gemm.emit import F32, F64, I32, I64, call, splat, suffix, vector
 from ..jit import ir
 
-__all__ = ["Powers"]
-
 
 class _Format(NamedTuple):
     """What differs between float32 and float64.

@@ -11,8 +11,6 @@ from typing import Any
 from ..registry import ArraySpec
 from .flash import unit_for
 
-__all__ = ["LARGEST_HEAD", "efficient", "flash", "flash_gradient", "loops", "plain"]
-
 LARGEST_HEAD = 256
 """The head dimension that flash takes at most: one step of the products along it."""
 

@@ -14,8 +14,6 @@ from ..gemm.sources import Float32, Float64
 from ..jit import intrinsic, ir, types
 from .powers import Powers
 
-__all__ = ["VECTOR_BYTES", "fill_row", "mask_row", "slope_row", "weigh_row"]
-
 VECTOR_BYTES = 64
 
 

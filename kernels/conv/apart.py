@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Apart"]
-
 _LEAST_PHASES = 64
 
 

@@ -33,25 +33,6 @@ from ..jit import ir
 from .descriptor import read_field
 from .lines import no_range_of_halves, range_of_halves
 
-__all__ = [
-    "BLOCK",
-    "SUMS_BYTES",
-    "SUMS_ROW",
-    "TOGETHER",
-    "InOrder",
-    "Picked",
-    "Reading",
-    "Results",
-    "Rows",
-    "Writing",
-    "keep",
-    "nothing_found",
-    "packs",
-    "read",
-    "results_of",
-    "write",
-]
-
 BLOCK = 32
 """Positions, channels of a step, and columns of a panel."""
 

@@ -38,8 +38,6 @@ from .memory import read32
 from .positions import pointer, write_apart, write_together
 from .tiles import BlockArguments
 
-__all__ = ["ConvolveVectors", "segments_of", "sums_bytes"]
-
 
 def segments_of(kernel: Any) -> tuple[int, int]:
     """Positions of a segment, and segments of a block."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import threading
 from ..gemm.compiled import vector_isa, working_dtype
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import leaf_address
-from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
@@ -22,8 +22,6 @@ from .descriptor import DEPTHWISE, describe
 from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
 from .setting import Setting
-
-__all__ = ["convolve", "weight_gradient"]
 
 _OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)
 """Results of a block; a multiple of it makes up most images: as many sums as registers have room for, or fewer."""

@@ -18,8 +18,6 @@ from .descriptor import field
 from .memory import clear, read64
 from .positions import pointer
 
-__all__ = ["Depthwise", "DepthwiseWeight", "PackWeights", "run"]
-
 
 @subroutine
 def _row(leaf, job, image, row_of_all, unit, end):

@@ -19,8 +19,6 @@ from ..jit import cgutils, intrinsic, ir, types
 from .depthwise_lanes import lanes_of
 from .positions import pointer
 
-__all__ = ["AXIS_BYTES", "UNIT_BYTES", "emit_block"]
-
 AXIS_BYTES, UNIT_BYTES = 24, 32
 """Of a row of the tables of a dimension and of vectors of lanes."""
 

@@ -13,6 +13,7 @@ from collections import namedtuple
 from typing import Any
 
 from .. import cpu
+from ..gemm.conversions import convert_lanes
 from ..gemm.emit import (
     F64,
     I1,
@@ -33,13 +34,10 @@ from ..gemm.emit import (
     zero,
 )
 from ..gemm.microkernels import convert
-from ..gemm.packing import convert_lanes
 from ..gemm.tags import field_class
 from ..jit import ir
 from .descriptor import DEPTHWISE, read_field
 from .positions import widen
-
-__all__ = ["VECTOR_BYTES", "Lanes", "lanes_of", "window_tag"]
 
 VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
 

@@ -11,21 +11,6 @@ import numpy as np
 from ..gemm.emit import I64, POINTER, load
 from ..jit import intrinsic, ir, types
 
-__all__ = [
-    "DEPTHWISE",
-    "FLAT",
-    "PASS",
-    "PLAN",
-    "PLANE",
-    "PLANE_BYTES",
-    "ROWS",
-    "WEIGHT",
-    "WINOGRAD",
-    "describe",
-    "field",
-    "read_field",
-]
-
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
     "pack", "groups", "period_stride", "runs", "offsets", "tables", "planes", "channels", "count", "blocks", "parts",

@@ -12,8 +12,8 @@ import numpy as np
 from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import isa_of_parts
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS
 from ..gemm.plans import kernel_of_parts
 from ..gemm.sources import ELEMENTS, Across, AlongK
 from ..gemm.tuning import tuning
@@ -36,8 +36,6 @@ from .reading import (
     three_strides,
 )
 from .setting import Setting
-
-__all__ = ["convolve"]
 
 BLOCK = 32
 """Positions and channels of a block of the result."""

@@ -11,8 +11,6 @@ import numpy as np
 from .kept import Kept, array_of
 from .shapes import Steps, output_size, pad, steps
 
-__all__ = ["exact_conv", "exact_input_gradient", "exact_weight_gradient"]
-
 
 def _wide(x: np.ndarray) -> np.ndarray:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -30,8 +30,6 @@ from ..gemm.microkernels import convert
 from ..jit import ir
 from .geometry import GROUP
 
-__all__ = ["gather_and_store", "spread"]
-
 _REGISTER = 32
 """Bytes of a vector of AVX2."""
 

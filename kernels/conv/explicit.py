@@ -21,8 +21,6 @@ from ..precision import OF_HALF
 from ..registry import without_observers
 from .shapes import empty_output, is_channels_last, output_size, pad, steps, windows
 
-__all__ = ["conv_explicit", "input_gradient_explicit", "weight_gradient_explicit", "workspace_bytes"]
-
 COLUMN_BYTES = 1 << 25
 """What the columns of one block take at most, unless those of one position take more."""
 

@@ -15,28 +15,6 @@ from ..gemm.compiled import computed_by_panels, computed_precision, isa_of_parts
 from ..registry import ArraySpec
 from .setting import setting_of
 
-__all__ = [
-    "CHUNK_BYTES",
-    "Compiled",
-    "conv_depthwise",
-    "conv_direct",
-    "conv_implicit",
-    "input_gradient_depthwise",
-    "input_gradient_direct",
-    "input_gradient_implicit",
-    "refuses_depthwise",
-    "refuses_direct",
-    "refuses_implicit",
-    "refuses_weight_depthwise",
-    "weight_gradient_depthwise",
-    "weight_gradient_direct",
-    "weight_gradient_implicit",
-    "workspace_direct",
-    "workspace_implicit",
-    "workspace_weight_direct",
-    "workspace_weight_implicit",
-]
-
 Computes = Callable[[str, np.dtype, str], str | None]
 
 _SUMS_BYTES = 1 << 21

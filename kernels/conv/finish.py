@@ -33,8 +33,6 @@ from .geometry import NOWHERE, RUN_BYTES
 from .memory import read32
 from .positions import pointer, write_all, write_apart, write_together
 
-__all__ = ["FinishArguments", "FinishBlock"]
-
 _ROW = 32 * 4
 _BLOCK_ROWS = 16
 

@@ -36,8 +36,6 @@ from .descriptor import field, read_field
 from .positions import pointer
 from .tiles import multiply_step
 
-__all__ = ["SLOTS_BYTES", "MultiplyFlat", "multiply"]
-
 _SLOTS = 3
 """Sums of so many panels: tile stores do not forward to vector loads, which would wait for them."""
 

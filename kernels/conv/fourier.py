@@ -25,8 +25,6 @@ from ..registry import ArraySpec, Refused, without_observers
 from .heuristic import TIMED
 from .shapes import empty_output, is_channels_last, output_size, steps
 
-__all__ = ["FOURIER"]
-
 _SPECTRA = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
 

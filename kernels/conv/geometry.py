@@ -22,22 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "EVERY_OTHER",
-    "GROUP",
-    "NOWHERE",
-    "RUN_BYTES",
-    "Geometry",
-    "Pass",
-    "Spots",
-    "Task",
-    "forward_geometry",
-    "gradient_geometry",
-    "lane_spots",
-    "spots",
-    "tap_spots",
-]
-
 GROUP = 16
 """Positions that are read and written together."""
 

@@ -15,8 +15,6 @@ from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import launch
 from .positions import pointer
 
-__all__ = ["rounded_sums"]
-
 _LANES, _CHUNK = 16, 1024
 
 

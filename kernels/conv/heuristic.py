@@ -7,8 +7,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["TABLE", "TIMED", "Row"]
-
 TIMED = "cudnn.benchmark = True times it"
 """What helps where an algorithm is only usually slower."""
 

@@ -12,8 +12,9 @@ import numpy as np
 from .. import threading
 from ..gemm import plans, ranges, vectors
 from ..gemm.compiled import vector_isa, working_dtype
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS, OfB, VectorPanel
+from ..gemm.packing import OfB, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
@@ -25,8 +26,6 @@ from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
 from .segments import Blocks, blocks_of
 from .setting import Setting
-
-__all__ = ["convolve", "describe_planes", "kernel_of", "panel_of", "plan_with"]
 
 
 class _Plan(NamedTuple):

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Kept", "array_of", "form_of"]
-
 
 class Kept:
     """A weight with its packed forms, which are copies: it must be made anew when the array changes.

@@ -38,8 +38,6 @@ from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
 from .positions import pointer, read_positions, widen
 
-__all__ = ["AlongTaps", "LineArguments", "PackLines", "no_range_of_halves", "range_of_halves"]
-
 
 class AlongTaps(NamedTuple):
     """An order of reading: folded taps and channels of a position are adjacent, and a mask marks the existing ones.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..gemm.emit import I1, I8, I32, I64, POINTER, VOID, call, load
 from ..jit import intrinsic, types
 
-__all__ = ["clear", "read32", "read64", "write32"]
-
 
 @intrinsic
 def read32(typingctx, address):

@@ -24,8 +24,6 @@ from .kept import Kept, array_of, form_of
 from .reading import is_channels_last, is_one_row, result_array
 from .setting import Setting
 
-__all__ = ["convolve", "takes", "weight_gradient"]
-
 _LEAST_POSITIONS = 16
 """Neighbouring positions that are worth a product for each image."""
 

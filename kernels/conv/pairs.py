@@ -23,8 +23,6 @@ from .memory import read64, write32
 from .positions import pointer
 from .strips import pack_whole
 
-__all__ = ["MultiplyPairs", "weight_gradient", "weight_gradient_in_partitions"]
-
 _PAIR = _SUMS_ROW = 128
 SUMS_BYTES = 32 * _SUMS_ROW
 """Of the sums of a block."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu
+from ..gemm.conversions import convert_lanes
 from ..gemm.emit import (
     F64,
     I32,
@@ -29,7 +30,7 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.packing import convert_lanes, factors_in_two, updated_limits, widened_range
+from ..gemm.packing import factors_in_two, updated_limits, widened_range
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import PLANE, PLANE_BYTES, describe, field, read_field
@@ -37,8 +38,6 @@ from .geometry import GROUP, Geometry
 from .lines import LineArguments
 from .memory import clear
 from .positions import pointer, widen
-
-__all__ = ["PackPlanes", "pace_of", "plane_rows"]
 
 
 def plane_rows(where: Geometry, strides: tuple[int, ...]) -> np.ndarray:

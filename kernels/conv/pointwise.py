@@ -11,8 +11,8 @@ import numpy as np
 from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import isa_of_parts
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS
 from ..gemm.plans import kernel_of_parts
 from ..gemm.sources import ELEMENTS
 from ..gemm.tuning import tuning
@@ -24,8 +24,6 @@ from .geometry import forward_geometry, spots
 from .kept import Kept, form_of
 from .reading import is_channels_last, is_one_row, result_array, three_strides
 from .setting import Setting
-
-__all__ = ["convolve", "convolve_lines", "takes", "takes_lines"]
 
 _BLOCK = 32
 """Positions of a block, and channels of a step."""

@@ -38,17 +38,6 @@ from ..jit import ir
 from .expansion import gather_and_store, spread
 from .geometry import GROUP, NOWHERE
 
-__all__ = [
-    "existing",
-    "gather",
-    "pointer",
-    "read_positions",
-    "widen",
-    "write_all",
-    "write_apart",
-    "write_together",
-]
-
 
 def widen(builder: ir.IRBuilder, found: ir.Value, element: Any) -> ir.Value:
     """Values of an element as the float32 or float64 that is worked with."""

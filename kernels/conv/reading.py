@@ -8,29 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import leaf_address
-from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source
 from ..gemm.workspace import address_of, empty
 from . import lines
 from .descriptor import PLAN, describe
 from .geometry import GROUP, Geometry, Task, spots, tap_spots
 from .setting import three
-
-__all__ = [
-    "CHANNELS",
-    "Folding",
-    "aligned_zeros",
-    "contiguous_strides",
-    "describe_reading",
-    "folding",
-    "is_channels_last",
-    "is_one_row",
-    "reading",
-    "result_array",
-    "spread",
-    "three_strides",
-]
 
 CHANNELS = 32
 """Channels of a line."""

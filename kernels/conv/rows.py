@@ -45,8 +45,6 @@ from .geometry import RUN_BYTES
 from .lines import no_range_of_halves, range_of_halves
 from .positions import pointer, read_positions, widen
 
-__all__ = ["SUMS_BYTES", "MultiplyRows", "multiply"]
-
 _ROW = 128
 SUMS_BYTES = 32 * _ROW
 """Of the sums of 32 channels and 32 positions."""

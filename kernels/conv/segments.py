@@ -9,8 +9,6 @@ import numpy as np
 
 from .geometry import GROUP, Geometry, Pass
 
-__all__ = ["Blocks", "blocks_of"]
-
 
 class Blocks(NamedTuple):
     """The positions of a pass as blocks of rows of a product: segments of neighbours, each in one row of an image, or

@@ -12,8 +12,6 @@ from ..precision import acting_rounding
 from .geometry import Task
 from .shapes import Steps, steps
 
-__all__ = ["Setting", "setting_of", "three"]
-
 
 def three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
     """Values for the spatial dimensions of a convolution as those for three."""

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Steps", "empty_output", "is_channels_last", "output_size", "pad", "require", "steps", "windows"]
-
 
 class Steps(NamedTuple):
     """How a kernel moves over an image: three tuples with one number for each spatial dimension."""

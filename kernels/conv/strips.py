@@ -20,8 +20,6 @@ from .lines import LineArguments
 from .memory import read64
 from .tiles import BlockArguments
 
-__all__ = ["convolve", "even_strips", "pack_whole"]
-
 _PASS_BYTES = 8 * len(PASS)
 
 

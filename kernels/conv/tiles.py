@@ -24,8 +24,6 @@ from .geometry import RUN_BYTES
 from .memory import read32
 from .positions import pointer
 
-__all__ = ["SUMS_BYTES", "BlockArguments", "ConvolveBlock", "multiply_step"]
-
 _SUMS_ROW = 128
 _SUMS = SUMS_BYTES = 32 * _SUMS_ROW
 """Of the sums of a block."""

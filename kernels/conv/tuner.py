@@ -22,8 +22,6 @@ from ..registry import Decision, Kernel, Refused, kernels, without_observers
 from .kept import array_of
 from .shapes import is_channels_last
 
-__all__ = ["STEERING", "BenchmarkCache", "benchmark_cache"]
-
 STEERING = ("without", "workspace_limit", "every", "plans")
 """Keywords of the kernels that their implementations do not see, unless they are declared with it."""
 

@@ -12,8 +12,8 @@ import numpy as np
 from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import isa_of_parts
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS
 from ..gemm.plans import kernel_of_parts
 from ..gemm.product import product
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
@@ -24,8 +24,6 @@ from .geometry import GROUP
 from .halves import rounded_sums
 from .reading import CHANNELS, Folding, describe_reading, folding, reading, three_strides
 from .setting import Setting, three
-
-__all__ = ["weight_gradient"]
 
 _STEP = 32
 """Positions of a step."""

@@ -11,8 +11,8 @@ import numpy as np
 from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import vector_isa, working_dtype
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, PackRange, leaf_address
-from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
@@ -25,8 +25,6 @@ from .geometry import GROUP, Geometry
 from .halves import rounded_sums
 from .reading import is_channels_last, three_strides
 from .setting import Setting
-
-__all__ = ["thresholds", "weight_gradient"]
 
 
 class _Row(NamedTuple):

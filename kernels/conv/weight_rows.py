@@ -39,8 +39,6 @@ from .memory import read64
 from .positions import pointer
 from .strips import pack_whole
 
-__all__ = ["MultiplyRows", "WeightGradient", "weight_gradient"]
-
 
 @intrinsic
 def _multiply(typingctx, tag, parts, places, part_bytes, b, starts, count, width, sums, more):

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import threading
+from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, found_limits, leaf_address, reset_limits
-from ..gemm.packing import CONVERSIONS, OfA, OfB, TilePanel, pack_panel
+from ..gemm.packing import OfA, OfB, TilePanel, pack_panel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tags import constant
 from ..gemm.workspace import address_of, aligned_bytes, return_workspace, take_workspace
@@ -19,19 +20,6 @@ from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .geometry import Pass
 from .memory import read64
-
-__all__ = [
-    "Form",
-    "PackWeights",
-    "Packing",
-    "Side",
-    "fold_weight",
-    "pack_weights",
-    "packing",
-    "side_of",
-    "tap_offsets",
-    "tile_form",
-]
 
 _PANEL = 32
 """Lines of a panel for tiles, and channels of a step."""

@@ -27,9 +27,6 @@ from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Refused
 from .shapes import steps
 
-__all__ = ["conv", "conv_refuses", "conv_workspace", "input_gradient", "input_gradient_refuses",
-           "input_gradient_workspace"]  # fmt: skip
-
 _MOST_ERROR = {4: 2.0**-14, 6: 2.0**-20}
 """Of one product, for tiles of 4 x 4 and of 6 x 6, whose transforms amplify it."""
 

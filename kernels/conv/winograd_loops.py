@@ -20,8 +20,6 @@ from ..launch import call_at, launch
 from .descriptor import field
 from .positions import gather, pointer
 
-__all__ = ["Avx2", "Avx512", "Tile4", "Tile6", "Tiles", "run"]
-
 _LANES, _VECTOR = 16, 64
 
 _Values = list[ir.Value]

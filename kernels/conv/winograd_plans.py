@@ -19,8 +19,6 @@ from .descriptor import WINOGRAD, describe
 from .kept import form_of
 from .reading import is_channels_last, result_array
 
-__all__ = ["convolve"]
-
 _G = {
     4: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
     6: (

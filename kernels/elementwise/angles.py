@@ -14,8 +14,6 @@ from ..jit import ir
 from .mathematics import in_float64
 from .vectors import Vectors
 
-__all__ = ["Angle", "Arccosine", "Arcsine", "Arctangent", "Distance", "Tangent"]
-
 _QUARTER = 0.7853981633974474, 9.18794589678809e-16
 """pi / 4 in two parts; small multiples of the first are exact."""
 

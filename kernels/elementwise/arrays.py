@@ -12,21 +12,6 @@ from ..gemm.workspace import address_of, empty
 from ..invariance import isa_demanded
 from .turned import in_order
 
-__all__ = [
-    "LENGTH",
-    "are_alike",
-    "back",
-    "by_vectors",
-    "cast",
-    "cast_leaf",
-    "in_rows",
-    "is_half",
-    "leaf_of",
-    "map_arrays",
-    "memory_order",
-    "readable",
-]
-
 LENGTH = 1 << 13
 """Numbers that a thread takes at a time."""
 
@@ -79,7 +64,7 @@ def _leaf(tag: str, dtype: np.dtype, fused: bool) -> int | None:
 
     if dtype.name not in ELEMENTS or not readable(dtype):
         return None
-    [function] = [getattr(module, tag) for module in (functions, mathematics, angles, gamma) if tag in module.__all__]
+    [function] = [getattr(module, tag) for module in (functions, mathematics, angles, gamma) if tag in vars(module)]
     return leaf_address(Map(function(), (ELEMENTS if fused else UNFUSED)[dtype.name]))
 
 

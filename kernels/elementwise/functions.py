@@ -8,30 +8,6 @@ from typing import NamedTuple
 from ..jit import ir
 from .vectors import Vectors
 
-__all__ = [
-    "Cosine",
-    "Erf",
-    "Erfc",
-    "Exponential",
-    "ExponentialLessOne",
-    "Gelu",
-    "GeluGradient",
-    "Hardswish",
-    "Logarithm",
-    "LogarithmOfOnePlus",
-    "Logsigmoid",
-    "Mish",
-    "Relu",
-    "ReluGradient",
-    "Sigmoid",
-    "Silu",
-    "SiluGradient",
-    "Sine",
-    "Softplus",
-    "TanhGelu",
-    "TanhGeluGradient",
-]
-
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 

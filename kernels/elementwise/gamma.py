@@ -17,8 +17,6 @@ from .gamma_series import LOGARITHM_OF_GAMMA
 from .mathematics import in_float64
 from .vectors import Vectors
 
-__all__ = ["Digamma", "Lgamma"]
-
 _ZERO = 1.4616321449683622, 9.549995429965697e-17
 """Of digamma, in two parts."""
 

@@ -11,8 +11,6 @@ from ..launch import call_at, launch
 from .arrays import LENGTH
 from .vectors import Vectors
 
-__all__ = ["Cast", "Map", "Part", "run"]
-
 
 @intrinsic
 def _map(typingctx, function, element, first, second, out, count):

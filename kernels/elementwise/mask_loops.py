@@ -10,8 +10,6 @@ from ..jit import carray, njit, subroutine
 from ..launch import launch
 from ..words import pointer
 
-__all__ = ["choose"]
-
 _PIECE = 1 << 13
 """Elements that a task takes."""
 

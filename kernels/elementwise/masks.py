@@ -14,8 +14,6 @@ from ..gemm.workspace import address_of, empty
 from ..shapes import broadcast_shapes
 from .arrays import back, memory_order
 
-__all__ = ["select"]
-
 _LEAST = 1 << 13
 """Elements from which loops are worth calling."""
 

@@ -16,27 +16,6 @@ from ..gemm.emit import F32, F64, I32, call, vector
 from ..jit import ir
 from .vectors import Vectors
 
-__all__ = [
-    "AddedExponentials",
-    "Erfinv",
-    "FlooredQuotient",
-    "HyperbolicArccosine",
-    "HyperbolicArcsine",
-    "HyperbolicArctangent",
-    "HyperbolicCosine",
-    "HyperbolicSine",
-    "HyperbolicTangent",
-    "LogarithmToTen",
-    "LogarithmToTwo",
-    "Power",
-    "PowerOfTwo",
-    "Remainder",
-    "Rsqrt",
-    "Sign",
-    "TruncatedRemainder",
-    "in_float64",
-]
-
 _LOG10_2 = 0.30102999566383914, 1.42050232272661e-13
 """log10(2) in two parts; the first times an exponent is exact."""
 

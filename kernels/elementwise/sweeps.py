@@ -11,8 +11,6 @@ from ..gemm.sources import Float32, Float64
 from ..jit import ir
 from .vectors import Vectors
 
-__all__ = ["OfColumn", "OfSegment", "Row", "Strip", "Sweeps"]
-
 _CHAINS, _WIDE_CHAINS = 4, 2
 """Chains that are joined side by side, so that none waits for the one before; fewer of float64 beside float32, whose
 vectors take twice the registers."""

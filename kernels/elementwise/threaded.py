@@ -16,8 +16,6 @@ from .arrays import LENGTH, back, by_vectors, cast_leaf, is_half, leaf_of, map_a
 from .turned import in_order
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
-__all__ = ["LARGE", "each", "least_of", "power", "threaded_function"]
-
 LARGE = 1 << 16
 """Number of elements from which other threads are worth waking. Callers of `threaded_function` compare sizes
 themselves, since one more call is noticeable for small arrays. Microseconds of a product of float32 by NumPy, and here

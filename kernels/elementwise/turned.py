@@ -11,8 +11,6 @@ import numpy as np
 from .. import threading
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["in_order"]
-
 _LEAST, _LEAST_SIDE, _LEAST_MATRIX, _MOST_MATRICES = 1 << 16, 8, 1 << 10, 1 << 14
 """Minimum elements, rows and columns of a matrix for which tiles are faster, and the largest number of matrices for
 which a table of them is."""

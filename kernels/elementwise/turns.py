@@ -11,8 +11,6 @@ from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from ..words import get
 
-__all__ = ["WORDS", "Turn", "run"]
-
 
 class Word1(NamedTuple):
     """Elements of a size, whatever their type, and rows and columns of a square that is transposed in registers."""

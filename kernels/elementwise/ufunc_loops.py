@@ -13,8 +13,6 @@ from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .maps import Part
 
-__all__ = ["Halves", "Lines", "run"]
-
 _OPERANDS = 3
 _LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
 

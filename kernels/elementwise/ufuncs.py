@@ -12,8 +12,6 @@ import numpy as np
 
 from .arrays import LENGTH
 
-__all__ = ["Lines", "Loop", "lines_of", "loop_of"]
-
 _LEAST_LINE = 32
 """Minimum numbers per line; each line costs a call of 10 ns."""
 

@@ -23,8 +23,6 @@ from ..gemm.microkernels import Rows, convert
 from ..gemm.sources import ELEMENTS, UNFUSED
 from ..jit import ir
 
-__all__ = ["Vectors"]
-
 
 class _Format(NamedTuple):
     """What differs between float32 and float64.

@@ -19,8 +19,6 @@ from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .crossovers import crossovers
 from .lengths import factors, lanes_of
 
-__all__ = ["Chirp", "fft_bluestein", "smooth_length"]
-
 _ODD = (1, 3, 5, 9, 15)
 
 

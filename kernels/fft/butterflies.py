@@ -15,8 +15,6 @@ from .. import cpu
 from ..gemm.emit import call, splat, suffix
 from ..jit import ir
 
-__all__ = ["SPLITS", "Arithmetic", "Complex"]
-
 SPLITS = {
     6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 14: (2, 7), 15: (3, 5), 16: (4, 4), 18: (2, 9), 20: (4, 5),
     24: (3, 8), 25: (5, 5), 28: (4, 7), 30: (2, 15), 32: (4, 8),

@@ -23,16 +23,6 @@ from .loops import first_of, groups_of
 from .table import ONE, Job
 from .tasks import run_alone
 
-__all__ = [
-    "CHIRP_FIELDS",
-    "Chirps",
-    "Multiply",
-    "MultiplyArguments",
-    "factors_of",
-    "leaf_of_products",
-    "transform_by_chirp",
-]
-
 CHIRP_FIELDS = ("plan", "n", "m", "size", "chirp", "spectrum", "multiply")
 """What the int64 of a table mean: the table of the plan of length m; the addresses of `FACTORS` of c, and of the
 transform of its conjugate over m; the leaf of products."""

@@ -22,10 +22,6 @@ from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
 from .places import Place, Split
 
-__all__ = [
-    "Pass", "PassArguments", "Square", "SquareArguments", "radix", "vectors",
-]  # fmt: skip
-
 
 class F32x16(NamedTuple):
     element, size, lanes = F32, 4, 16

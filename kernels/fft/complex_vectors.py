@@ -26,8 +26,6 @@ from ..locks import cached_property
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes
 
-__all__ = ["Address", "Vectors", "lane_order"]
-
 
 def lane_order(values: list[int]) -> ir.Constant:
     """The mask of a shuffle."""

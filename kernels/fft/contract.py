@@ -23,8 +23,6 @@ import numpy as np
 
 from ..registry import Kernel
 
-__all__ = ["DEFAULT_PLANS", "Call", "complex_of", "divisor", "fft", "irfftn", "lengths_of", "real_of", "rfftn"]
-
 DEFAULT_PLANS = 4096
 """Plans that are kept unless the caller says otherwise, as many as torch keeps of cuFFT's."""
 

@@ -8,8 +8,6 @@ from ..plans import fft_plans
 from ..thresholds import Thresholds
 from .contract import fft
 
-__all__ = ["Crossovers", "crossovers"]
-
 
 class Crossovers(NamedTuple):
     """Lengths and numbers are complex ones unless the comment says otherwise."""

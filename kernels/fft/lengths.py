@@ -8,29 +8,6 @@ import math
 from .. import cpu
 from .crossovers import crossovers
 
-__all__ = [
-    "IN_REGISTERS",
-    "POWERS",
-    "SMOOTH",
-    "columns_of_wide",
-    "factors",
-    "in_registers",
-    "lanes_in_registers",
-    "lanes_of",
-    "matrix",
-    "matrix_in_registers",
-    "members_of_lanes",
-    "narrow_lanes",
-    "numbers_of_lanes",
-    "passes_caches",
-    "places_of_lanes",
-    "rows_of_wide",
-    "sharing",
-    "sharing_rows",
-    "spectra_in_registers",
-    "vectors_abreast",
-]
-
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "avx512_bf16": 64, "amx": 64}
 
 

@@ -10,8 +10,6 @@ from .. import threading
 from ..first_use import load
 from .contract import complex_of, fft, lengths_of, real_of
 
-__all__ = ["fft_scipy"]
-
 _FORWARD = {"none": "backward", "root": "ortho", "size": "forward"}
 _INVERSE = {"none": "forward", "root": "ortho", "size": "backward"}
 

@@ -49,21 +49,6 @@ from .table import (
 )
 from .tangle import TangleArguments, TangleOfLanesArguments
 
-__all__ = [
-    "End",
-    "column",
-    "first_of",
-    "first_steps",
-    "groups_of",
-    "second_steps",
-    "tangle",
-    "tangle_all",
-    "tangle_blocks",
-    "tangle_lanes",
-    "turn",
-    "whole",
-]
-
 _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 PASS_BYTES = 32
 

@@ -20,8 +20,6 @@ from .crossovers import crossovers
 from .lengths import factors, lanes_of
 from .stockham import WALKS, factor_of, kind_of, result, search
 
-__all__ = ["by_matrices"]
-
 _MOST_BYTES = 1 << 20
 """Bytes of a matrix, half of what the L2 cache of a core has on the CPUs that this was measured on."""
 

@@ -16,8 +16,6 @@ import numpy as np
 from ..jit import njit
 from .stockham import empty
 
-__all__ = ["join_rows", "parted_spectra", "powers_for", "spectra_joined", "split_rows"]
-
 
 def powers_for(x: np.ndarray) -> np.ndarray | None:
     """For each row the power of two that brings its norm to between 1/2 and 1; None if some row has none, or one that

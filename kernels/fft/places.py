@@ -9,11 +9,6 @@ from ..jit import ir
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes, sharing_rows
 
-__all__ = [
-    "InFours", "InPairs", "Interleaved", "PartInPairs", "PartOfOne", "Place", "Split", "Streamed", "Twiddled",
-    "writer_of",
-]  # fmt: skip
-
 
 class Place(NamedTuple):
     """What reading and writing a row needs: the arguments of the pass that are the same for all of its rows.

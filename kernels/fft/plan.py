@@ -35,8 +35,6 @@ from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle, TangleOfLanes
 from .wide import wide_leaf
 
-__all__ = ["Passes", "Plan", "make_plan", "plan_long"]
-
 
 def roots(turns: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
     """exp(-2 pi i turns / n) with the parts along a new last axis, from long double, each rounded once."""

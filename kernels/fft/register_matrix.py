@@ -14,8 +14,6 @@ from .complex_vectors import Address, Vectors, lane_order
 from .lengths import matrix_in_registers, members_of_lanes, numbers_of_lanes, places_of_lanes, sharing
 from .spectra import combine_mirrors, real_ends, spectrum
 
-__all__ = ["Matrix", "WholeArguments", "matrix_of", "sharing_of"]
-
 
 class WholeArguments(NamedTuple):
     """first, last: of the transforms. roots: [row][part][column]; in row 0 they are 1. turns: for real numbers, the

@@ -27,8 +27,6 @@ from .lengths import IN_REGISTERS, in_registers
 from .register_matrix import Matrix, WholeArguments, matrix_of, sharing_of
 from .table import ONE
 
-__all__ = ["InTwo", "Whole", "WholeArguments", "leaf_of"]
-
 
 def _shape(n: int) -> Any:
     """A tag of a length, under a name by which it is found when compiled code is read again."""

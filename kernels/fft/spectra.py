@@ -14,8 +14,6 @@ from ..gemm.emit import I32, vector, zero
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
 
-__all__ = ["combine_mirrors", "real_ends", "spectrum"]
-
 
 def combine_mirrors(a: Arithmetic, x: Complex, y: Complex, root: Complex) -> tuple[Complex, Complex]:
     """What becomes of the numbers x at some frequencies and y at their mirrors, with roots -i w^k."""

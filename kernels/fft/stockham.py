@@ -36,24 +36,6 @@ from .lengths import (
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = [
-    "NUMBERS",
-    "WALKS",
-    "along_axis",
-    "axis_kind",
-    "empty",
-    "fft_stockham",
-    "kind_of",
-    "mirror_spectrum",
-    "plan_of",
-    "real_axis",
-    "real_kind",
-    "result",
-    "rows_of",
-    "run",
-    "search",
-]
-
 NUMBERS = (
     "swap", "factor", "source_step", "target_step", "batch", "source_row", "target_row", "inner", "in_steps", "walks",
 )  # fmt: skip

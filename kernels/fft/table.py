@@ -7,13 +7,6 @@ from typing import NamedTuple
 from ..gemm.emit import POINTER, prefetch_to_write
 from ..jit import intrinsic, types
 
-__all__ = [
-    "ABREAST", "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
-    "INVERSE", "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW",
-    "SHARE", "SHORT", "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job",
-    "N", "ask_to_write",
-]  # fmt: skip
-
 FIELDS = (
     "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
     "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole", "share",

@@ -20,8 +20,6 @@ from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
 from .spectra import combine_mirrors
 
-__all__ = ["Rows", "Tangle", "TangleArguments", "TangleOfLanes", "TangleOfLanesArguments"]
-
 
 class TangleArguments(NamedTuple):
     """count: of transforms, so many bytes apart; k: the first frequency; blocks: how many vectors of them, each with

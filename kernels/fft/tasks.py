@@ -59,8 +59,6 @@ from .table import (
 )
 from .wide import WideArguments
 
-__all__ = ["run_alone", "transform", "transform_few", "transform_matrices"]
-
 _SOME = 8  # transforms of real numbers that are in the L1 cache at once
 _SOME_BYTES = 1 << 15  # of complex ones between which the order of a task is turned
 

@@ -18,8 +18,6 @@ from .codelets import radix, vectors
 from .complex_vectors import Address, Vectors
 from .lengths import columns_of_wide, sharing_rows
 
-__all__ = ["Wide", "WideArguments", "wide_leaf"]
-
 
 class Full(NamedTuple):
     """Matrices of as many columns as fill a vector, or more."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from .workspace import address_of
 
-__all__ = ["addresses"]
-
 
 def addresses(x: np.ndarray, batch: tuple[int, ...], without: int = 0) -> np.ndarray:
     """The address of each matrix of x, whose leading dimensions broadcast to `batch`; only of the first ones along so

@@ -32,8 +32,6 @@ from .emit import (
 )
 from .emit import zero as nothing
 
-__all__ = ["tile"]
-
 _REGISTERS = 8
 _ROWS = TILE // LINE
 

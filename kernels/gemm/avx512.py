@@ -31,8 +31,6 @@ from .emit import (
     zero,
 )
 
-__all__ = ["flush_subnormals", "fma", "instruction", "pairs_of"]
-
 _WORDS, _NUMBERS = vector(I32), vector(F32)
 
 

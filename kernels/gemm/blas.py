@@ -20,21 +20,6 @@ from ..quiet import restore, silence
 from ..registry import ArraySpec, without_observers
 from .complexes import as_real
 
-__all__ = [
-    "dot",
-    "dots",
-    "matmul",
-    "matmul_by_definition",
-    "matmul_of_batches",
-    "matmul_of_parts",
-    "matmul_of_strided",
-    "product_of_dots",
-    "refuses",
-    "refuses_definition",
-    "refuses_parts",
-    "specialise",
-]
-
 _FLOAT32, _COMPLEX64 = np.dtype(np.float32), np.dtype(np.complex64)
 _BLAS_DTYPES = frozenset(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
 

@@ -20,25 +20,6 @@ from .tuning import Tuning, tuning
 if TYPE_CHECKING:
     from .product import Packed
 
-__all__ = [
-    "ISAS",
-    "OF_PARTS",
-    "computed_by_panels",
-    "computed_precision",
-    "implementation",
-    "is_exact",
-    "isa_of_parts",
-    "multiply_packed",
-    "pack",
-    "pairs_multiply",
-    "passed_over",
-    "refuses",
-    "scalar_products",
-    "varies",
-    "vector_isa",
-    "working_dtype",
-]
-
 ISAS = ("amx", "avx512_bf16", "avx512", "avx2", "portable")
 """Capabilities that have loops of their own, best first; those of the last are vectors of any CPU."""
 

@@ -20,8 +20,6 @@ from ..precision import is_exact, is_scaled
 from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
 
-__all__ = ["as_real", "matmul", "refuses"]
-
 
 def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
     """Why products of real arrays do not make up this one."""

@@ -9,18 +9,6 @@ from ..jit import ir
 from .avx512 import instruction
 from .emit import F16, F32, I8, I16, I32, call, either, splat, vector
 
-__all__ = [
-    "CONVERSIONS",
-    "AsIs",
-    "InTwo",
-    "ToBf16",
-    "convert_lanes",
-    "in_two_bf16",
-    "in_two_usual",
-    "round_lanes",
-    "rounded_for_tiles",
-]
-
 
 class AsIs(NamedTuple):
     """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them, and vector units.

@@ -16,8 +16,6 @@ from ..precision import OF_HALF
 from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
 
-__all__ = ["Unit", "in_float32", "matmul", "refuses"]
-
 
 class Unit(NamedTuple):
     """A matrix unit, of the device that a profile describes."""

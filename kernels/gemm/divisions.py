@@ -14,22 +14,6 @@ from . import loops, plans, unpacked_strips
 from .plans import Plan, Side
 from .tuning import tuning
 
-__all__ = [
-    "batch_product",
-    "column_product",
-    "divide",
-    "divide_one",
-    "division_of",
-    "fits",
-    "gains_by_rows",
-    "gains_by_thread",
-    "is_brief",
-    "is_read_in_place",
-    "lines_at_once",
-    "packing",
-    "strip_product",
-]
-
 _PACKED_LIMIT = 1 << 27
 """Bytes of one packed operand; a larger product is done in parts, each packed in turn."""
 

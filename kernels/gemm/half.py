@@ -22,8 +22,6 @@ from ..invariance import BOTH, is_demanded
 from ..quiet import restore, silence
 from ..registry import Kernel, without_observers
 
-__all__ = ["BLOCK", "PART", "half_matmul"]
-
 BLOCK = 16
 """Products between two roundings of a float16 accumulator: k of the instruction mma.m16n8k16."""
 

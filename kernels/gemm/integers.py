@@ -14,8 +14,6 @@ from ..registry import ArraySpec
 from .compiled import scalar_products, vector_isa
 from .tuning import tuning
 
-__all__ = ["matmul", "refuses"]
-
 
 def refuses(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
     """Why the loops do not multiply arrays of these shapes and dtypes."""

@@ -10,12 +10,11 @@ import numpy as np
 
 from ..registry import Refused
 from . import loops, plans, segments, small_lines, small_packing, small_tiles, small_vectors
-from .packing import AsIs, OfB, VectorPanel
+from .conversions import AsIs
+from .packing import OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .tuning import memoise, tuning
 from .workspace import address_of
-
-__all__ = ["Job", "Steps", "job_for"]
 
 
 class Steps(NamedTuple):

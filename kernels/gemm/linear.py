@@ -17,8 +17,6 @@ from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
 from .tuning import tuning
 
-__all__ = ["Kept", "exact_linear", "gains_by_keeping", "gains_by_packing", "linear"]
-
 
 class Kept:
     """A right operand (k, n) with its packed form, which is a copy: it must be made anew when the array changes."""

@@ -25,21 +25,6 @@ from .microkernels import begin, end, multiply_panels, store_block, subtract_pan
 from .packing import pack_panel
 from .tags import constant
 
-__all__ = [
-    "LIMITS_BYTES",
-    "MultiplyBlock",
-    "PackArguments",
-    "PackRange",
-    "Packing",
-    "Product",
-    "Sizes",
-    "Target",
-    "leaf_address",
-    "multiply",
-    "multiply_batch",
-    "pack",
-]
-
 LIMITS_BYTES = 128
 """Memory that each worker needs for the magnitudes that it finds while packing (two vectors of 16 uint32)."""
 

@@ -33,19 +33,6 @@ from .emit import (
 from .sources import Contiguous, Strided
 from .tags import field_class, instance
 
-__all__ = [
-    "Affine",
-    "Less",
-    "Plain",
-    "Rows",
-    "begin",
-    "convert",
-    "end",
-    "multiply_panels",
-    "store_block",
-    "subtract_panels",
-]
-
 
 def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
     return [builder.inttoptr(value, POINTER) for value in values]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
 from .avx512 import instruction
-from .conversions import CONVERSIONS, AsIs, ToBf16, convert_lanes, in_two_usual, round_lanes, rounded_for_tiles
+from .conversions import AsIs, convert_lanes, in_two_usual, round_lanes, rounded_for_tiles
 from .emit import (
     BF16,
     F32,
@@ -42,29 +42,7 @@ from .emit import (
     vector,
 )
 from .sources import Reader
-from .tags import constant, field_class, instance
-
-__all__ = [
-    "CONVERSIONS",
-    "AsIs",
-    "OfA",
-    "OfB",
-    "TilePanel",
-    "ToBf16",
-    "VectorPanel",
-    "constant",
-    "convert_lanes",
-    "cut_parts",
-    "factors_in_two",
-    "interleaved_parts",
-    "joined_limits",
-    "pack_panel",
-    "parts_of",
-    "round_lanes",
-    "to_bf16",
-    "updated_limits",
-    "widened_range",
-]
+from .tags import field_class, instance
 
 
 class OfA(NamedTuple):

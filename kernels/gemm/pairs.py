@@ -28,9 +28,6 @@ from .emit import (
 )
 from .vectors import Avx512Float32, result_places, store_sums
 
-__all__ = ["Pairs1", "Pairs3", "add_terms"]
-
-
 _UNROLLED = 8
 """Pairs in a turn of the loop over those of 32 places. With 4 it is level; all 16 of the three terms of bf16x3 are more
 instructions than the CPU keeps decoded: 39 GFLOP/s on one thread of a Zen 4 in place of 72."""

@@ -15,26 +15,11 @@ from .. import cpu
 from ..precision import acting_rounding
 from ..registry import Refused
 from . import loops, pairs, tiles, vectors
+from .conversions import CONVERSIONS
 from .microkernels import Affine, Less, Plain
-from .packing import CONVERSIONS, OfA, OfB, TilePanel, VectorPanel
+from .packing import OfA, OfB, TilePanel, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .tuning import blocking, memoise, tuning
-
-__all__ = [
-    "Plan",
-    "Scheme",
-    "Side",
-    "blocks",
-    "chunks",
-    "columns",
-    "even",
-    "for_rows",
-    "kernel_of_parts",
-    "plan_for",
-    "side",
-    "strip",
-    "up",
-]
 
 
 class Scheme(NamedTuple):

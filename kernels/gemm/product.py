@@ -32,8 +32,6 @@ from .plans import Plan, Side
 from .tuning import in_force, memoise, tuning, when_changed
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
-__all__ = ["Packed", "product", "target_for"]
-
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
 

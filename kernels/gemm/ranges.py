@@ -24,8 +24,6 @@ import numpy as np
 from ..quiet import restore, silence
 from ..registry import Refused
 
-__all__ = ["admitted_magnitudes", "certain_from", "refusal", "refuse_uncertain"]
-
 _LEAST_NORMAL = -126
 # A flushed part or product is an error of at most 2**-126. 24 bits above, that is the rounding of fp32 accumulation.
 _LEAST_PRODUCT = _LEAST_NORMAL + 24

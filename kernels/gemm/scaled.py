@@ -30,8 +30,6 @@ from ..shapes import broadcast_shapes
 from . import matmul
 from .device import Unit, in_float32
 
-__all__ = ["scaled_matmul"]
-
 _LEAST_NARROW = 1 << 21
 """Terms of a product from which loops for short operands, which are compiled first, are worth their call."""
 

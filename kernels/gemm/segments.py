@@ -13,18 +13,6 @@ from ..launch import call_at, launch
 from ..words import get
 from .emit import I32, I64, POINTER, call, load, offset, splat, store, vector
 
-__all__ = [
-    "HEADER",
-    "LIMITS_BYTES",
-    "Alone",
-    "InARow",
-    "SegmentArguments",
-    "extraordinary",
-    "multiply_many",
-    "multiply_objects",
-    "reset",
-]
-
 HEADER = ("run", "checked", "count", "step_a", "step_b", "step_c", "workspace_bytes")
 """The first int64 of a job. `count` products lie `step_a`, `step_b`, `step_c` bytes apart; each worker has so many
 bytes of workspace, which begin, where `checked` is 1, with the magnitudes found (`LIMITS_BYTES`)."""

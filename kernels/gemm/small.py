@@ -17,8 +17,6 @@ from ..shapes import broadcast_shapes
 from .compiled import computed_by_panels, computed_precision, is_exact, pairs_multiply, varies
 from .tuning import Tuning, tuning
 
-__all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "is_in_lines", "refuses", "specialise"]
-
 ISAS = ("amx", "avx512", "avx2")
 
 SIDE, DEPTH = 128, 256

@@ -15,8 +15,6 @@ from .packing import factors_in_two, updated_limits, widened_range
 from .sources import Reader
 from .tags import field_class
 
-__all__ = ["ApartOfA", "ApartOfB", "ConvertArguments", "ConvertLines", "InTurn"]
-
 
 class InTurn(NamedTuple):
     """What a place along K of A becomes lies side by side."""

@@ -39,8 +39,6 @@ from .emit import (
 from .packing import PAIRS, cut_parts, interleaved_parts, parts_of
 from .tags import field_class
 
-__all__ = ["Exactly", "Roughly", "to_tiles"]
-
 
 class Exactly(NamedTuple):
     """The least and the greatest magnitude are found."""

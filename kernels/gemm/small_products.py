@@ -16,8 +16,6 @@ from .jobs import Job, Steps, job_for
 from .small import LINES, SIDE, is_in_lines
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
-__all__ = ["product", "run_job", "specialise"]
-
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""
 

@@ -41,8 +41,6 @@ from .segments import HEADER, Alone, InARow, SegmentArguments
 from .small_packing import Exactly, Roughly, to_tiles
 from .tags import constant, instance
 
-__all__ = ["DEPTH", "FIELDS", "SIDE", "TilesInARow", "workspace_bytes"]
-
 SIDE, DEPTH = 128, 256
 """The most rows or columns, and the greatest depth."""
 

@@ -45,8 +45,6 @@ from .segments import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
 from .small_lines import ConvertArguments
 from .tags import constant, field_class
 
-__all__ = ["CONVERT_FIELDS", "FIELDS", "MultiplySmall", "Strips", "strips"]
-
 
 class _SmallArguments(NamedTuple):
     """`b_panel` bytes lie between panels of B. Each place along K of each strip fetches a line at each of `next_...`,

@@ -19,8 +19,6 @@ from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa
 from .small import DEPTH, SIDE
 from .tuning import tuning
 
-__all__ = ["ISAS", "implementation", "refuses", "specialise"]
-
 ISAS = ("avx512", "avx2")
 
 

@@ -22,8 +22,6 @@ from .small_products import run_job
 from .tuning import memoise, tuning
 from .workspace import empty
 
-__all__ = ["product"]
-
 
 class _Round(NamedTuple):
     """Jobs, each with the places along K and in the memory for sums where it begins, and the sums to be added then."""

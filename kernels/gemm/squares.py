@@ -6,8 +6,6 @@ from ..jit import intrinsic, ir, subroutine, types
 from .emit import I64, POINTER, load, offset, store, transpose, vector
 from .tags import constant, instance
 
-__all__ = ["copy_transposed"]
-
 
 def _places(builder: ir.IRBuilder, address: ir.Value, stride: ir.Value, count: int) -> list[ir.Value]:
     start = builder.inttoptr(address, POINTER)

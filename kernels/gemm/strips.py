@@ -22,8 +22,6 @@ from .loops import (
     reset_limits,
 )
 
-__all__ = ["multiply_columns", "multiply_strips"]
-
 
 @subroutine
 def _strip_task(task, worker, job):

@@ -11,8 +11,6 @@ from typing import Any
 
 from ..jit import intrinsic, types
 
-__all__ = ["constant", "field_class", "instance"]
-
 
 def instance(tag: Any) -> type:
     """The class of a tag, given Numba's type of it."""

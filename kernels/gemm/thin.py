@@ -21,8 +21,6 @@ from .compiled import computed_by_panels, is_exact, pairs_multiply, working_dtyp
 from .tuning import tuning
 from .workspace import address_of, empty
 
-__all__ = ["ISAS", "implementation", "most_rows", "product", "refuses", "rows_times"]
-
 ISAS = ("avx512", "avx2")
 
 _BYTES = np.dtype(np.uint8)
@@ -193,8 +191,8 @@ class _Code(NamedTuple):
 @functools.lru_cache(4096)
 def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision: str, rounding: str | None) -> _Code:
     """What multiplies m rows and a matrix of such strides. Raises `Refused` for one that is not contiguous."""
+    from .conversions import CONVERSIONS
     from .loops import leaf_address
-    from .packing import CONVERSIONS
     from .sources import ELEMENTS
     from .thin_kernels import ROWS, ROWS_ALONG_K
     from .thin_loops import AddRows, Columns, ConvertRow, SumRows, TurnRows, multiply_rows, strip_bytes

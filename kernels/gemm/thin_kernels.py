@@ -35,8 +35,6 @@ from .microkernels import Rows
 from .sources import Float32, Float64
 from .tags import field_class
 
-__all__ = ["ROWS", "ROWS_ALONG_K", "One", "add_rows", "fill_strip", "sum_rows"]
-
 
 class One(NamedTuple):
     """A block: `height` rows with so many `vectors` of columns, or with so many `lines` along K.

@@ -23,8 +23,6 @@ from .emit import LINE
 from .tags import constant
 from .thin_kernels import One, add_rows, fill_strip, sum_rows
 
-__all__ = ["AddRows", "Columns", "ConvertRow", "SumRows", "TurnRows", "multiply_rows", "strip_bytes"]
-
 
 class _Arguments(NamedTuple):
     strip: int

@@ -16,8 +16,6 @@ from ..jit import ir
 from .amx import tile
 from .emit import I8, I64, LINE, POINTER, TILE, loop, offset, prefetch_to_l2
 
-__all__ = ["Tiles1", "Tiles3", "Tiles4", "Tiles6", "Tiles8"]
-
 _C_ROW = 32 * 4
 
 

@@ -25,19 +25,6 @@ from .. import cpu, machine
 from ..registry import forget_decisions
 from ..thresholds import Thresholds
 
-__all__ = [
-    "MEASURED",
-    "Tuning",
-    "blocking",
-    "default",
-    "in_force",
-    "memoise",
-    "origin",
-    "thresholds",
-    "tuning",
-    "when_changed",
-]
-
 
 class Tuning(NamedTuple):
     """The crossovers of one instruction set on one CPU. "Products" are scalar ones, m * k * n; a field that ends in

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from .. import cpu, machine
 from ..ownership import danger, refuse_what_others_can_write
 
-__all__ = ["FOLDER_VARIABLE", "Measured", "path", "read", "writable", "write"]
-
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 """Environment variable that names the folder of the user's configuration, in the place of one in ~/.config."""
 

@@ -12,27 +12,16 @@ from .. import threading
 from ..record import Address, Bytes, Count
 from . import plans, small_lines, unpacked_strips
 from .addresses import addresses
+from .conversions import AsIs
 from .divisions import is_read_in_place, packing
 from .emit import LINE
 from .loops import LIMITS_BYTES, leaf_address
-from .packing import AsIs
 from .plans import Plan, up
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source
 from .tuning import memoise, tuning
 from .unpacked_loops import BY_TASK, BY_WORKER, NEVER, WHOLE, Unpacked, multiply_unpacked
 from .unpacked_strips import HEIGHTS, LEAST_ROWS
 from .workspace import address_of, result, return_workspace, take_workspace
-
-__all__ = [
-    "Finish",
-    "Prepared",
-    "Shape",
-    "multiply",
-    "multiply_into",
-    "multiply_one",
-    "prepare",
-    "prepare_one",
-]
 
 _STRIP_CYCLES = {4: 12.2, 3: 12.4, 2: 13.0, 1: 8.0}
 """Of a strip for each place along K, by its vectors."""

@@ -18,8 +18,6 @@ from .loops import LIMITS_BYTES, PackArguments, Packing, pack
 from .small_lines import ConvertArguments
 from .unpacked_strips import LEAST_ROWS, FinishArguments, UnpackedArguments
 
-__all__ = ["BY_TASK", "BY_WORKER", "NEVER", "WHOLE", "Unpacked", "multiply_unpacked"]
-
 NEVER, WHOLE, BY_TASK, BY_WORKER = range(4)
 """Where the columns of B lie: in memory as they are, in panels that are packed before, packed step by step by the task
 that reads them, or whole by each worker before its first task."""

@@ -42,16 +42,6 @@ from .sources import ELEMENTS
 from .tags import constant, field_class
 from .vectors import Avx512Float32, Avx512Float64
 
-__all__ = [
-    "HEIGHTS",
-    "KERNELS",
-    "LEAST_ROWS",
-    "FinishArguments",
-    "FinishUnpacked",
-    "MultiplyUnpacked",
-    "UnpackedArguments",
-]
-
 _UNROLLED = 4
 """Places along K in a turn of the loop."""
 

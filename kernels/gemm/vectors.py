@@ -29,37 +29,6 @@ from .emit import (
     zero,
 )
 
-__all__ = [
-    "Avx2Float32",
-    "Avx2Float32Low",
-    "Avx2Float32Unfused",
-    "Avx2Float64",
-    "Avx2Float64Low",
-    "Avx2Float64Unfused",
-    "Avx2InTwo",
-    "Avx2InTwoLow",
-    "Avx2Int32",
-    "Avx2Int64",
-    "Avx512Float32",
-    "Avx512Float32Narrow",
-    "Avx512Float32Unfused",
-    "Avx512Float64",
-    "Avx512Float64Unfused",
-    "Avx512InTwo",
-    "Avx512InTwoNarrow",
-    "Avx512Int32",
-    "Avx512Int64",
-    "OddFloat32",
-    "OddInTwo",
-    "PortableFloat32",
-    "PortableFloat64",
-    "PortableInTwo",
-    "PortableInt32",
-    "PortableInt64",
-    "result_places",
-    "store_sums",
-]
-
 
 class Avx512Float32(NamedTuple):
     """28 accumulators of 16 lanes, 2 vectors of B, and 2 registers to spare. a_bytes is padded to a whole vector.

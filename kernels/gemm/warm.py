@@ -12,8 +12,6 @@ import numpy as np
 from ..first_use import load
 from ..precision import PRECISIONS
 
-__all__ = ["show_progress", "warmup"]
-
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 _SHAPES = (

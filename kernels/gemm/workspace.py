@@ -14,20 +14,6 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-__all__ = [
-    "DATA_FOLLOWS_HEADER",
-    "HEADER",
-    "address_of",
-    "aligned_bytes",
-    "empty",
-    "is_sole",
-    "offer",
-    "release",
-    "result",
-    "return_workspace",
-    "take_workspace",
-]
-
 KEPT_BYTES = 1 << 29
 """Memory that is kept idle for workspaces, and as much for results; what is more goes back to the system at once."""
 

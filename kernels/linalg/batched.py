@@ -12,8 +12,6 @@ from ..registry import ArraySpec
 from . import contract
 from .contract import LU, QR, Cholesky, Inverse, Reflectors, Solution
 
-__all__ = ["LARGEST", "refusal"]
-
 LARGEST = 32
 """Rows and columns up to which a group of matrices stays in the first caches."""
 

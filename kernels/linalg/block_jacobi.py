@@ -16,8 +16,6 @@ import numpy as np
 
 from ..gemm import matmul
 
-__all__ = ["BLOCK", "eigh_blocked", "null_lengths", "orthonormal", "svd_blocked"]
-
 BLOCK = 16
 """Rows of a block, where a matrix has enough of them."""
 

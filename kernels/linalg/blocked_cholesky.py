@@ -11,8 +11,6 @@ from .lanes import VECTOR_BYTES, fnma, load_lanes, read, splat, store_lanes, wri
 from .triangular import solve
 from .updates import BLOCK, subtract
 
-__all__ = ["cholesky"]
-
 _V = VECTOR_BYTES
 _STRIP = 128
 

@@ -22,8 +22,6 @@ from .strips import finish, progress, take
 from .triangular import solve
 from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packed
 
-__all__ = ["Blocks", "Sides", "invert", "lu", "lu_solve"]
-
 _CACHED_BYTES = 1 << 21
 """Matrices that the second caches of two cores hold, with what is packed of them: their strips are kept level."""
 

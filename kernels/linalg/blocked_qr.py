@@ -21,8 +21,6 @@ from .squares import copy
 from .strips import finish, progress, take
 from .updates import Products, alone, multiply, multiply_packed, pack_left, subtract, subtract_packed
 
-__all__ = ["PANEL", "WIDE", "Memory", "apply_reflections", "householder", "load_reflections"]
-
 PANEL = 32
 """Columns of a panel. Half of it doubles the products of little depth, twice of it what one thread does alone."""
 

@@ -20,8 +20,6 @@ from ..precision import is_scaled
 from ..registry import without_observers
 from . import lapack
 
-__all__ = ["BLOCK", "MatmulReflections", "applies", "cholesky", "lu_factor", "triangular_solve"]
-
 BLOCK = 64
 """Columns of a panel, as in the compiled factorisations; two blocks of 32 of the MX formats."""
 

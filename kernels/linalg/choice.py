@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["LARGE", "SMALL", "preferred_name", "smallest_batch"]
-
 SMALL = 32
 """The largest size of the kernels for small matrices."""
 

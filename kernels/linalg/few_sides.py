@@ -12,8 +12,6 @@ from ..jit import njit, subroutine
 from ..launch import launch
 from .squares import permutation
 
-__all__ = ["FEW", "dot", "largest_row_sum", "solve_by_factors", "solve_few"]
-
 FEW = 8
 """Right sides up to which this is quicker than packing for products: at n = 2048 in float32 a solution with both
 triangles takes 2 ms for one side instead of 5."""

@@ -14,8 +14,6 @@ from ..threading import pool
 from ..words import get
 from .lanes import VECTOR_BYTES, Float32, Float64, PlainFloat32, PlainFloat64
 
-__all__ = ["Group", "details", "run", "tag_of"]
-
 TASKS_PER_THREAD = 4
 """Tasks are handed out one by one, so that a thread that is held up does not hold up the others."""
 

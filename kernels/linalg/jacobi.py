@@ -14,8 +14,6 @@ from . import contract
 from .batched import LARGEST
 from .contract import SVD, Eigh
 
-__all__: list[str] = []
-
 SWEEPS = 40
 """Sweeps over all pairs of blocks after which an iteration counts as not converged; 6 to 12 are usual."""
 

@@ -12,8 +12,6 @@ from ..gemm.emit import I1, vector
 from ..jit import numba, types
 from .lanes import masked_bits
 
-__all__ = ["Lanes", "Mask"]
-
 
 class Lanes(types.Type):
     """Numba's type of a vector of a tag."""

@@ -16,34 +16,6 @@ from ..gemm.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, 
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types, when_compiling
 
-__all__ = [
-    "VECTOR_BYTES",
-    "Float32",
-    "Float64",
-    "PlainFloat32",
-    "PlainFloat64",
-    "any_lane",
-    "exponent_part",
-    "fma",
-    "fnma",
-    "gather",
-    "lanes_of",
-    "load_lanes",
-    "masked_bits",
-    "number",
-    "pack",
-    "read",
-    "read_int32",
-    "root",
-    "scatter",
-    "select",
-    "splat",
-    "store_lanes",
-    "unpack",
-    "write",
-    "write_int32",
-]
-
 VECTOR_BYTES = 64
 
 

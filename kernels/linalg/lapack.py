@@ -17,8 +17,6 @@ from ..first_use import load
 from . import contract
 from .contract import LDL, LU, QR, SVD, Cholesky, Eig, Eigh, Inverse, Lstsq, Reflectors, Solution
 
-__all__ = ["routine"]
-
 
 @functools.cache
 def routine(name: str, letter: str) -> Callable[..., Any]:

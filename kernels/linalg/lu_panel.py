@@ -9,8 +9,6 @@ from ..jit import subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
 from .updates import pack_left
 
-__all__ = ["eliminate_side", "factor_panel", "pack_panel"]
-
 _V = VECTOR_BYTES
 _SMALL = 16 * _V
 

@@ -19,8 +19,6 @@ from . import by_matmul, contract
 from .contract import LU, Cholesky, Inverse, Solution
 from .refine import Refined, in_each, refine_solution, row_norm
 
-__all__ = ["lowers_precision", "options", "refusal", "triangular_solve"]
-
 
 def refusal(*specs: ArraySpec, **_: Any) -> str | None:
     """Why these kernels do not take the arrays, or None."""

@@ -15,8 +15,6 @@ from ..launch import launch
 from .triangular import load_block, solve_block
 from .updates import BLOCK, Leaves, Products, pack_left, packed_bytes, subtract_packed
 
-__all__ = ["Prepared", "places", "prepare", "solve_prepared"]
-
 _TRIANGLE_BYTES = BLOCK * BLOCK * 8
 
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from ..threading import pool
 
-__all__ = ["MOST_STEPS", "Refined", "in_each", "refine_solution", "row_norm"]
-
 MOST_STEPS = 12
 """Corrections after which a matrix is given up on."""
 

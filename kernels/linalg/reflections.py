@@ -18,8 +18,6 @@ from .contract import QR, Lstsq, Reflectors
 from .magma import lowers_precision, options, refusal, triangular_solve
 from .refine import Refined, in_each, refine_solution, row_norm
 
-__all__ = ["Reflections", "reflections"]
-
 
 def _rows_of(a: np.ndarray) -> tuple[int, int]:
     """Where a matrix lies, whose rows the loops take for contiguous, and bytes from row to row."""

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["residuals"]
-
 
 def _wide(a: Any) -> Any:
     """Cast to double precision; integers and omitted results are unchanged."""

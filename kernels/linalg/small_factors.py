@@ -29,21 +29,6 @@ from .lanes import (
     write_int32,
 )  # fmt: skip
 
-__all__ = [
-    "RIGHT",
-    "TRANSPOSE",
-    "UNIT",
-    "UPPER",
-    "Cholesky",
-    "Inv",
-    "LUFactor",
-    "Solve",
-    "Triangular",
-    "lu_substitute",
-    "substitute_any",
-    "write_info",
-]
-
 UPPER, RIGHT, UNIT, TRANSPOSE = 1, 2, 4, 8
 """Options of `Triangular`, added."""
 

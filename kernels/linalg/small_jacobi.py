@@ -32,18 +32,6 @@ from .lanes import (
 )  # fmt: skip
 from .small_factors import write_info
 
-__all__ = [
-    "SWEEPS",
-    "Eigh",
-    "EighBlock",
-    "angle",
-    "eigh_vectors",
-    "identity",
-    "next_round",
-    "rotate_rows",
-    "sorted_order",
-]
-
 SWEEPS = 40
 """Sweeps after which a matrix counts as not converged; 5 to 9 are usual."""
 

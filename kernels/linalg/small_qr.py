@@ -22,8 +22,6 @@ from .lanes import (
     unpack,
 )  # fmt: skip
 
-__all__ = ["Qr", "qr_vectors"]
-
 _V = VECTOR_BYTES
 
 

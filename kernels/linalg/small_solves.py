@@ -18,8 +18,6 @@ from .lanes import (
 )
 from .small_factors import lu_substitute, substitute_any
 
-__all__ = ["CholeskySolve", "LUSolve"]
-
 _V = VECTOR_BYTES
 
 

@@ -30,8 +30,6 @@ from .lanes import (
 from .small_factors import write_info
 from .small_jacobi import SWEEPS, angle, identity, next_round, rotate_rows, sorted_order
 
-__all__ = ["FULL", "VECTORS", "Svd", "svd_vectors"]
-
 VECTORS, FULL = 1, 2
 """Options of `Svd`, added: whether vectors are wanted, and square factors."""
 

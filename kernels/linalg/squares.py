@@ -12,8 +12,6 @@ from ..jit import intrinsic, njit, subroutine, types
 from ..launch import launch
 from .lanes import lanes_of, read, splat, write
 
-__all__ = ["copy", "copy_rows", "exchange_rows", "load_any", "permutation", "store_any"]
-
 
 @intrinsic
 def load_any(typingctx, tag, address):

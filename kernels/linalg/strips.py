@@ -15,8 +15,6 @@ import numpy as np
 from ..jit import subroutine
 from ..launch import acquire, announce, await_change, release
 
-__all__ = ["finish", "progress", "take"]
-
 _LOCK, _FINISHED, _FACTORED, _STRIPS = 0, 8, 9, 16  # a line for the lock, one for the counters, then two for each strip
 
 

@@ -18,8 +18,6 @@ from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, splat, store_la
 from .squares import copy, load_any, store_any
 from .updates import BLOCK, subtract
 
-__all__ = ["load_block", "solve", "solve_block", "solve_triangular"]
-
 _V = VECTOR_BYTES
 _PLANES = 2
 

@@ -22,20 +22,6 @@ from ..threading import pool
 from .groups import tag_of
 from .lanes import VECTOR_BYTES
 
-__all__ = [
-    "BLOCK",
-    "Products",
-    "Session",
-    "alone",
-    "left_bytes",
-    "multiply",
-    "multiply_packed",
-    "pack_left",
-    "packed_bytes",
-    "subtract",
-    "subtract_packed",
-]
-
 BLOCK = 64
 """Rows and columns of the blocks that are factored without products: their work stays in the L1 cache."""
 

@@ -14,8 +14,6 @@ from ..jit import carray, njit, subroutine
 from ..launch import launch
 from ..words import pointer
 
-__all__ = ["ALIGNED", "EXACT", "HALVES", "KEPT", "TREE", "TWO_STAGE", "multiply"]
-
 ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART = range(6)
 KEPT = {"rz32": 0, "rz22": 1, "rne32": 2, "rne16": 3}
 

@@ -10,8 +10,6 @@ from .. import threading
 from ..gemm.workspace import address_of
 from .rules import OPERANDS, Aligned, Halves, Rule, Tree, TwoStage, powers
 
-__all__ = ["definition", "multiply"]
-
 _NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from ..precision import OPERANDS as FORMATS
 from ..precision import Operand
 
-__all__ = ["OPERANDS", "Aligned", "Exact", "Halves", "Operand", "Rule", "Tree", "TwoStage", "store"]
-
 _LEAST_FP32 = -126
 
 

@@ -8,8 +8,6 @@ from ..elementwise.mathematics import HyperbolicTangent
 from ..elementwise.vectors import Vectors
 from ..jit import ir
 
-__all__ = ["TAGS"]
-
 
 def _sigmoid(v: Vectors, x: ir.Value) -> ir.Value:
     """1 / (1 + e**-x); where the power is infinite, 0."""

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["gradient", "recurrence"]
-
 
 def _logistic(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))

@@ -17,8 +17,6 @@ from ..gemm.tags import instance
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 
-__all__ = ["PANEL", "ROWS", "WORDS", "SequenceJob", "SequenceLeaf", "StepLeaf", "run_sequence", "run_step"]
-
 WORDS = 3
 """Of the table, for each array."""
 

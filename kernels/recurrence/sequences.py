@@ -17,8 +17,6 @@ from ..gemm import Kept, gains_by_keeping, linear, matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, without_observers
 
-__all__ = ["Sequence", "by_loop", "by_steps", "gradient_of", "sequence_of"]
-
 _NUMBERS = 1 << 11
 """Of states that a thread takes at a time in a step, or one row."""
 

@@ -16,24 +16,6 @@ from ..gemm.workspace import address_of, empty
 from ..invariance import isa_demanded
 from ..shapes import expect
 
-__all__ = [
-    "FLOAT32",
-    "LEAST",
-    "Dim",
-    "Plan",
-    "Shape",
-    "Weights",
-    "alone",
-    "in_whole_chains",
-    "kept_sizes",
-    "plan",
-    "plan_of",
-    "run",
-    "shape_along",
-    "shape_of",
-    "tasks_that_share",
-]
-
 Dim = int | tuple[int, ...]
 
 LEAST = 1 << 7

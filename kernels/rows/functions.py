@@ -10,19 +10,6 @@ from ..elementwise.sweeps import Sweeps
 from ..gemm.emit import F64
 from ..jit import ir
 
-__all__ = [
-    "Exponentials",
-    "Largest",
-    "LogSoftmax",
-    "LogSoftmaxGradient",
-    "Places",
-    "RunningProducts",
-    "RunningSums",
-    "Smallest",
-    "Softmax",
-    "SoftmaxGradient",
-]
-
 
 class Places(NamedTuple):
     """Of a row or a strip: its operands and its result; one number for each row and another; weights and biases, and

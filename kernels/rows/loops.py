@@ -11,8 +11,6 @@ from ..jit import intrinsic, njit, subroutine, types
 from ..launch import call_at, launch
 from .functions import Places
 
-__all__ = ["Rows", "Strips", "run"]
-
 
 class _Arrays(NamedTuple):
     """Addresses of `Places` in the order of its fields, but of the first row of all, and where rows lie.

@@ -15,8 +15,6 @@ from ..sums import sum as sum_over
 from ..sums import sum_of_squares
 from .arrays import FLOAT32, FLOAT64, Dim, Plan, Shape, Weights, plan, run, shape_of, tasks_that_share
 
-__all__ = ["StandardizeGradients", "Standardized", "standardize", "standardize_gradient"]
-
 
 class Standardized(NamedTuple):
     """What `standardize` returns; mean and deviation keep the dimensions of a row with size 1, or all of them where

@@ -12,8 +12,6 @@ from ..gemm.emit import F64, broadcast
 from ..jit import ir
 from .functions import Places
 
-__all__ = ["STATISTICS", "WEIGHTS", "Standardize", "StandardizeGradient"]
-
 
 class Moments(NamedTuple):
     """The mean, and the root of the variance."""

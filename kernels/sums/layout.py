@@ -12,8 +12,6 @@ import numpy as np
 from .loops import Table
 from .vectors import TILE
 
-__all__ = ["Dim", "Layout", "layout"]
-
 _WORK, _MOST_SHARING = 1 << 15, 64
 """Numbers of a task, at least; tasks that share a result, at most."""
 

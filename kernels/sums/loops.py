@@ -17,8 +17,6 @@ from ..launch import call_at, launch
 from ..words import get, pointer
 from .vectors import TILE, buffers, clear, join, join_lanes, join_row, join_rows, load_float64, store_as
 
-__all__ = ["Reduction", "Table", "run"]
-
 _BLOCK = 256
 """Rows of float64 that are joined before they are joined with others, so that sums of many lose few digits."""
 

@@ -26,10 +26,6 @@ from ..gemm.microkernels import Rows
 from ..gemm.tags import field_class
 from ..jit import cgutils, intrinsic, ir, types
 
-__all__ = [
-    "FUNCTIONS", "TILE", "buffers", "clear", "join", "join_lanes", "join_row", "join_rows", "load_float64", "store_as",
-]  # fmt: skip
-
 TILE = 1024
 """Number of results whose totals are held at a time, 8 KiB of the L1 cache."""
 
