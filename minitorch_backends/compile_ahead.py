@@ -15,8 +15,6 @@ from .ops import ones_like
 from .random import get_rng_state, set_rng_state
 from .tensor.tensor import Tensor
 
-__all__ = ["warmup"]
-
 
 def warmup(
     model: Callable[..., Any] | None = None,

@@ -22,11 +22,6 @@ from ..ops.elementwise.cast import to_copy
 from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
 from ..tensor.tensor import Tensor
 
-__all__ = [
-    "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_cache_enabled",
-    "is_autocast_enabled",
-]  # fmt: skip
-
 LOWER = """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     einsum linalg_vecdot linear lstm_layer matmul mm prelu rnn_layer scaled_dot_product_attention tensordot

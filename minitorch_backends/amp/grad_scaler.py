@@ -13,8 +13,6 @@ from typing import Any
 from ..autograd.modes import no_grad
 from ..tensor.tensor import Tensor
 
-__all__ = ["GradScaler"]
-
 
 class GradScaler:
     """Scales losses by a factor.

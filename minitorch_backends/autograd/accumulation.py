@@ -16,8 +16,6 @@ from ..tensor.tensor import Tensor, adopt
 from .modes import grad_mode
 from .nodes import Leaf
 
-__all__ = ["accumulate", "accumulate_leaf", "fit_gradient"]
-
 _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
 
 _locks = tuple(reentrant_lock() for _ in range(16))

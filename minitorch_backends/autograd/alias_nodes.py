@@ -8,8 +8,6 @@ from ..tensor.tensor import Tensor, sharing
 from .nodes import Leaf, Node, history, next_sequence
 from .traversal import reachable
 
-__all__ = ["outer_leaves", "stand_in"]
-
 
 class _Identity:
     """The identity op of an alias, as the engine calls it: it passes gradients on."""

@@ -15,8 +15,6 @@ from .accumulation import accumulate, accumulate_leaf
 from .engine import Flow
 from .nodes import DEAD_END, Leaf, Node, Output, history, place
 
-__all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
-
 
 class GradientEdge(NamedTuple):
     """A node and the index of one of its results, accepted by `grad` and `backward` among the inputs."""

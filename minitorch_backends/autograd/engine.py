@@ -22,8 +22,6 @@ from .modes import grad_mode
 from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
 from .traversal import leading_to, reachable, without_gaps
 
-__all__ = ["Flow"]
-
 
 class Flow:
     """One backward pass: the gradients that have arrived at nodes but have not been propagated yet, newest node first.

@@ -21,8 +21,6 @@ from .modes import grad_mode, no_grad
 from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, next_sequence, save, stale
 from .views import FROM_FUNCTION, STALE, View
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
-
 
 class FunctionCtx(Node):
     """The node of one call of a Function, and the context that its `forward` and `backward` share.

@@ -20,8 +20,6 @@ from ..tensor.tensor import Tensor
 from .nodes import Node, unpack
 from .rules import Rule
 
-__all__ = ["identity", "product_precision", "rounding_once", "widen", "with_wide_rules"]
-
 
 def identity(g: Tensor) -> Tensor:
     """Return the gradient unchanged: the rule of an op that copies values and needs no float32."""

@@ -18,8 +18,6 @@ from ..kernels.locks import lock
 from ..tensor.tensor import Tensor, kind_of
 from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 
-__all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replacement", "watched_leaves"]
-
 _next_id = itertools.count().__next__
 
 running: ContextVar[Any] = ContextVar("running_pass", default=None)

@@ -10,8 +10,6 @@ from ..tensor.tensor import Tensor, not_a_tensor
 from .extras.anomaly_mode import site
 from .modes import Mode, grad_mode
 
-__all__ = ["InferenceCell", "inference_mode", "is_inference", "refuse_inference"]
-
 _mode = grad_mode.get
 _lock = lock()
 _blocks = 0

@@ -12,8 +12,6 @@ from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enable
 from .extras.module_scope import computing_for
 from .nodes import Node, hooks_if_any
 
-__all__ = ["Recorder", "propagate_with_care"]
-
 
 class Recorder:
     """Replaces the flow while a node's rules are applied, and collects the gradients by input position."""

@@ -14,8 +14,6 @@ from .nodes import DEAD_END, Leaf, Node, history, owner, place
 from .versions import DataCell
 from .views import STALE, Former, View
 
-__all__: list[str] = []
-
 
 def _not_a_leaf(tensor: Tensor) -> RuntimeError:
     node: Any = history(tensor)

@@ -12,20 +12,6 @@ from ..backends import precision_policy
 from ..dispatch import instrumentation
 from ..flags.scopes import Scope
 
-__all__ = [
-    "Mode",
-    "derives",
-    "derives_from",
-    "enable_grad",
-    "enforce_grad_layout_policy",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "is_multithreading_enabled",
-    "no_grad",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-]
-
 
 class GradMode:
     """One level of the modes, and the level below it.

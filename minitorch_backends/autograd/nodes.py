@@ -17,26 +17,6 @@ import numpy as np
 from ..tensor.tensor import Tensor, adopt
 from .extras.anomaly_mode import told_of_writes
 
-__all__ = [
-    "DEAD_END",
-    "FREED",
-    "SELF",
-    "HookedNode",
-    "Leaf",
-    "Node",
-    "Output",
-    "history",
-    "holds_packed",
-    "owner",
-    "place",
-    "record_results",
-    "rewrites",
-    "save",
-    "save_operand",
-    "save_results",
-    "unpack",
-]
-
 _new = object.__new__
 next_sequence: Callable[[], int] = itertools.count().__next__
 

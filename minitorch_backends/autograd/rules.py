@@ -10,8 +10,6 @@ from ..backends.precision_policy import GradientPrecisions
 from ..tensor.tensor import Parameter
 from .nodes import Leaf, Node
 
-__all__ = ["Rule", "fields_of_result", "precision_for", "rule_of"]
-
 Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
 """A gradient rule, with the name, the kind of source and the input of each parameter.
 

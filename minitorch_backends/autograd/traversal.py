@@ -9,8 +9,6 @@ import numpy as np
 from ..tensor.tensor import Tensor, adopt
 from .nodes import Node, Output, owner
 
-__all__ = ["leading_to", "reachable", "without_gaps"]
-
 
 def reachable(starts: Iterable[Node]) -> list[Node]:
     """The nodes that gradients may reach, including the given ones. `Output` edges are omitted."""

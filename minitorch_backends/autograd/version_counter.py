@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Writes", "details"]
-
 
 class Writes:
     """Details of the writes to a tensor's memory.

@@ -10,8 +10,6 @@ from ..tensor.tensor import Tensor, kind_of
 from .inference import InferenceCell
 from .version_counter import Writes, details
 
-__all__ = ["DataCell", "increment_version", "writes"]
-
 
 def _cell_of(tensor: Tensor) -> list[Any]:
     if type(tensor._cell) is InferenceCell:

@@ -20,8 +20,6 @@ from .inference import InferenceCell
 from .modes import grad_mode
 from .nodes import DEAD_END, Leaf, Node, Output, history, next_sequence, rewrites
 
-__all__ = ["FROM_FUNCTION", "STALE", "Former", "View", "made_view", "reshape_in_place", "shares_memory", "walk"]
-
 Step = tuple[Any, dict[str, Any], int | None]
 
 _mode, _new = grad_mode.get, object.__new__

@@ -13,18 +13,6 @@ from ..kernels.registry import ArraySpec
 from .libraries import ATTENTION_KERNELS, SDPBackend
 from .precision_policy import resolve
 
-__all__ = [
-    "SWITCHES",
-    "SDPAParams",
-    "can_use",
-    "has_kernel",
-    "refusal",
-    "sdp_kernel",
-    "sdpa_kernel",
-    "select_kernel",
-    "switch",
-]
-
 SWITCHES = {
     "flash": "cuda.flash_sdp",
     "efficient": "cuda.mem_efficient_sdp",

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from ..flags import assign, current
 
-__all__ = [
-    "are_deterministic_algorithms_enabled",
-    "get_deterministic_debug_mode",
-    "is_deterministic_algorithms_warn_only_enabled",
-    "set_deterministic_debug_mode",
-    "use_deterministic_algorithms",
-]
-
 _MODES = ("default", "warn", "error")
 
 

@@ -8,8 +8,6 @@ import re
 from ..kernels.blas_environment import VARIABLE
 from ..kernels.blas_library import blas_library
 
-__all__ = ["effects"]
-
 _OWN_FUNCTIONS = "overridden for kernels; applies to your own Numba functions"
 _RULES = (
     (r"OMP_NUM_THREADS", "applies if it is a number: an upper bound for the initial number of kernel threads"),

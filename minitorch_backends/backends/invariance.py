@@ -6,8 +6,6 @@ from ..flags import State, per_state
 from ..kernels import invariance
 from ..kernels.invariance import Demand
 
-__all__ = ["INVARIANCES", "check_value"]
-
 INVARIANCES = ("none", "batch", "isa", "batch,isa")
 
 

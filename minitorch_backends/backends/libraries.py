@@ -5,18 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, TypeVar
 
-__all__ = [
-    "ATTENTION_KERNELS",
-    "BLAS_NAMES",
-    "LINALG_NAMES",
-    "ROCM_FA_NAMES",
-    "BlasBackend",
-    "LinalgBackend",
-    "ROCmFABackend",
-    "SDPBackend",
-    "member_of",
-]
-
 
 class _Enumeration(Enum):
     """An enumeration like those of torch's bindings: any int makes a member, possibly unnamed; other types raise

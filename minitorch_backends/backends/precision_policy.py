@@ -22,18 +22,6 @@ from .profiles import PROFILES
 from .stacks import STACKS, Stack
 from .table import XLA_PRECISIONS
 
-__all__ = [
-    "FAMILIES",
-    "KINDS",
-    "Call",
-    "Choice",
-    "GradientPrecisions",
-    "Recorded",
-    "node_metadata",
-    "precision_of",
-    "resolve",
-]
-
 FAMILIES: dict[str, dict[str, str]] = {
     "cuda": {
         "matmul": "cuda.matmul.fp32_precision",

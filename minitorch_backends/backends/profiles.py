@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from ..kernels.matrix_units import OPERANDS, Aligned, Exact, Halves, Rule, Tree, TwoStage
 
-__all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "find_profile"]
-
 
 class Format(NamedTuple):
     """How a device sums products of one format.

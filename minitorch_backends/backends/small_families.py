@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, NoReturn
 from ..flags import Group, assign, current
 from . import table as _table  # noqa: F401  (declares the flags)
 
-__all__ = ["FAMILIES", "install"]
-
 
 class Constant(NamedTuple):
     """A function without arguments that returns `value`."""

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["STACKS", "Stack"]
-
 
 class Stack(NamedTuple):
     """A row of `STACKS`.

@@ -6,8 +6,6 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["COTENGRA", "SLICES", "STRATEGIES", "Strategy", "check_strategy", "checked_slices"]
-
 STRATEGIES = (
     "auto",
     "greedy",

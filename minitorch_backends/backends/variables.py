@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MEANINGS"]
-
 
 def _switch(path: str, value: Any) -> dict[str, dict[str, Any]]:
     return {"1": {path: value}, "0": {}}

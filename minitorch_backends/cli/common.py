@@ -16,19 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from ..lab import Sweep
 
-__all__ = [
-    "Parser",
-    "UsageError",
-    "add_outputs",
-    "axes",
-    "load_object",
-    "positive",
-    "show",
-    "usage_errors",
-    "write",
-    "write_json",
-]  # fmt: skip
-
 
 class UsageError(Exception):
     """Wrong input; its text is the sentence shown to the user."""

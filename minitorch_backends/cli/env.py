@@ -12,8 +12,6 @@ from typing import Any
 from ..lab.machine import cpu_name, version
 from .common import write, write_json
 
-__all__ = ["report"]
-
 HELP = "versions, CPU, threads, BLAS, and every flag with its effective value and origin"
 
 _DISTRIBUTION = "minitorch-backends"

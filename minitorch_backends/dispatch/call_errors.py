@@ -30,23 +30,6 @@ _PACKAGE = __name__.partition(".")[0]
 
 _Kind = TypeVar("_Kind", bound=type)
 
-__all__ = [
-    "argument_errors",
-    "broadcast_error",
-    "call_error",
-    "explain",
-    "install",
-    "is_deliberate",
-    "name_bad_arguments",
-    "name_bad_arguments_of_methods",
-    "name_caller",
-    "refuse_other_than_bool",
-    "refuse_other_than_tensor",
-    "scalar",
-    "unfit",
-    "warn_caller",
-]
-
 
 def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
     """Raise TypeError unless the value is True or False."""
@@ -100,7 +83,7 @@ def name_caller(error: Exception, name: str, function: Callable[..., Any]) -> No
 
 def _is_public(function: Callable[..., Any], name: str) -> bool:
     """Whether users can call a declared function, as a method or from its module."""
-    return hasattr(Tensor, name) or name in getattr(sys.modules[function.__module__], "__all__", ())
+    return hasattr(Tensor, name) or name in getattr(sys.modules[function.__module__], "__all__", [name])
 
 
 def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -60,8 +60,6 @@ from . import instrumentation
 from .promotion import array_of, common
 from .template import Template, backward_text
 
-__all__ = ["backward_step", "call", "inplace_call"]
-
 # Overflow in sums and products gives Inf without a warning, as in torch. Silencing NumPy around each call, as ops with
 # `op(warns=True)` do, would make such calls half as long again.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"minitorch_backends\.")

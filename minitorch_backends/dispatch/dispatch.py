@@ -30,8 +30,6 @@ from .overloads import Overloads
 from .parameter_types import numeric_parameters
 from .promotion import arrays_of
 
-__all__ = ["Array", "Arrays", "Op"]
-
 Array = Annotated[np.ndarray, "input"]
 """Annotates an input: a tensor, or a Python number if the op promotes."""
 

@@ -9,19 +9,6 @@ from typing import Any
 
 from ..kernels.locks import lock
 
-__all__ = [
-    "ValuesNeeded",
-    "active",
-    "autocast",
-    "counted",
-    "duals",
-    "is_observed",
-    "note_birth",
-    "observe_births",
-    "observe_calls",
-    "went_backward",
-]
-
 active = 0
 """0 while no thread uses instrumentation.
 

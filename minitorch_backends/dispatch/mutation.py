@@ -23,18 +23,6 @@ from ..tensor.tensor import Tensor, adopt, not_a_tensor
 from . import instrumentation
 from .registry import registry
 
-__all__ = [
-    "about_to_write",
-    "bump",
-    "is_plain",
-    "refuse_unfit",
-    "refuse_unwritable",
-    "refuse_unwritable_memory",
-    "rewrite",
-    "write",
-    "write_plainly",
-]
-
 
 def about_to_write(tensor: Tensor) -> None:
     """Announce a write to the memory of `tensor`; `allow_mutation_on_saved_tensors` keeps a copy of it."""

@@ -18,8 +18,6 @@ from ..tensor.dtypes import DType, dtype_of
 from ..tensor.tensor import Tensor, not_a_tensor
 from .mutation import about_to_write, bump, refuse_unwritable_memory
 
-__all__ = ["written_out"]
-
 LEAST_OFFERED = 1 << 16
 """Minimum size in bytes of a target whose memory is offered to the kernel. Copying a smaller result takes about 1
 us."""

@@ -12,8 +12,6 @@ from typing import Any
 from ..tensor.tensor import Tensor
 from .call_errors import warn_caller
 
-__all__ = ["NUMPY_NAMES", "Overloads", "accept_aliases"]
-
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """NumPy's names of arguments, which torch accepts as well."""
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from ..tensor.tensor import Tensor
 
-__all__ = ["INTEGERS", "NUMBERS", "describe", "expected_types", "fits", "numeric_parameters"]
-
 NUMBERS: dict[Any, tuple[type, ...]] = {
     "float": (float, int),
     "complex": (float, int, complex),

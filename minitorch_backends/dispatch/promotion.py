@@ -21,8 +21,6 @@ from ..tensor.dtypes import (
 )
 from ..tensor.tensor import Tensor, as_array, not_a_tensor, refuse_wide_integer
 
-__all__ = ["CATEGORIES", "EVERY_CATEGORY", "EVERY_DTYPE", "array_of", "arrays_of", "common", "refusal_of_dtype"]
-
 _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

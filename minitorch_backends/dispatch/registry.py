@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["registry"]
-
 registry: dict[str, Any] = {}
 """Every op (`op.Op`) and composite (`op.Composite`) by its public name, in declaration order. The suite tests all of
 them.

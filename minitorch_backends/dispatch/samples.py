@@ -13,17 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "Sample",
-    "arrays_like",
-    "between",
-    "pairs",
-    "sample",
-    "samples_of_shapes",
-    "strided_matrix",
-    "unary_samples",
-]
-
 
 class Sample(NamedTuple):
     """One call: positional and keyword arguments."""

@@ -15,8 +15,6 @@ import numpy as np
 from ..kernels.elementwise import is_half, threaded_function
 from ..tensor.dtypes import FLOATING, INTEGER, dtypes
 
-__all__ = ["Template", "backward_text"]
-
 _FLOAT32 = np.dtype(np.float32)
 _REAL = "(_dtype is _float32 or _dtype is _float64)"
 

@@ -12,8 +12,6 @@ from typing import Any
 from . import constraints
 from . import transforms as t
 
-__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
-
 
 class ConstraintRegistry:
     """Functions from constraints to transforms, by the class of the constraint."""

@@ -15,14 +15,6 @@ from ..ops.views.join import stack as _stack
 from ..tensor.dtypes import bool_
 from ..tensor.tensor import Tensor
 
-__all__ = [
-    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
-    "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval",
-    "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative",
-    "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite",
-    "real", "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
-]  # fmt: skip
-
 
 class Constraint:
     """The base of all constraints: a subclass defines `check`, and the names of its arguments, `_shown`."""

@@ -13,8 +13,6 @@ from . import constraints
 from .constraints import Constraint
 from .utils import broadcast_all, lazy_property
 
-__all__ = ["Distribution", "ExponentialFamily"]
-
 
 class Distribution:
     """The base of all distributions: batches of independent ones, each over events.

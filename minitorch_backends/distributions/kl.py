@@ -19,8 +19,6 @@ from .real_line import Cauchy, Laplace, Normal, Uniform
 from .transformed import Gumbel, HalfNormal, Pareto
 from .transforms import sum_rightmost
 
-__all__ = ["kl_divergence", "register_kl"]
-
 _registry: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
 _EULER = 0.5772156649015329
 

@@ -14,10 +14,6 @@ from ..tensor.dtypes import float64, get_default_dtype
 from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 
-__all__ = [
-    "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "standard_gamma", "uniform",
-]  # fmt: skip
-
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Tensors and numbers as tensors of one shape; numbers have the dtype of the first tensor, or the default one.

@@ -22,8 +22,6 @@ from ..ops.einsum.program import KEPT, plan_for
 from ..tensor.tensor import Tensor
 from .records import as_text
 
-__all__ = ["Answer", "Contractions", "EinsumCache", "einsum", "einsum_cache", "precision_of", "why"]
-
 
 class Answer(NamedTuple):
     """How a call would run.

@@ -16,8 +16,6 @@ from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, kernels, observe
 from ..kernels.scaling import counts
 
-__all__ = ["Difference", "Log", "Record", "align_columns", "as_text", "diff", "record", "record_of", "recording"]
-
 
 class Record(NamedTuple):
     """One kernel call.

@@ -22,8 +22,6 @@ from ..nn.module import Module
 from ..nn.utils import run_under
 from .records import Log, Record, align_columns, record, recording
 
-__all__ = ["PRECISION_FLAGS", "LayerError", "Sensitivity", "acted_on", "alone", "layers_of", "sensitivity"]
-
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
 

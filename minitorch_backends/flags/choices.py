@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-__all__ = ["Choices", "Names", "Order", "Truth", "Whole"]
-
 
 @dataclass(frozen=True)
 class Names:

@@ -9,8 +9,6 @@ from typing import Any
 from .rows import nearest, rows
 from .writes import assign, expand_paths
 
-__all__ = ["read_environment", "set_by"]
-
 set_by: dict[str, str] = {}
 """For each flag that an environment variable set, the variable and its text."""
 

@@ -10,8 +10,6 @@ from .rows import ReadOnly, nearest, public_name, read_only, rows
 from .state import current, reader
 from .writes import Flags, assign, expand_paths
 
-__all__ = ["Group"]
-
 
 class _Flagged:
     """Common base of groups and flag modules. Each path has a class with one property per row directly below it, so

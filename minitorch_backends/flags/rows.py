@@ -11,8 +11,6 @@ from .choices import Choices, Names, Order, Truth, Whole
 if TYPE_CHECKING:
     from .state import State
 
-__all__ = ["NO_OPINION", "Flag", "ReadOnly", "nearest", "public_name", "read_only", "rows"]
-
 NO_OPINION = "none"
 """The value with which an inheriting flag defers to its parent."""
 

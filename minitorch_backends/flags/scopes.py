@@ -13,8 +13,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Scope"]
-
 
 class Scope:
     """Base of the context managers of this package: `with scope:` and `@scope`.

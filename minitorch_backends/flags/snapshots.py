@@ -11,8 +11,6 @@ from .scopes import Scope
 from .state import UNSET, Override, current, override, store
 from .writes import expand_paths, flags_frozen, leave, refuse_global_writes
 
-__all__ = ["Snapshot", "restore", "snapshot"]
-
 
 class Snapshot(Scope):
     """The stored values of all flags at one moment: hashable, picklable, and JSON by `to_json` and `from_json`.

@@ -14,8 +14,6 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from ..kernels.locks import lock
 from .rows import NO_OPINION, rows
 
-__all__ = ["UNSET", "Override", "Resolved", "State", "current", "override", "per_state", "reader", "store"]
-
 
 class _Unset:
     """The stored value of a flag that is not set."""

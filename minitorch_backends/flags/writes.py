@@ -11,8 +11,6 @@ from .rows import public_name, rows
 from .scopes import Scope
 from .state import Override, override, store
 
-__all__ = ["Flags", "assign", "disable_global_flags", "expand_paths", "flags_frozen", "guard", "refuse_global_writes"]
-
 _PACKAGE = __name__.partition(".")[0]
 _frozen_at: str | None = None
 

@@ -7,8 +7,6 @@ from typing import Any
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 
-__all__ = ["replace_all_batch_norm_modules_"]
-
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Let all batch normalizations of a module use the statistics of each batch, and forget the running ones.

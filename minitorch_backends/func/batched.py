@@ -26,8 +26,6 @@ from ..ops.views.join import stack
 from ..tensor.dtypes import dtype_of
 from ..tensor.tensor import Tensor
 
-__all__ = ["Batched", "Level", "active_levels", "enter", "highest_level", "lift", "loop_samples", "lower", "physical"]
-
 
 class Level:
     """One call of a function that `vmap` has made: the size of its batch, and what becomes of random numbers."""

@@ -25,8 +25,6 @@ from ..tensor.tensor import Tensor, adopt, sharing
 from .batched import active_levels, lift, lower
 from .trees import flat
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
-
 
 class _Traced:
     """A function called on aliases of some of its arguments.

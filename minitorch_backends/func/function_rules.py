@@ -9,8 +9,6 @@ from typing import Any, TypeGuard
 from ..tensor.tensor import Tensor
 from .batched import Batched, Level, highest_level, loop_samples, physical
 
-__all__ = ["call", "is_batched", "value_of", "wrap_result"]
-
 
 def is_batched(value: Any, level: Level) -> TypeGuard[Batched]:
     return isinstance(value, Batched) and value.level is level

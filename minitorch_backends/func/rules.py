@@ -17,8 +17,6 @@ from ..tensor.tensor import Tensor
 from .batched import Level, highest_level, loop_samples, physical
 from .function_rules import call, is_batched, value_of, wrap_result
 
-__all__ = ["apply"]
-
 Rule = Callable[[Level, Op, dict[str, Any], Any], Any]
 
 

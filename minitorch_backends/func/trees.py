@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Rebuild", "flat"]
-
 Rebuild = Callable[[Sequence[Any]], Any]
 
 

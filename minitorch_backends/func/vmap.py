@@ -15,8 +15,6 @@ from ..tensor.tensor import Tensor
 from .batched import Batched, Level, active_levels, enter, loop_samples, physical
 from .trees import flat
 
-__all__ = ["stack_module_state", "vmap"]
-
 
 def _spread(dims: Any, tree: Any, where: str) -> list[Any]:
     """A dimension for each leaf of a tree: `dims` is one for all below it, or has the structure of the tree."""

@@ -16,8 +16,6 @@ from ..tensor.tensor import Tensor
 from . import array_api
 from .numpy_names import FUNCTIONS
 
-__all__: list[str] = []
-
 _BACKEND = __name__.partition(".")[0]
 
 register_module_alias(f"{_BACKEND}[alt]", _BACKEND)  # before the next, which is a prefix of it

@@ -14,8 +14,6 @@ from .. import nn, ops
 from ..tensor.tensor import Tensor
 from . import array_api
 
-__all__ = ["Backend", "Rearrange", "Reduce"]
-
 
 class Rearrange(RearrangeMixin, nn.Module):
     """`einops.rearrange` as a module."""

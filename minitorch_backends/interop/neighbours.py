@@ -11,8 +11,6 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-__all__ = ["register"]
-
 LIBRARIES = ("autoray", "einops", "opt_einsum", "tensorly")
 """The libraries that a module of this folder under the same name registers with when it is imported."""
 

@@ -13,8 +13,6 @@ from .. import linalg, nn, ops
 from ..tensor.tensor import Tensor
 from . import array_api, numpy_random
 
-__all__ = ["FUNCTIONS", "find"]
-
 
 def find(name: str) -> Callable[..., Any]:
     """The function that NumPy calls `name`. Raises AttributeError if it does not exist."""

@@ -9,8 +9,6 @@ from .. import ops
 from ..random import Generator, manual_seed
 from ..tensor.tensor import Tensor
 
-__all__ = ["Random", "default_rng", "normal", "seed", "uniform"]
-
 
 class Random:
     """A generator of random tensors with the methods of `numpy.random.Generator` that autoray's users call.

@@ -12,8 +12,6 @@ from typing import Any
 from .. import ops
 from ..kernels.first_use import load
 
-__all__: list[str] = []
-
 _BACKEND = __name__.partition(".")[0]
 
 

@@ -16,8 +16,6 @@ from ..tensor.tensor import Tensor
 from . import array_api
 from .numpy_names import find
 
-__all__ = ["Backend"]
-
 _BACKEND = __name__.partition(".")[0]
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
-__all__ = ["align"]
-
 Similar = Callable[[int, np.ndarray], np.ndarray]
 """A predicate: which results of the second run, at these positions, are similar to one result of the first."""
 

@@ -11,8 +11,6 @@ from .audits import Audit
 from .machine import machine
 from .pages import Code, Section, Soft, Table, draw_picture, write_page
 
-__all__ = ["write"]
-
 _STYLE = "  th, td { padding: .3rem .5rem; }\n"
 
 _ABOUT_ERRORS = (

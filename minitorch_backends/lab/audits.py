@@ -28,8 +28,6 @@ from .progress import Progress
 from .search import smallest_set
 from .trials import GRADIENT_ERROR, Trials
 
-__all__ = ["Audit", "audit"]
-
 _Product = tuple[str, str]
 """A layer's name and one of its products."""
 

@@ -28,8 +28,6 @@ from ..kernels.threading import num_threads
 from ..random import manual_seed
 from ..tensor.tensor import Tensor
 
-__all__ = ["Certificate", "Check", "certificate"]
-
 _PATIENCE = 1800
 """Seconds until a child counts as hanging; a first call compiles kernels."""
 

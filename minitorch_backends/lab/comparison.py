@@ -15,8 +15,6 @@ from .alignment import align
 from .measures import as_reals
 from .runs import Run
 
-__all__ = ["Comparison", "as_words", "compare"]
-
 _ABOUT = ("precision", "implementation", "dtypes", "options", "decided_by")
 """Attributes of both calls that rows report; the alignment ignores them."""
 

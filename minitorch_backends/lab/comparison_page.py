@@ -12,8 +12,6 @@ from ..explain.records import as_text
 from .comparison import Comparison, as_words
 from .pages import Markup, Section, Soft, Table, write_page
 
-__all__ = ["write"]
-
 _LEAST, _MOST = -8, 0
 """Powers of ten at which a bar is empty, and full."""
 

@@ -24,8 +24,6 @@ from ..kernels.gemm import compiled, matmul, plans, tuning
 from ..kernels.registry import ArraySpec
 from .race import OPENBLAS_REST, Contestant, race
 
-__all__ = ["Crossover", "Fitted", "Point", "crossovers", "fit", "measure", "path_of"]
-
 _LEAST_GAIN = 1.03
 """How much faster over all points a measured threshold must be than the built-in one to replace it."""
 

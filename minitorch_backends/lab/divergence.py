@@ -12,8 +12,6 @@ from ..kernels.precision import PRECISIONS, predicted_error
 from .comparison import compare
 from .runs import Run
 
-__all__ = ["Divergence", "first_divergence"]
-
 _LENGTH = 1024
 """The K for which a product's error is estimated; the accumulation's share hardly depends on it."""
 

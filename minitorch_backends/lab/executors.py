@@ -17,8 +17,6 @@ from typing import Any
 from .grid import Cell
 from .task import Settings, run
 
-__all__ = ["results"]
-
 _MOST_WAITING = 256
 """The number of cells that an executor holds at a time: enough for a cluster, and a bound on the number of futures."""
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from ..kernels.registry import Call
 
-__all__ = ["flops_of"]
-
 
 def flops_of(call: Call) -> int:
     """Count the operations of a call; 0 for kernels other than products, recurrences and solvers."""

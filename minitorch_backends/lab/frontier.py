@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Frontier", "Point", "predictions", "sort_rows"]
-
 
 class Point(NamedTuple):
     """A number of layers at low precision.

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from .. import backends
 from ..backends import Snapshot
 
-__all__ = ["Cell", "cells"]
-
 _PLAIN = (bool, int, float, str, type(None))
 
 Flags = Mapping[str, Any] | Snapshot

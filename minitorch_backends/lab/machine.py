@@ -10,8 +10,6 @@ import numpy as np
 
 from ..kernels import cpu
 
-__all__ = ["cpu_name", "machine", "version"]
-
 
 @functools.cache
 def machine() -> dict[str, str]:

@@ -9,8 +9,6 @@ import numpy as np
 
 from ..kernels.first_use import load
 
-__all__ = ["arrays_of", "as_reals", "distances", "relative_error"]
-
 
 def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
     """A function's results as arrays by name: a tensor, an array, a number, or dicts and sequences of these.

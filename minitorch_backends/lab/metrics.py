@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["METRICS", "Arrays", "Metric", "check_metric", "measures_of"]
-
 Arrays = dict[str, np.ndarray]
 Metric = str | Callable[[Arrays, Arrays], Any] | None
 

@@ -11,8 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Code", "Markup", "Picture", "Section", "Soft", "Table", "draw_picture", "write_page"]
-
 
 class Table(NamedTuple):
     """Cells are text. The first `names` columns are names, aligned left; the others are values, aligned right.

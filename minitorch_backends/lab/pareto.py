@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Pareto", "pareto"]
-
 
 class Point(NamedTuple):
     """A setting of flags with the medians of two measures over its rows."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .frontier import Frontier
     from .pareto import Pareto
 
-__all__ = ["audit", "frontier", "scatter"]
-
 File = str | os.PathLike[str] | IO[bytes]
 
 _MOST_BARS = 28

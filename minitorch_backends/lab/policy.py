@@ -16,8 +16,6 @@ from ..flags.writes import Flags
 from ..kernels.precision import find_precision
 from ..nn.utils import matching_names
 
-__all__ = ["PRODUCTS", "Policy", "Rule"]
-
 PRODUCTS = ("forward", "input gradient", "weight gradient")
 """The three products of a layer: its result, the gradients of its inputs, and those of its parameters."""
 

@@ -6,8 +6,6 @@ import sys
 import time
 from typing import Any
 
-__all__ = ["Progress"]
-
 _LINE_SECONDS = 10.0
 """Seconds between lines, if stderr is not a terminal."""
 

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from ..kernels.registry import Refused
 
-__all__ = ["LEAST_SECONDS", "OPENBLAS_REST", "WARM_SECONDS", "Contestant", "race", "turn"]
-
 OPENBLAS_REST = 0.15
 """Seconds after which OpenBLAS's threads have stopped to spin; whatever runs sooner on another thread pool takes two to
 three times as long."""

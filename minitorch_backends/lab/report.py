@@ -11,8 +11,6 @@ from .pages import Section, Table, draw_picture, write_page
 if TYPE_CHECKING:
     from .sweeps import Sweep
 
-__all__ = ["write"]
-
 
 def write(sweep: Sweep, path: str | os.PathLike[str]) -> None:
     """Write the Pareto picture, medians by parameters and flags, failures, and the machines."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-__all__ = ["smallest_set"]
-
 Name = TypeVar("Name", bound=Hashable)
 
 

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["Store", "read_rows", "source_digest"]
-
 _VERSION = 1
 
 

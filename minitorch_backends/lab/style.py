@@ -14,8 +14,6 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "GREY", "INK", "MARKS", "ORANGE", "SHAPES", "drawing", "plain_numbers", "show_sizes"]
-
 BLUE, ORANGE, GREY, INK = "#0072B2", "#D55E00", "#9AA3AD", "#1D2129"
 
 MARKS = {

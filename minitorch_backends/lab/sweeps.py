@@ -21,8 +21,6 @@ from .progress import Progress
 from .store import Store, read_rows, source_digest
 from .task import Settings
 
-__all__ = ["Sweep", "sweep"]
-
 
 class Sweep:
     """The rows of a sweep, in the order of its grid.

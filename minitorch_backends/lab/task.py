@@ -30,8 +30,6 @@ from .machine import machine
 from .measures import arrays_of, distances
 from .metrics import measures_of
 
-__all__ = ["Settings", "run"]
-
 _REFERENCES_KEPT = 8
 
 

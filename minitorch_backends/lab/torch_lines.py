@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from .policy import Policy, Rule
 
-__all__ = ["lines_of"]
-
 _FLAGS = ("torch.backends.cuda.matmul", "torch.backends.cudnn.conv", "torch.backends.cudnn.rnn")
 _SELECTED = ("ieee", "tf32")
 """Precisions of float32 products that torch's flags select on a GPU."""

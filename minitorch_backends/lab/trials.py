@@ -25,8 +25,6 @@ from .measures import arrays_of, relative_error
 from .metrics import Arrays, Metric, measures_of
 from .policy import PRODUCTS, Policy, Rule
 
-__all__ = ["GRADIENT_ERROR", "Trials"]
-
 GRADIENT_ERROR = "gradient_error"
 """The measure of all gradients of parameters: their relative change."""
 

@@ -20,8 +20,6 @@ from .functional_modules import ReLU
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
-__all__ = ["FusedConvolution", "fuse"]
-
 _NORMS: dict[type, type] = {Conv1d: BatchNorm1d, Conv2d: BatchNorm2d, Conv3d: BatchNorm3d}
 
 

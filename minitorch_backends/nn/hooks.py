@@ -13,8 +13,6 @@ from ..autograd.modes import is_grad_enabled
 from ..flags.scopes import Scope
 from ..tensor.tensor import Tensor
 
-__all__ = ["ModuleHooks"]
-
 Gradients = tuple[Tensor | None, ...]
 
 

@@ -12,8 +12,6 @@ from ..tensor.tensor import Parameter, Tensor, kind_of
 from .module_internals import PREFIX, run_hooks
 from .parameter import is_lazy
 
-__all__ = ["IncompatibleKeys", "load_state"]
-
 
 class IncompatibleKeys(NamedTuple):
     """The names that `load_state_dict` did not find, and those that it did not use."""

@@ -24,8 +24,6 @@ from .loading import IncompatibleKeys, load_state
 from .module_internals import PREFIX, ModuleInternals, run_hooks
 from .parameter import Buffer, is_lazy
 
-__all__ = ["Module", "join_name"]
-
 
 @name_bad_arguments_of_methods
 class Module(ModuleInternals):

@@ -11,8 +11,6 @@ from typing import Any, Self
 from ..autograd.hooks import RemovableHandle
 from .hooks import ModuleHooks
 
-__all__ = ["PREFIX", "ModuleInternals", "run_hooks"]
-
 
 class Held(MutableMapping[str, Any]):
     """A view of those attributes of a module that `read` returns; writes set and delete the attributes."""

@@ -10,8 +10,6 @@ from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
 from ..ops.views.join import stack
 from ..tensor.tensor import Tensor
 
-__all__ = ["LayerWeights", "States", "gru_sequence", "lstm_sequence", "rnn_sequence"]
-
 States = tuple[Tensor, ...]
 """The hidden state, and the cell state of an LSTM."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from ..tensor.tensor import Tensor
 from .module import Module, join_name
 
-__all__ = ["functional_call"]
-
 Slot = tuple[Module, str]
 """A module, and the name of an attribute that is a parameter or a buffer."""
 

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
-from ..tensor.size import addressable
 from ..tensor.tensor import kind_of
-
-__all__ = ["addressable", "clamp_diagonal", "existing_dim", "integer", "shape_of", "wrap_dim", "wrap_dims"]
 
 
 def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: int = 2**63 - 1) -> int:

@@ -13,8 +13,6 @@ from ..dispatch.mutation import refuse_unwritable
 from ..tensor.tensor import Tensor
 from .losses.reduction import reduction_of
 
-__all__ = ["functional", "functions"]
-
 functions: dict[str, Callable[..., Any]] = {}
 """What `nn.functional` has, by name."""
 

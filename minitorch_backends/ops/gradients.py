@@ -12,11 +12,6 @@ from ..tensor.tensor import Tensor, adopt
 from .dims import wrap_dims
 from .views.shape import expand_view
 
-__all__ = [
-    "axes_of", "conjugate", "counts", "kept_shape", "no_derivative", "restore_dims", "shared_among_ties", "spread",
-    "zero",
-]  # fmt: skip
-
 
 def conjugate(value: Any) -> Any:
     """The conjugate of a tensor or number; itself when it is real."""

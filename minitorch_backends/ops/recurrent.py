@@ -29,8 +29,6 @@ from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
 from .views.join import cat, stack
 
-__all__ = ["gru_layer", "lstm_layer", "recurrent_product", "rnn_layer"]
-
 _KIND, _FLOAT32 = "rnn", np.dtype(np.float32)
 
 

@@ -11,8 +11,6 @@ from ..kernels import update_formulas as formulas
 from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
-__all__ = ["ASGD", "Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop"]
-
 
 def _sign(group: dict[str, Any]) -> int:
     return -1 if group["maximize"] else 1

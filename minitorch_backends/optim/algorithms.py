@@ -9,8 +9,6 @@ from ..kernels import updates
 from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
-__all__ = ["SGD", "Adam", "AdamW"]
-
 
 class SGD(Optimizer):
     """Stochastic gradient descent: p -= lr * d, where d is the gradient plus weight_decay * p.

@@ -8,8 +8,6 @@ from typing import Any
 
 from ..autograd.hooks import RemovableHandle
 
-__all__ = ["Hooked", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "with_step_hooks"]
-
 Hook = Callable[..., Any]
 
 _before_any: dict[int, Hook] = {}

@@ -16,8 +16,6 @@ from ..tensor.tensor import Tensor, adopt, is_foreign
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer, options_of
 
-__all__ = ["LBFGS"]
-
 _LEAST_CURVATURE = 1e-10
 """Pairs whose product of step and gradient change is at most this are not stored: the Hessian stays positive."""
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Point", "strong_wolfe"]
-
 _SUFFICIENT, _CURVATURE = 1e-4, 0.9
 """The share of the initial slope by which the function must decrease, and the share to which slopes must flatten."""
 

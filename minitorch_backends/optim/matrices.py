@@ -14,8 +14,6 @@ from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from .optimizer import Optimizer, options_of
 
-__all__ = ["Adafactor", "Muon"]
-
 
 class _OfMatrices(Optimizer):
     """An optimizer that updates one parameter after the other by operations of tensors."""

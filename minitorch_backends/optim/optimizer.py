@@ -26,9 +26,6 @@ from ..tensor.from_data import foreign_array
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of
 from .hooks import Hooked, with_step_hooks
 
-__all__ = ["NUMBERS", "Formula", "Optimizer", "options_of"]
-
-
 NUMBERS = (int, float, np.number, Tensor)
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Archive", "write_archive"]
-
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<4s22xHH")
 """A local file header: its signature, and the lengths of the name and of the extra field that follow it."""

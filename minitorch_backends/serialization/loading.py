@@ -14,8 +14,6 @@ from .archive import Archive
 from .restricted import refuse_unsupported, restricted_load
 from .torch_names import TORCH, Storage, StorageType
 
-__all__ = ["load_from"]
-
 
 def load_from(f: Any, map_location: Any, weights_only: bool, mmap: bool) -> Any:
     """Implement `load`."""

@@ -18,8 +18,6 @@ from ..tensor.size import Size
 from .safe_globals import is_safe, safe_global
 from .torch_names import TORCH, UNSUPPORTED, rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
 
-__all__ = ["refuse_unsupported", "restricted_load"]
-
 
 def _key(value: Any) -> Any:
     """A dict's key or a set's element. Nested tuples are rejected, since their hash can take exponential time."""

@@ -6,11 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-__all__ = [
-    "add_safe_globals", "always_safe", "clear_safe_globals", "get_safe_globals", "is_safe", "safe_global",
-    "safe_globals",
-]  # fmt: skip
-
 Global = Callable[..., Any] | tuple[Callable[..., Any], str]
 """A class or function, or one with the full name that files have for it."""
 

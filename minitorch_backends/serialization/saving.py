@@ -29,8 +29,6 @@ from .torch_names import (
     storage_type,
 )
 
-__all__ = ["save_to"]
-
 _PythonPickler: Any = pickle._Pickler  # type checkers do not see the methods of the pickler in Python
 
 

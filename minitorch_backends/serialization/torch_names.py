@@ -13,19 +13,6 @@ from ..tensor.dtypes import DType
 from ..tensor.size import Size
 from ..tensor.tensor import Parameter, Tensor, adopt, sharing
 
-__all__ = [
-    "NAMES",
-    "TORCH",
-    "UNSUPPORTED",
-    "UNTYPED",
-    "Storage",
-    "StorageType",
-    "rebuild_parameter",
-    "rebuild_tensor",
-    "rebuild_tensor_of_dtype",
-    "storage_type",
-]
-
 _MOST_DIMENSIONS = 64
 
 

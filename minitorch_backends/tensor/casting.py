@@ -12,9 +12,6 @@ from ..kernels.float8 import PACKED, from_float32, is_float8, to_float32
 from ..kernels.quiet import restore, silence
 from .dtypes import COMPLEX, FLOATING, INTEGER, DType
 
-__all__ = ["cast_checked", "cast_unchecked", "fitted_number"]
-
-
 _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
 """The smallest normal and subnormal numbers of float32."""
 

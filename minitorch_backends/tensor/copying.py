@@ -9,8 +9,6 @@ import numpy as np
 
 from .tensor import Tensor, _rebuild
 
-__all__ = ["deep_copy"]
-
 
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Any:
     """Copy a tensor for `copy.deepcopy`, without its gradient.

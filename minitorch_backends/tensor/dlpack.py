@@ -13,8 +13,6 @@ import numpy as np
 
 from .dtypes import dtype_of, to_dtype
 
-__all__ = ["export", "from_capsule"]
-
 _INTEGER = 0
 """DLPack's type code of signed integers."""
 

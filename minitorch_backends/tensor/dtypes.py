@@ -10,41 +10,6 @@ import numpy as np
 from ..kernels.first_use import load
 from ..kernels.float8 import PACKED
 
-__all__ = [
-    "DType",
-    "bfloat16",
-    "bool_",
-    "canonical",
-    "complex64",
-    "complex128",
-    "default_floating",
-    "dtype_of",
-    "dtypes",
-    "float4_e2m1fn_x2",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "float16",
-    "float32",
-    "float64",
-    "get_default_dtype",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "promote_types",
-    "result_dtype",
-    "scalar_dtype",
-    "set_default_dtype",
-    "to_dtype",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
-
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 
 

@@ -27,8 +27,6 @@ from .memory import refuse_device
 from .size import Size, addressable
 from .tensor import Tensor, is_foreign
 
-__all__ = ["array_from", "construct", "foreign_array", "is_sequence"]
-
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = frozenset({list, tuple, range})
 

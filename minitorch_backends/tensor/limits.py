@@ -9,8 +9,6 @@ import numpy as np
 from ..kernels.first_use import load
 from .dtypes import BOOL, FLOATING, INTEGER, DType, get_default_dtype
 
-__all__ = ["finfo", "iinfo"]
-
 
 class FloatLimits(NamedTuple):
     """The limits of a floating dtype.

@@ -9,21 +9,6 @@ import numpy as np
 from ..kernels.gemm.workspace import empty
 from . import dtypes
 
-__all__ = [
-    "CPU",
-    "channels_last",
-    "channels_last_3d",
-    "contiguous_format",
-    "device",
-    "in_format",
-    "is_in_format",
-    "layout",
-    "memory_format",
-    "preserve_format",
-    "refuse_device",
-    "strided",
-]
-
 _TYPES = frozenset({
     "cpu", "cuda", "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "mkldnn", "mps", "mtia", "opencl",
     "opengl", "privateuseone", "ve", "vulkan", "xla", "xpu",

@@ -5,8 +5,6 @@ Its stub lists these methods for type checkers and editors; `python -m tests.stu
 
 from __future__ import annotations
 
-__all__ = ["Methods"]
-
 
 class Methods:
     """Methods that ops and autograd install on `Tensor`."""

@@ -15,8 +15,6 @@ from .casting import cast_checked
 from .dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
 from .tensor import Parameter, Tensor
 
-__all__ = ["set_printoptions", "text_of"]
-
 
 @dataclass(frozen=True)
 class Options:

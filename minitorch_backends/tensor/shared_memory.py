@@ -16,8 +16,6 @@ import numpy as np
 
 from .tensor import Parameter, Tensor, _rebuild
 
-__all__ = ["is_shared", "share"]
-
 
 class _Memory(mmap.mmap):
     """A map of a whole file, whose descriptor stays open as long."""

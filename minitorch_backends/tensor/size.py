@@ -11,8 +11,6 @@ import numpy as np
 
 from . import dtypes
 
-__all__ = ["Size", "addressable", "refuse_beyond_memory", "repeats"]
-
 _MOST = 2**58
 """The largest number of elements (of at most 16 bytes each) that can be addressed."""
 

@@ -21,8 +21,6 @@ from .memory import device as Device
 from .methods import Methods
 from .size import Size
 
-__all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "is_foreign", "kind_of", "not_a_tensor", "sharing"]
-
 
 class State:
     """Attributes that few tensors need, such as an accumulated gradient or the number of writes that rewrote their

@@ -14,8 +14,6 @@ from ...dispatch import instrumentation
 from ...kernels.locks import lock
 from ..nodes import Leaf, Node, Output
 
-__all__ = ["GraphStatistics", "set_growth_limit", "statistics"]
-
 
 class GraphStatistics(NamedTuple):
     """The live graphs of all threads.

@@ -7,8 +7,6 @@ import numpy as np
 from ...dispatch.registry import registry
 from ...tensor.tensor import Tensor, adopt
 
-__all__ = ["matrix_of", "unit_vectors", "zeros_like"]
-
 
 def zeros_like(like: Tensor) -> Tensor:
     """The gradient of an output that does not matter."""

@@ -16,8 +16,6 @@ from ...tensor.dtypes import FLOATING, dtype_of, float64
 from ...tensor.tensor import Tensor, adopt
 from ..api import grad
 
-__all__ = ["Jacobians", "as_sequence", "coordinates", "element", "from_coordinates", "needs_grad", "size_of", "unit"]
-
 
 class Jacobians:
     """The Jacobians of `func` at `inputs`, for every output and every input that requires gradients.

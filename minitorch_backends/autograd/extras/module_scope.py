@@ -17,11 +17,6 @@ from ...flags.scopes import Scope
 from ...kernels.locks import lock
 from ..nodes import Node, next_sequence
 
-__all__ = [
-    "ModuleScopes", "as_module", "computing_for", "current_module", "enter", "follow_modules", "following",
-    "following_changed", "is_followed",
-]  # fmt: skip
-
 following = 0
 """The number of blocks, in all threads, that attribute modules or give them scopes. A call of a module checks it."""
 

@@ -24,8 +24,6 @@ from ..instrumented import propagate_with_care
 from ..nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any, owner
 from ..traversal import reachable, without_gaps
 
-__all__ = ["finish", "thresholds"]
-
 
 class _Row(NamedTuple):
     heavy_bytes: int = 1 << 20

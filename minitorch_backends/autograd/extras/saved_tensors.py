@@ -19,14 +19,6 @@ from .. import nodes
 from ..modes import no_grad
 from ..nodes import SELF, Node, Output, Packed, stale
 
-__all__ = [
-    "SavedTensor",
-    "allow_mutation_on_saved_tensors",
-    "disable_saved_tensors_hooks",
-    "save_on_cpu",
-    "saved_tensors_hooks",
-]
-
 
 class _Level:
     """One level of hooks, and the enclosing level. (`Scope` describes how blocks enter and leave levels.)"""

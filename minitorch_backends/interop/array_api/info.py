@@ -8,8 +8,6 @@ from ...tensor.dtypes import DType, complex64, complex128, dtypes, float32, floa
 from ...tensor.memory import device
 from .creation import KINDS, isdtype
 
-__all__ = ["Info"]
-
 _STANDARD = [each for each in dtypes.values() if isdtype(each, ("bool", "integral")) or each in (float32, float64)]
 _STANDARD += [complex64, complex128]
 

@@ -11,8 +11,6 @@ from ...ops import full
 from ...tensor.dtypes import promote_types, result_dtype, scalar_dtype
 from ...tensor.tensor import Tensor
 
-__all__ = ["alike", "promoting", "rename"]
-
 _OURS = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "k": "diagonal"}
 """Our names of the standard's arguments."""
 

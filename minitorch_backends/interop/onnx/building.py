@@ -21,8 +21,6 @@ from .files import Folder, is_standard, tensor_of
 from .graph import Graph, Held, Node, Step
 from .table import find
 
-__all__ = ["Builder"]
-
 _MOST_LEVELS = 32
 """A name with more dots than this is not split into levels."""
 

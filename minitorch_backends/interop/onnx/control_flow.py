@@ -12,8 +12,6 @@ from ...tensor.dtypes import bool_, int64
 from ...tensor.tensor import Tensor
 from .graph import Graph
 
-__all__ = ["CONTROL_FLOW"]
-
 
 class _ControlFlow(Module):
     """A node that holds graphs, under the names of their attributes. Its inputs are followed by the values of outer

@@ -21,8 +21,6 @@ from ...ops import from_numpy
 from ...tensor.dtypes import DType, dtypes
 from ...tensor.tensor import Tensor
 
-__all__ = ["Folder", "dtype_of", "is_standard", "opset_of", "read_model", "tensor_of"]
-
 OPSETS = range(9, 29)
 """The versions of the standard operators that are read."""
 

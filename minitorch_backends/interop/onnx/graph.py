@@ -9,8 +9,6 @@ from ...nn.module import Module
 from ...ops.conv.packed import PackedConvolution
 from .table import Operator
 
-__all__ = ["Graph", "Held", "Node", "Step"]
-
 
 class Node(Module):
     """One node: an operator and its attributes."""

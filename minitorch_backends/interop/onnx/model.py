@@ -27,8 +27,6 @@ from .files import Folder, dtype_of, opset_of
 from .graph import Graph
 from .support import expand_missing
 
-__all__ = ["Model", "Value", "model_of"]
-
 
 class Value(NamedTuple):
     """An input or an output of a model.

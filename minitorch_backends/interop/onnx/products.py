@@ -13,8 +13,6 @@ from ...tensor.dtypes import float64, int32
 from ...tensor.tensor import Tensor
 from .table import Statistics, operator
 
-__all__ = ["Pads", "Steps", "pad", "pads_of"]
-
 operator("MatMul", inputs=2)(ops.matmul)
 operator("Det", inputs=1)(linalg.det)
 

@@ -12,8 +12,6 @@ from .control_flow import CONTROL_FLOW
 from .files import is_standard, opset_of
 from .table import find
 
-__all__ = ["expand_missing"]
-
 
 def expand_missing(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model. Operators that have no implementation here, but that ONNX defines by others, are replaced by these.

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from ...tensor.tensor import Tensor
 
-__all__ = ["Operator", "Statistics", "choice", "find", "names", "operator"]
-
 Statistics = Tensor
 """An input that training does not change: means and variances, scales and zero points of quantization."""
 

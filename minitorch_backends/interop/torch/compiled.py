@@ -15,8 +15,6 @@ from typing import Any
 
 from ...kernels.locks import lock
 
-__all__ = ["refuse_compiled_code"]
-
 _CLASSES = (
     ("torch.export.pt2_archive._package", "AOTICompiledModel"),
     ("torch._inductor.output_code", "CompiledAOTI"),

@@ -16,8 +16,6 @@ from ... import backends
 from ...flags import current, snapshot
 from ...flags.rows import NO_OPINION
 
-__all__ = ["Kept", "computed_as_kept", "kept_now"]
-
 
 class Kept(NamedTuple):
     """The flags that a forward call records for its gradients.

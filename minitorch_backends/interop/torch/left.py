@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Left", "LeftProductWarning", "is_product"]
-
 
 @dataclass(frozen=True)
 class Left:

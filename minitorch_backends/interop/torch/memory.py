@@ -10,8 +10,6 @@ import torch
 from ...tensor.dtypes import bfloat16, dtypes
 from ...tensor.tensor import Tensor, adopt
 
-__all__ = ["to_ours", "to_torch"]
-
 _WITHOUT_NAME = {getattr(torch, each.name): each for each in dtypes.values() if each is bfloat16 or each.letter in "np"}
 """Types that torch's arrays have no name for in NumPy, and ours."""
 

@@ -27,8 +27,6 @@ from .operands import NO_FLAG, tensors_in, why_not
 from .table import Entry, entry_of
 from .whole_calls import WHOLE_CALLS
 
-__all__ = ["Emulation", "emulate"]
-
 
 class _Dispatch(TorchDispatchMode):
     """Below torch's autograd: computes the operators of the table."""

@@ -17,8 +17,6 @@ from torch.nn.modules import module as torch_module
 
 from ...autograd.extras import module_scope
 
-__all__ = ["Timeline", "follow_torch_modules", "next_node_number"]
-
 
 class Timeline:
     """Values, each with the number of the first node that was made while it held."""

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["NO_FLAG", "tensors_in", "why_not"]
-
 _ACTED_ON = frozenset({torch.float32, torch.complex64, torch.bfloat16, torch.float16})
 """Types whose products have a precision, or an accumulation, that flags choose."""
 

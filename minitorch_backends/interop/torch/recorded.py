@@ -13,8 +13,6 @@ from ...ops.creation.factories import zeros_like
 from ...tensor.tensor import Parameter, Tensor
 from .memory import to_ours, to_torch
 
-__all__ = ["differentiable"]
-
 Function = Callable[..., Any]
 """Of tensors of ours, to one or several of them."""
 

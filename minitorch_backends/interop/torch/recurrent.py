@@ -16,8 +16,6 @@ from .operands import tensors_in, why_not
 from .recorded import differentiable
 from .table import runs
 
-__all__ = ["CELLS", "LAYERS"]
-
 States = tuple[torch.Tensor, ...]
 
 _SEQUENCES: dict[str, Callable[..., Any]] = {

@@ -9,8 +9,6 @@ import torch
 
 from .left import is_product
 
-__all__ = ["Entry", "entry_of", "runs"]
-
 
 class _Handler(NamedTuple):
     """What computes an operator; whether it takes tensors of ours, or else torch's; and whether they may have several

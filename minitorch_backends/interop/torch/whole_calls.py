@@ -13,8 +13,6 @@ from .operands import tensors_in, why_not
 from .recorded import differentiable
 from .recurrent import CELLS, LAYERS
 
-__all__ = ["WHOLE_CALLS"]
-
 
 def _einsum(func: Any, *args: Any) -> Any:
     """Three and more operands, whose order of contraction `backends.opt_einsum` chooses. Torch's own products of the

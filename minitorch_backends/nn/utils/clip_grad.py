@@ -14,8 +14,6 @@ from ...dispatch.call_errors import argument_errors
 from ...tensor.dtypes import float32, promote_types
 from ...tensor.tensor import Tensor, adopt
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
-
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
     parameters = (parameters,) if isinstance(parameters, Tensor) else parameters

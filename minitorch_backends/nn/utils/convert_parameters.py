@@ -9,8 +9,6 @@ from ...dispatch.call_errors import argument_errors
 from ...ops.views.join import cat
 from ...tensor.tensor import Tensor
 
-__all__ = ["parameters_to_vector", "vector_to_parameters"]
-
 
 @argument_errors
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -12,8 +12,6 @@ from ...dispatch.call_errors import argument_errors
 from ...flags.scopes import Scope
 from ..module import Module
 
-__all__ = ["matching_names", "run_under"]
-
 
 @argument_errors
 def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:

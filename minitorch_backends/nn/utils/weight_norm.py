@@ -13,8 +13,6 @@ from .. import functional as F
 from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
 
-__all__ = ["norm_except_dim", "remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
-
 
 @argument_errors
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

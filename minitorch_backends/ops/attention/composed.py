@@ -12,8 +12,6 @@ from ...tensor.tensor import Tensor, adopt
 from ..elementwise.dropout import dropout
 from ..matmul.matmul import matmul
 
-__all__: list[str] = []  # none of its functions is of the package
-
 
 def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
     """Give heads that share keys a dimension of their own, if there are any."""

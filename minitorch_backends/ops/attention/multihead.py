@@ -21,8 +21,6 @@ from ..views.join import cat
 from .composed import masked_softmax
 from .scaled_dot_product import scaled_dot_product_attention
 
-__all__ = ["multi_head_attention_forward"]
-
 
 def _samples() -> Iterator[Sample]:
     x, weight, bias = between(-1, 1, 3, 2, 4), between(-1, 1, 12, 4, seed=1), between(-1, 1, 12, seed=2)

@@ -30,8 +30,6 @@ from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
 from .composed import attention_of_ops, gradients
 
-__all__ = ["scaled_dot_product_attention"]
-
 _FLOAT32 = np.dtype(np.float32)
 
 

@@ -12,8 +12,6 @@ from ...backends.attention import SDPAParams, select_kernel
 from ...tensor.tensor import Tensor, adopt
 from . import scaled_dot_product as attention
 
-__all__: list[str] = []  # `nn.grad` has its functions
-
 
 class AttentionResult(NamedTuple):
     """The result of `scaled_dot_product_attention_forward`.

@@ -26,8 +26,6 @@ from ...kernels.fft.contract import DEFAULT_PLANS
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
 
-__all__ = ["convolution", "convolution_input_gradient", "convolution_weight_gradient", "run"]
-
 Sizes = tuple[int, ...]
 
 _TRANSFORMS = ("winograd2", "winograd4", "fft")

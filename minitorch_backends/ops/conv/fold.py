@@ -16,8 +16,6 @@ from ..images.pool import add_batch, count_of, max_reference
 from .functions import numbers
 from .im2col import Windows, _unfold_reference, fold_windows, unfold_windows, unpool
 
-__all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold_images"]
-
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]
 

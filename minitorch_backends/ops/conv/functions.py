@@ -16,8 +16,8 @@ from ...kernels.conv import conv_input_gradient as transposed_kernel
 from ...kernels.conv.shapes import output_size, steps
 from ...kernels.elementwise import is_half
 from ...tensor.dtypes import bfloat16, dtype_of
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, not_a_tensor
-from ..dims import addressable
 from ..functional import functional
 from ..views.padding import constant_pad
 from .convolution import convolution, convolution_input_gradient

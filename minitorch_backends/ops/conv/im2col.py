@@ -17,11 +17,6 @@ from ...kernels.conv.shapes import Steps, windows
 from ...kernels.sums import sum as sum_over
 from ...tensor.tensor import Tensor
 
-__all__ = [
-    "Pooled", "Windows", "fold_windows", "gather_flat", "largest", "pool_max", "scatter_flat", "spread_windows",
-    "sum_windows", "unfold_windows", "unpool",
-]  # fmt: skip
-
 
 class Windows(NamedTuple):
     """The geometry of windows on images of sizes `size`, with one number per spatial dimension.

@@ -17,8 +17,6 @@ from . import functions
 from .convolution import run
 from .functions import Sizes, numbers
 
-__all__ = ["PackedConvolution"]
-
 _FUNCTIONS = (functions.conv1d, functions.conv2d, functions.conv3d)
 _TRANSPOSED = (functions.conv_transpose1d, functions.conv_transpose2d, functions.conv_transpose3d)
 _FLOAT32 = np.dtype(np.float32)

@@ -33,9 +33,9 @@ from ...tensor.dtypes import (
 )
 from ...tensor.from_data import array_from, construct, foreign_array
 from ...tensor.memory import refuse_device
-from ...tensor.size import repeats
+from ...tensor.size import addressable, repeats
 from ...tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
-from ..dims import addressable, clamp_diagonal, shape_of
+from ..dims import clamp_diagonal, shape_of
 from .options import factory, finish
 
 __all__ = [

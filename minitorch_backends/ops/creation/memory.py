@@ -8,8 +8,9 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors
 from ...tensor.dtypes import dtype_or_default, to_dtype
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
-from ..dims import addressable, shape_of
+from ..dims import shape_of
 from .factories import from_numpy, new, shape_given
 from .options import factory, finish
 

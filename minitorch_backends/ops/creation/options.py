@@ -15,8 +15,6 @@ from ...tensor.dtypes import to_dtype
 from ...tensor.memory import in_format, preserve_format, refuse_device, strided
 from ...tensor.tensor import Tensor, adopt
 
-__all__ = ["Draw", "factory", "finish"]
-
 
 def finish(array: np.ndarray, device: Any = None, requires_grad: Any = False) -> Tensor:
     """Wrap a new array in a tensor, with the `device` and `requires_grad` that a factory got."""

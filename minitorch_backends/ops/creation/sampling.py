@@ -16,8 +16,9 @@ from ...random import Generator, default_generator
 from ...tensor.casting import cast_checked, cast_unchecked
 from ...tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
 from ...tensor.limits import finfo
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
-from ..dims import addressable, integer
+from ..dims import integer
 from ..views.broadcasting import broadcast_shapes
 from .factories import empty_like, shape_given
 from .options import Draw, factory

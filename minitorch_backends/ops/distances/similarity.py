@@ -14,16 +14,6 @@ from ..functional import functional
 from ..losses.reduction import reduce_loss, reduced_array
 from ..views.broadcasting import broadcast_shapes
 
-__all__ = [
-    "cosine_embedding_loss",
-    "cosine_similarity",
-    "hinge_embedding_loss",
-    "margin_ranking_loss",
-    "pairwise_distance",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
-]
-
 
 def _vectors(count: int, *options: dict[str, Any], **of_no_vectors: Any) -> Callable[[], Iterator[Sample]]:
     """Samples of `count` batches of vectors: plain, with options, with gaps, broadcasting, and without vectors."""

@@ -31,8 +31,6 @@ from .plan import Plan, with_limit
 from .program import contraction, plan_for, plan_within, program_for, run, run_sharing, sharing_keys
 from .slices_asked import blocks_of_parts, blocks_of_tree
 
-__all__ = ["contract", "einsum", "einsum_path", "einsum_plan", "take_diagonals"]
-
 _mode = grad_mode.get
 
 

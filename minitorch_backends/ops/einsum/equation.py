@@ -12,19 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ELLIPSIS",
-    "Equation",
-    "Labels",
-    "diagonals_of",
-    "equation_of_sublists",
-    "label_name",
-    "parse",
-    "resolve",
-    "sizes_of",
-    "text_of",
-]
-
 Labels = tuple[int, ...]
 Shape = tuple[int, ...]
 

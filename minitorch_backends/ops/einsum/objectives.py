@@ -17,8 +17,6 @@ from typing import Any
 from ...backends.opt_einsum import get_opt_einsum
 from ...backends.strategies import COTENGRA, Strategy
 
-__all__ = ["COMBO_FACTOR", "OBJECTIVES", "minimizing"]
-
 OBJECTIVES = ("flops", "size", "write", "combo")
 COMBO_FACTOR = 64
 

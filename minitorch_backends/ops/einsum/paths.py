@@ -18,20 +18,6 @@ from ...flags import State, per_state
 from .equation import Labels
 from .objectives import minimizing
 
-__all__ = [
-    "BY_FLAGS",
-    "Pair",
-    "Path",
-    "checked_path",
-    "find_path",
-    "left_to_right",
-    "order_of",
-    "pair_of",
-    "pairs_of",
-    "path_of",
-    "strategy_in_force",
-]
-
 Path = tuple[tuple[int, ...], ...]
 
 BY_FLAGS = "flags"

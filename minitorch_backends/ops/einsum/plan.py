@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
     from .slicing import Slicing
 
-__all__ = ["Gradient", "Measured", "Plan", "with_limit"]
-
 Shape = tuple[int, ...]
 
 SLICED_KEPT = 8

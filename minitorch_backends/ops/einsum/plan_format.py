@@ -12,8 +12,6 @@ from .objectives import OBJECTIVES
 from .paths import checked_path
 from .plan import Plan, with_limit
 
-__all__ = ["from_json", "text", "to_json"]
-
 _FORMAT = 1
 """Raised when the meaning of a field changes."""
 

@@ -19,8 +19,6 @@ from .plan import Measured, Plan
 from .program import program_for, run
 from .steps import Multiply
 
-__all__ = ["measured_run", "run_plan", "step_precisions"]
-
 
 def _tensors_of(plan: Plan, operands: Sequence[Any]) -> list[Tensor]:
     """The operands as tensors. Raises RuntimeError where their shapes are not those of the plan."""

@@ -15,8 +15,6 @@ from .plan import Plan
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot"]
-
 _SLICE, _AHEAD, _WHOLE, _INK = "#0072b2", "#d55e00", "#9aa3ad", "#1d2129"
 
 _MOST_NAMED = 40

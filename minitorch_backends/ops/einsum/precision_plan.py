@@ -19,8 +19,6 @@ from ...kernels.precision import OPERANDS, PRECISIONS, find_precision, predicted
 from .plan import Plan
 from .steps import Step
 
-__all__ = ["error_estimate", "lower_within", "step_error", "unit_cost"]
-
 ROUNDED_ONCE = predicted_error("ieee", 1).sigma
 """Relative error of one rounding to float32, of a multiplication or of a sum of two slices."""
 

@@ -34,18 +34,6 @@ from .paths import BY_FLAGS
 from .plan import Plan
 from .steps import Multiply, Preparation, Reader, Step
 
-__all__ = [
-    "KEPT",
-    "Around",
-    "contraction",
-    "plan_for",
-    "plan_within",
-    "program_for",
-    "run",
-    "run_sharing",
-    "sharing_keys",
-]
-
 Shape = tuple[int, ...]
 Around = Callable[[Multiply, np.ndarray, np.ndarray], np.ndarray]
 _mode = grad_mode.get

@@ -19,8 +19,6 @@ from ...backends.strategies import COTENGRA
 from .plan import Plan
 from .slicing import Slicing
 
-__all__ = ["find_slicing"]
-
 BEAM = 12
 """Number of states kept per round and weight."""
 

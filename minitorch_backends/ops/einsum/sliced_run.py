@@ -19,8 +19,6 @@ from .plan import Plan
 from .program import Around, program_for, run
 from .slicing import Part, Slicing
 
-__all__ = ["run_sliced"]
-
 _FLOAT32 = np.dtype(np.float32)
 
 MOST_WAITING = 32

@@ -8,8 +8,6 @@ from typing import Any
 from .equation import label_name
 from .plan import Plan
 
-__all__ = ["blocks_of_parts", "blocks_of_tree"]
-
 
 def blocks_of_parts(sizes: Mapping[int, int], parts: Mapping[str, int]) -> dict[int, int]:
     """The size of the blocks of each label, from the numbers of parts of subscripts.

@@ -24,8 +24,6 @@ from .equation import Labels, label_name
 from .paths import path_of
 from .plan import Plan
 
-__all__ = ["Part", "Slicing", "subtrees"]
-
 Shape = tuple[int, ...]
 _ALL = slice(None)
 

@@ -15,8 +15,6 @@ import numpy as np
 from .equation import Labels, text_of
 from .paths import Pair, pair_of
 
-__all__ = ["Multiply", "Preparation", "Reader", "Step", "in_order", "preparations_of", "reader", "steps_of"]
-
 Shape = tuple[int, ...]
 Axes = tuple[int, ...] | None
 Reader = Callable[[np.ndarray], np.ndarray]

@@ -14,8 +14,6 @@ from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
-
 
 def _samples() -> Iterator[Sample]:
     for each in arrays_like(-2, 2):

@@ -16,8 +16,6 @@ from ..dims import wrap_dim
 from ..functional import functional
 from .activations import leaky_relu
 
-__all__ = ["gumbel_softmax", "rrelu"]
-
 
 def _uniform(like: Tensor) -> np.ndarray:
     """Numbers in [0, 1) for each element, from the default generator."""

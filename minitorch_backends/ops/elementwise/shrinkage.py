@@ -10,8 +10,6 @@ from ...tensor.tensor import Tensor
 from ..functional import functional
 from .activations import with_options
 
-__all__ = ["hardshrink", "softshrink", "tanhshrink", "threshold"]
-
 
 @functional(inplace="both")
 @composite(

@@ -14,8 +14,6 @@ from ...dispatch.samples import unary_samples
 from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 
-__all__ = ["unary_ufunc"]
-
 
 def unary_ufunc(
     function: Callable[[np.ndarray], np.ndarray],

@@ -15,8 +15,6 @@ from ..creation.options import factory
 from ..dims import existing_dim, integer
 from ..views.rearrange import roll
 
-__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
-
 
 def _frequencies(name: str, numbers: Any, n: Any, d: float, dtype: Any) -> np.ndarray:
     n, kind = integer(f"fft_{name}", "n", n), dtype_or_default(dtype)

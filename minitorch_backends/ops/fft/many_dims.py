@@ -14,10 +14,6 @@ from ..dims import integer, wrap_dim
 from .one_dim import complex_input, real_input, refuse_length, resize, scaling_of
 from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
 
-__all__ = [
-    "fft2", "fftn", "hfft2", "hfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft2", "irfftn", "rfft2", "rfftn",
-]  # fmt: skip
-
 Dims = tuple[int, ...]
 
 

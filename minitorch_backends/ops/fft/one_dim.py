@@ -21,8 +21,6 @@ from ..views.padding import constant_pad
 from ..views.slices import narrow
 from .transforms import halved_transform, real_transform, straight, transform
 
-__all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
-
 _FORWARD = {"backward": "none", "ortho": "root", "forward": "size"}
 _INVERSE = {"backward": "size", "ortho": "root", "forward": "none"}
 _TORCH_NAMES = {"float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}

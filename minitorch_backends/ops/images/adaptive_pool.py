@@ -11,15 +11,11 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..conv.im2col import gather_flat
-from ..dims import addressable, integer
+from ..dims import integer
 from ..functional import functional
-
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-]  # fmt: skip
 
 Sizes = tuple[int, ...]
 

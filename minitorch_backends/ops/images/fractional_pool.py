@@ -16,8 +16,6 @@ from ..conv.functions import numbers
 from ..conv.im2col import gather_flat
 from ..functional import functional
 
-__all__ = ["fractional_max_pool2d", "fractional_max_pool3d"]
-
 Sizes = tuple[int, ...]
 
 

@@ -15,13 +15,12 @@ from ...autograd.modes import derives_from
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...kernels import sampling
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
-from ..dims import addressable, integer
+from ..dims import integer
 from ..elementwise.activations import hardtanh
 from ..functional import functional
 from .resize import cubic_weights
-
-__all__ = ["affine_grid", "grid_sample"]
 
 _MODES, _PADDINGS = sampling.MODES, sampling.PADDINGS
 

@@ -18,8 +18,6 @@ from ..functional import functional
 from ..views.padding import constant_pad
 from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
 
-__all__ = ["local_response_norm", "lp_pool1d", "lp_pool2d", "lp_pool3d"]
-
 Given = int | Sequence[int]
 
 _AVERAGES: tuple[Any, ...] = (avg_pool1d, avg_pool2d, avg_pool3d)

@@ -24,8 +24,6 @@ from ..conv.im2col import (
 )
 from ..functional import functional
 
-__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
-
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]
 

@@ -13,8 +13,6 @@ from ...dispatch.samples import Sample, between, sample
 from ...kernels import resampling
 from ..indexing.accumulate import apply_at
 
-__all__ = ["Neighbours", "resample", "resample_back"]
-
 
 class Neighbours(NamedTuple):
     """The neighbours and weights of `count` results among `size` values along a dimension.

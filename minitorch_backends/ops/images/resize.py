@@ -19,8 +19,6 @@ from ..functional import functional
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resample import Neighbours, resample
 
-__all__ = ["channel_shuffle", "cubic_weights", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
-
 _DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
 """The interpolating modes, and their numbers of spatial dimensions."""
 

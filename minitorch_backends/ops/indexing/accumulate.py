@@ -10,8 +10,6 @@ import numpy as np
 
 from ...kernels import accumulate
 
-__all__ = ["add_at", "add_rows", "apply_at", "flat_positions", "selected_ndim"]
-
 _MOST_DIMS = 32
 """The largest number of dimensions for `ufunc.at`: with more, NumPy 2.4 writes out of bounds."""
 

@@ -13,8 +13,8 @@ from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
-from ..dims import addressable
 from ..functional import functional
 from .accumulate import add_rows
 from .index_parts import refuse_index_dtype

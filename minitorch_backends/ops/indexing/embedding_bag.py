@@ -18,8 +18,6 @@ from .embedding import embedding, embedding_sums
 from .index import look_up
 from .index_parts import refuse_index_dtype
 
-__all__ = ["embedding_bag"]
-
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[np.ndarray, int]:
     """The bag of each element of `input`, flattened, and the number of bags.

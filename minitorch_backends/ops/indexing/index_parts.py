@@ -17,8 +17,6 @@ from ...tensor.dtypes import DType, dtype_of, int32, int64
 from ...tensor.from_data import array_from, foreign_array, is_sequence
 from ...tensor.tensor import Tensor, is_foreign, kind_of
 
-__all__ = ["index_arrays", "parse", "plain", "refusal", "refuse_index_dtype"]
-
 ALL = slice(None)
 
 

@@ -16,8 +16,6 @@ from ..views.shape import reshape
 from .index import copy_written, index_assign, index_multiply
 from .index_parts import refuse_index_dtype
 
-__all__ = ["assigning", "at_least_vector", "checked_positions"]
-
 
 def at_least_vector(input: Tensor) -> Any:
     """A view with one dimension for a 0-dim tensor, else the tensor itself."""

@@ -14,8 +14,6 @@ from ...kernels.linalg.choice import preferred_name
 from ...kernels.registry import Kernel
 from .cross_check import cross_check, second_family
 
-__all__ = ["call", "call_at_precision", "transpose_last"]
-
 
 def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
     """The kernel's result, by the family that the flag or the call's driver prefers."""

@@ -10,19 +10,6 @@ import numpy as np
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, not_a_tensor
 
-__all__ = [
-    "LinAlgError",
-    "declare",
-    "empty_factors",
-    "of_finite",
-    "of_floating",
-    "of_matrices",
-    "of_numbers",
-    "of_square",
-    "raise_for",
-    "tensor_argument",
-]
-
 
 class LinAlgError(RuntimeError):
     """Raised if the values (not shapes or dtypes) make a factorisation or a solution impossible."""

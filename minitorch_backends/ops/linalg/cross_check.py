@@ -13,8 +13,6 @@ import numpy as np
 from ...kernels.linalg.residuals import residuals
 from ...kernels.registry import Kernel
 
-__all__ = ["CrossCheckWarning", "cross_check", "second_family"]
-
 
 class CrossCheckWarning(UserWarning):
     """Two families of algorithms disagree on a matrix beyond the bound."""

@@ -16,8 +16,6 @@ import numpy as np
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 
-__all__ = ["equal_values", "is_zero", "over_differences", "quotient", "refuse_phases", "through_values"]
-
 
 def is_zero(g: Tensor) -> bool:
     """Whether a gradient is one that nothing has sent: zeros without a history."""

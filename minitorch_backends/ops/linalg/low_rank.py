@@ -9,8 +9,6 @@ from ..creation.sampling import randn
 from .orthogonal import qr
 from .singular import svd
 
-__all__ = ["pca_lowrank", "svd_lowrank"]
-
 
 def _range_of(A: Tensor, q: int, niter: int) -> Tensor:
     """Orthonormal columns that nearly span those of A."""

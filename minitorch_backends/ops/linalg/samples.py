@@ -9,18 +9,6 @@ import numpy as np
 
 from ...dispatch.samples import Sample, between, sample
 
-__all__ = [
-    "absolute_results",
-    "definite",
-    "eye_plus",
-    "invertible",
-    "leading",
-    "of_factor",
-    "of_hermitian",
-    "squares",
-    "symmetric",
-]
-
 
 def eye_plus(*shape: int, shift: float = 2.0, seed: int = 0) -> np.ndarray:
     """Values in (-1, 1.3), and `shift` more on the diagonal: invertible matrices, also once they are made complex."""

@@ -26,8 +26,6 @@ from ..views.join import stack
 from ..views.padding import pad
 from .reduction import reduce_loss, reduced_array
 
-__all__ = ["ctc_loss"]
-
 _IMPOSSIBLE = -1e30
 """The logarithm of the probability of impossible paths: finite, so that no gradient is NaN."""
 

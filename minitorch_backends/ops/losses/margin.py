@@ -17,8 +17,6 @@ from ..indexing.index import read
 from ..indexing.index_parts import refuse_index_dtype
 from .reduction import reduce_loss, reduced_array, refuse_reduction
 
-__all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
-
 
 def _rows(name: str, input: Tensor, target: Tensor, labels: bool) -> tuple[Tensor, np.ndarray]:
     """The scores as (batch, classes), and the targets, one for each row or, with `labels`, one for each score.

@@ -9,8 +9,6 @@ import numpy as np
 from ...dispatch.call_errors import warn_caller
 from ...tensor.tensor import Tensor
 
-__all__ = ["reduce_loss", "reduced_array", "reduction_of", "refuse_reduction"]
-
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     """The `reduction` that torch's deprecated arguments of losses stand for; None stands for True."""

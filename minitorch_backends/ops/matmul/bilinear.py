@@ -12,8 +12,6 @@ from ...tensor.tensor import Tensor
 from ..einsum.api import einsum
 from ..functional import functional
 
-__all__ = ["bilinear"]
-
 
 def _samples() -> Iterator[Sample]:
     weight, bias = between(-1, 1, 5, 3, 4, seed=2), between(-1, 1, 5, seed=3)

@@ -26,8 +26,6 @@ from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
 from .shapes import check_factors, with_vectors
 
-__all__ = ["fused_sum", "plain_call", "prepared_product", "product", "wide_product"]
-
 _mode = grad_mode.get
 
 

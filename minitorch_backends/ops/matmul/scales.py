@@ -16,8 +16,6 @@ from ...kernels.float8 import to_float32
 from ...tensor.dtypes import DType, dtype_of, float8_e4m3fn, float8_e8m0fnu
 from ..functional import functions
 
-__all__ = ["BLOCKS", "PAIRS", "Operand", "ScalingType", "SwizzleType", "explicit", "infer_recipes"]
-
 
 class ScalingType(Enum):
     """Which elements of an operand have a scale in common: all, a row, or blocks along K (of a row, or of 128 rows)."""

@@ -11,8 +11,6 @@ from ...kernels.registry import ArraySpec
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import to_dtype
 
-__all__ = ["check_factors", "refuse_mixed", "shape_error", "with_vectors"]
-
 
 def refuse_mixed(a: np.ndarray | ArraySpec, b: np.ndarray | ArraySpec) -> None:
     """Raise RuntimeError for factors of different dtypes."""

@@ -20,9 +20,6 @@ from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from .standardize import standardize, standardize_reference
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
-
-
 # One op standardises, scales and shifts
 
 _FLOAT32 = np.dtype(np.float32)

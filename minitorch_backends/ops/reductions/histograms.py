@@ -12,8 +12,8 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample, strided_matrix
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
-from ..dims import addressable
 from ..gradients import no_derivative
 
 __all__ = ["histogram", "histogramdd"]

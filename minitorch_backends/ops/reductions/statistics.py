@@ -13,8 +13,9 @@ from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
 from ...tensor.from_data import array_from
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
-from ..dims import addressable, integer, wrap_dim
+from ..dims import integer, wrap_dim
 from ..matmul.matmul import times
 
 __all__ = [

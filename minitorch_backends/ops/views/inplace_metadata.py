@@ -14,13 +14,12 @@ from ...autograd.nodes import Leaf
 from ...autograd.views import reshape_in_place
 from ...dispatch.call_errors import install
 from ...dispatch.mutation import bump
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
-from ..dims import addressable, shape_of
+from ..dims import shape_of
 from .shape import squeeze, unsqueeze
 from .strided import strided_window, window_of
 from .transpose import transpose
-
-__all__: list[str] = []
 
 
 def _refuse_leaf(tensor: Tensor, name: str) -> None:

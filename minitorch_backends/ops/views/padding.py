@@ -13,12 +13,10 @@ from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
-from ..dims import addressable
 from ..functional import functional
 from .slices import narrow
-
-__all__ = ["constant_pad", "mirrored_pad", "pad", "pairs_of"]
 
 Pairs = tuple[tuple[int, int], ...]
 

@@ -17,8 +17,9 @@ from ...dispatch.samples import between, sample, samples_of_shapes, strided_matr
 from ...kernels.elementwise import LARGE, in_order
 from ...kernels.shapes import strided_view
 from ...tensor.dtypes import to_dtype
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
-from ..dims import addressable, shape_of, wrap_dim, wrap_dims
+from ..dims import shape_of, wrap_dim, wrap_dims
 
 __all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
 

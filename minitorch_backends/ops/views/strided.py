@@ -19,8 +19,8 @@ from ...autograd.views import View
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.shapes import strided_view
+from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
-from ..dims import addressable
 from .slices import embed
 from .view_replay import overlaps
 

@@ -11,8 +11,6 @@ from ...dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_me
 from ...tensor.tensor import Tensor, kind_of
 from ..optimizer import Optimizer
 
-__all__ = ["LRScheduler", "assign", "for_each_group", "groups_of", "number", "whole"]
-
 _Value = TypeVar("_Value")
 
 

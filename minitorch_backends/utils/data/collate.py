@@ -13,8 +13,6 @@ from ...ops.views.join import stack
 from ...tensor.dtypes import float64
 from ...tensor.tensor import Tensor
 
-__all__ = ["default_collate", "default_convert"]
-
 
 def _is_text(array: np.ndarray | np.generic) -> bool:
     return array.dtype.kind in "SUO"

@@ -12,11 +12,6 @@ from ...ops.creation.sampling import randperm
 from ...random import Generator
 from ...tensor.tensor import Tensor
 
-__all__ = [
-    "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset",
-    "random_split",
-]  # fmt: skip
-
 Item_co = TypeVar("Item_co", covariant=True)
 
 

@@ -14,8 +14,6 @@ from .datasets import IterableDataset
 from .samplers import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from .workers import END, Failure, Pool, Setting, fetcher
 
-__all__ = ["DataLoader"]
-
 Batch_co = TypeVar("Batch_co", covariant=True)
 
 _PREFETCHED = 2

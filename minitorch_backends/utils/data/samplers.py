@@ -12,11 +12,6 @@ from ...ops.creation.sampling import multinomial, randint, randperm
 from ...random import Generator
 from ...tensor.dtypes import float64
 
-__all__ = [
-    "BatchSampler", "DistributedSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
-    "WeightedRandomSampler", "draw_seed",
-]  # fmt: skip
-
 Index_co = TypeVar("Index_co", covariant=True)
 
 _MOST_DRAWN = 32

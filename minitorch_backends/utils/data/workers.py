@@ -33,8 +33,6 @@ from ...kernels.threading import set_num_threads
 from ...random import manual_seed
 from ...tensor.dtypes import get_default_dtype, set_default_dtype
 
-__all__ = ["END", "Pool", "Setting", "WorkerInfo", "fetcher", "get_worker_info"]
-
 
 class _End:
     def __reduce__(self) -> str:
