@@ -309,5 +309,5 @@ PLOTS = [
         "Left, up is faster; cases are batch x heads (/ heads of key and value) x length x size of a head.",
         (12, 4.6),
         _draw,
-    ),
+    )
 ]

@@ -406,5 +406,5 @@ PLOTS = [
         "Down is faster or smaller, left is more accurate; a mark is an algorithm, a colour a precision.",
         (10, 4.8),
         _draw,
-    ),
+    )
 ]

@@ -298,5 +298,5 @@ PLOTS = [
         "Up is faster. Lines join powers of two; empty marks are other lengths, the lowest of them primes.",
         (12, 4.6),
         _draw,
-    ),
+    )
 ]

@@ -267,5 +267,5 @@ PLOTS = [
         "Above the line this engine is faster than every other library that is installed.",
         (12, 4.6),
         _draw,
-    ),
+    )
 ]

@@ -70,10 +70,7 @@ def run(session: Session) -> dict[str, Any]:
 
 def _candidates(case: Case) -> dict[str, Callable[[], Any]]:
     array, axes = case.array, case.axes
-    found = {
-        "mt": functools.partial(mt.from_numpy(array).sum, axes),
-        "NumPy": functools.partial(array.sum, axes),
-    }
+    found = {"mt": functools.partial(mt.from_numpy(array).sum, axes), "NumPy": functools.partial(array.sum, axes)}
     torch = peers.torch_if_installed()
     if torch is not None:
         found["torch"] = functools.partial(torch.from_numpy(array).sum, axes)

@@ -28,11 +28,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-ROUNDINGS = {
-    "rna": "to nearest, ties away from zero",
-    "rne": "to nearest, ties to even",
-    "rz": "toward zero",
-}
+ROUNDINGS = {"rna": "to nearest, ties away from zero", "rne": "to nearest, ties to even", "rz": "toward zero"}
 """How the precision tf32 rounds its operands; the others round to nearest even, scaled ones also stochastically."""
 
 SCALED_ROUNDINGS = ("rne", "stochastic")

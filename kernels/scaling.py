@@ -54,12 +54,7 @@ class Scaled(NamedTuple):
 
 
 def scale_operand(
-    x: np.ndarray,
-    precision: str,
-    axis: int = -1,
-    groups: int = 1,
-    rounding: str | None = None,
-    seed: int | None = None,
+    x: np.ndarray, precision: str, axis: int = -1, groups: int = 1, rounding: str | None = None, seed: int | None = None
 ) -> Scaled:
     """A float32 array as an operand of a precision, with blocks along an axis, which has so many groups.
 

@@ -245,5 +245,5 @@ PLOTS = [
         "of normal operands do not show.",
         (13, 5.0),
         _draw,
-    ),
+    )
 ]

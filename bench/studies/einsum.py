@@ -188,5 +188,5 @@ PLOTS = [
         "Down is faster, left is more accurate; a mark is an order of contraction, a colour a precision.",
         (13, 7.0),
         _draw,
-    ),
+    )
 ]

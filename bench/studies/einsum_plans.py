@@ -223,5 +223,5 @@ PLOTS = [
         "Left is cheaper, down is more accurate; stars are precisions that lower_within chose for each step.",
         (10, 5.0),
         _draw,
-    ),
+    )
 ]

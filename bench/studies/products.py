@@ -205,5 +205,5 @@ PLOTS = [
         "PyTorch's note.",
         (11, 4.4),
         _draw_errors,
-    ),
+    )
 ]

@@ -153,5 +153,5 @@ PLOTS = [
         "Solutions refined (filled marks) and not (empty marks), over the condition of the matrix.",
         (10, 4.4),
         _draw,
-    ),
+    )
 ]

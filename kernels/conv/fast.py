@@ -113,13 +113,7 @@ def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "iee
 
 
 def workspace_weight_implicit(
-    x: ArraySpec,
-    g: ArraySpec,
-    *,
-    kernel_size: tuple[int, ...],
-    groups: int = 1,
-    precision: str = "ieee",
-    **_: Any,
+    x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], groups: int = 1, precision: str = "ieee", **_: Any
 ) -> int:
     """About what an implicit product takes: both operands of some images, one at least, and the weight's sums."""
     channels, outputs = x.shape[1] // groups, -(-g.shape[1] // groups // 32) * 32

@@ -48,10 +48,7 @@ class Tile4(NamedTuple):
     @staticmethod
     def write(builder: ir.IRBuilder, values: _Values) -> _Values:
         a, b, c, d = values
-        return [
-            builder.fadd(a, builder.fadd(b, c)),
-            builder.fsub(builder.fsub(b, c), d),
-        ]
+        return [builder.fadd(a, builder.fadd(b, c)), builder.fsub(builder.fsub(b, c), d)]
 
 
 class Tile6(NamedTuple):

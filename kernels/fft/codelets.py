@@ -221,10 +221,7 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
         def write_all(results: list[Complex]) -> None:
             s = field("s")
             for j, value in enumerate(results):
-                row = (
-                    at(lanes, builder.mul(s, I64(row_bytes)), j),
-                    at(phase, builder.mul(s, I64(2 * tag.size)), j),
-                )
+                row = (at(lanes, builder.mul(s, I64(row_bytes)), j), at(phase, builder.mul(s, I64(2 * tag.size)), j))
                 writer.write(places[1], value, at(target, target_step, j), row)
 
         with builder.if_else(turned) as (then, otherwise):

@@ -22,16 +22,7 @@ from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .crossovers import crossovers
-from .lengths import (
-    POWERS,
-    factors,
-    lanes_in_registers,
-    lanes_of,
-    matrix,
-    narrow_lanes,
-    rows_of_wide,
-    sharing_rows,
-)
+from .lengths import POWERS, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows
 
 if TYPE_CHECKING:
     from .plan import Plan

@@ -34,10 +34,7 @@ _ROUNDED = ("bf16", "fp16", "tf32", "tf32x3")
 """Operands that vector units are given rounded: tf32x3 to the sum of both parts, so that no product is left out."""
 
 
-_IN_PARTS = {
-    "amx": ("bf16", "fp16", "bf16x3", "tf32", "tf32x3", "bf16x6", "bf16x9"),
-    "avx512_bf16": ("bf16", "bf16x3"),
-}
+_IN_PARTS = {"amx": ("bf16", "fp16", "bf16x3", "tf32", "tf32x3", "bf16x6", "bf16x9"), "avx512_bf16": ("bf16", "bf16x3")}
 """What the loops over bf16 parts compute (`plans._KERNELS_OF_PARTS`)."""
 
 

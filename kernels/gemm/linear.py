@@ -60,12 +60,7 @@ def _prefer(a: ArraySpec, b: ArraySpec, precision: str, rounding: str, _: Demand
 
 @linear.impl("packed", keeps=BOTH)
 def linear_packed(
-    a: np.ndarray,
-    kept: Kept,
-    addend: np.ndarray | None = None,
-    *,
-    precision: str = "ieee",
-    rounding: str = "rna",
+    a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, *, precision: str = "ieee", rounding: str = "rna"
 ) -> np.ndarray:
     """The product from the packed form, the addend added while it is stored."""
     if kept.packed is None:
@@ -78,12 +73,7 @@ def linear_packed(
 
 @linear.impl("array", scales=True, keeps=BOTH)
 def linear_from_array(
-    a: np.ndarray,
-    kept: Kept,
-    addend: np.ndarray | None = None,
-    *,
-    precision: str = "ieee",
-    rounding: str = "rna",
+    a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, *, precision: str = "ieee", rounding: str = "rna"
 ) -> np.ndarray:
     """The product as `matmul` does it, and then the sum."""
     from . import matmul

@@ -11,21 +11,7 @@ from __future__ import annotations
 from ..jit import ir
 from . import tiles
 from .avx512 import instruction
-from .emit import (
-    BF16,
-    F32,
-    I32,
-    I64,
-    LINE,
-    TILE,
-    broadcast,
-    load,
-    loop,
-    offset,
-    prefetch_to_l2,
-    vector,
-    zero,
-)
+from .emit import BF16, F32, I32, I64, LINE, TILE, broadcast, load, loop, offset, prefetch_to_l2, vector, zero
 from .vectors import Avx512Float32, result_places, store_sums
 
 _UNROLLED = 8

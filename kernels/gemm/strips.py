@@ -11,16 +11,7 @@ from typing import NamedTuple
 
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
-from .loops import (
-    LIMITS_BYTES,
-    PackArguments,
-    Product,
-    Target,
-    _BlockArguments,
-    found_limits,
-    pack,
-    reset_limits,
-)
+from .loops import LIMITS_BYTES, PackArguments, Product, Target, _BlockArguments, found_limits, pack, reset_limits
 
 
 @subroutine

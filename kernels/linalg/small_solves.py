@@ -5,17 +5,7 @@ from __future__ import annotations
 from ..gemm.tags import constant
 from ..jit import subroutine
 from .groups import Group, details
-from .lanes import (
-    VECTOR_BYTES,
-    load_lanes,
-    pack,
-    read_int32,
-    select,
-    splat,
-    store_lanes,
-    unpack,
-    write,
-)
+from .lanes import VECTOR_BYTES, load_lanes, pack, read_int32, select, splat, store_lanes, unpack, write
 from .small_factors import lu_substitute, substitute_any
 
 _V = VECTOR_BYTES

@@ -150,8 +150,7 @@ class autocast(Scope):
             self._enabled = False
         elif enabled and self._dtype not in (bfloat16, float16):
             warnings.warn(
-                f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so it has no effect",
-                stacklevel=2,
+                f"autocast(): dtype must be bfloat16 or float16, got {self._dtype!r}, so it has no effect", stacklevel=2
             )
             self._enabled = False
 

@@ -8,12 +8,7 @@ from . import (
     methods,  # noqa: F401  (installs requires_grad, backward, detach ... on Tensor)
 )
 from .api import backward, grad
-from .extras.anomaly_mode import (
-    detect_anomaly,
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    set_detect_anomaly,
-)
+from .extras.anomaly_mode import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .function import Function
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck  # shadows the module of the same name
 from .inference import inference_mode, is_inference

@@ -57,18 +57,7 @@ class Node:
         trace: the call site of the op; set only while `set_detect_anomaly` is on.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "edges",
-        "hooks",
-        "likes",
-        "metadata",
-        "op",
-        "outputs",
-        "saved",
-        "sequence",
-        "trace",
-    )
+    __slots__ = ("__weakref__", "edges", "hooks", "likes", "metadata", "op", "outputs", "saved", "sequence", "trace")
 
     op: Any
     edges: tuple[Any, ...]

@@ -22,17 +22,7 @@ from ..flags import (
     restore,
     snapshot,
 )
-from . import (
-    cpu,
-    cuda,
-    cudnn,
-    mkl,
-    mkldnn,
-    opt_einsum,
-    python_native,
-    small_families,
-    xla,
-)
+from . import cpu, cuda, cudnn, mkl, mkldnn, opt_einsum, python_native, small_families, xla
 from .variables import MEANINGS
 
 __all__ = [

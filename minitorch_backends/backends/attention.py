@@ -105,10 +105,7 @@ def select_kernel(params: SDPAParams) -> str:
 
 
 def sdp_kernel(
-    enable_flash: bool = True,
-    enable_math: bool = True,
-    enable_mem_efficient: bool = True,
-    enable_cudnn: bool = True,
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Flags:
     """Allow some attention kernels and forbid the others while a block runs. Deprecated in torch: use `sdpa_kernel`."""
     warnings.warn(

@@ -139,12 +139,7 @@ Flag(
     "the device whose matrix unit sums products of tf32, bf16, fp16 and 8-bit operands, bit for bit "
     "(`mt.profiles`); exact products are unaffected",
 )
-Flag(
-    "cross_check",
-    False,
-    bool,
-    "run linear algebra by a second implementation too, and warn where the two disagree",
-)
+Flag("cross_check", False, bool, "run linear algebra by a second implementation too, and warn where the two disagree")
 Flag(
     "deterministic_algorithms",
     "default",
@@ -231,12 +226,7 @@ Flag(
 Flag("cuda.matmul.allow_fp16_accumulation", False, bool, "sum products of float16 tensors in float16")
 _reduction_flags("fp16")
 _reduction_flags("bf16")
-Flag(
-    "cuda.tf32_veto",
-    False,
-    bool,
-    "NVIDIA_TF32_OVERRIDE=0: the CUDA family permits no TF32, whatever its other flags",
-)
+Flag("cuda.tf32_veto", False, bool, "NVIDIA_TF32_OVERRIDE=0: the CUDA family permits no TF32, whatever its other flags")
 
 
 # CUDA: libraries, attention, FFT

@@ -113,12 +113,7 @@ def _flags() -> dict[str, dict[str, Any]]:
         if holder in set_by:
             decided += f" by {set_by[holder]}"
         stored = effective if row.reads is not None else state.stored.get(path, "unset")
-        found[path] = {
-            "value": stored,
-            "effective": effective,
-            "decided by": decided,
-            "acts": row.inert or "yes",
-        }
+        found[path] = {"value": stored, "effective": effective, "decided by": decided, "acts": row.inert or "yes"}
     return found
 
 

@@ -17,12 +17,7 @@ from .counts import Binomial
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
-__all__ = [
-    "Categorical",
-    "Multinomial",
-    "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
-]
+__all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class Categorical(Distribution):

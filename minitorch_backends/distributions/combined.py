@@ -14,17 +14,9 @@ from . import constraints
 from .categorical import Categorical
 from .constraints import MixtureSameFamilyConstraint
 from .distribution import Distribution
-from .transforms import (
-    ComposeTransform,
-    Transform,
-    sum_rightmost,
-)
+from .transforms import ComposeTransform, Transform, sum_rightmost
 
-__all__ = [
-    "Independent",
-    "MixtureSameFamily",
-    "TransformedDistribution",
-]
+__all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
 class Independent(Distribution):
@@ -194,10 +186,7 @@ class MixtureSameFamily(Distribution):
     arg_constraints: ClassVar[Any] = {}
 
     def __init__(
-        self,
-        mixture_distribution: Categorical,
-        component_distribution: Distribution,
-        validate_args: bool | None = None,
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
     ) -> None:
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
         if not isinstance(mixture_distribution, Categorical):

@@ -62,8 +62,7 @@ _declare(constraints.real, lambda constraint: t.identity_transform)
 _declare(constraints.greater_than, _above)
 _declare(constraints.greater_than_eq, _above)
 _declare(
-    constraints.less_than,
-    lambda each: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(each.upper_bound, -1)]),
+    constraints.less_than, lambda each: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(each.upper_bound, -1)])
 )
 _declare(constraints.interval, _of_interval)
 _declare(constraints.half_open_interval, _of_interval)

@@ -16,14 +16,7 @@ from .distribution import ExponentialFamily
 from .positive import Gamma
 from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits, uniform
 
-__all__ = [
-    "Bernoulli",
-    "Binomial",
-    "ContinuousBernoulli",
-    "Geometric",
-    "NegativeBinomial",
-    "Poisson",
-]
+__all__ = ["Bernoulli", "Binomial", "ContinuousBernoulli", "Geometric", "NegativeBinomial", "Poisson"]
 
 
 class _OfOdds(ExponentialFamily):

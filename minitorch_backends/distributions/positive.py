@@ -13,15 +13,7 @@ from . import constraints
 from .distribution import Distribution, ExponentialFamily
 from .utils import standard_gamma, uniform
 
-__all__ = [
-    "Beta",
-    "Chi2",
-    "Dirichlet",
-    "Exponential",
-    "FisherSnedecor",
-    "Gamma",
-    "InverseGamma",
-]
+__all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "InverseGamma"]
 
 
 class Exponential(ExponentialFamily):

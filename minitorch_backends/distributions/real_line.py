@@ -14,15 +14,7 @@ from . import constraints
 from .distribution import Distribution, ExponentialFamily
 from .utils import standard_gamma, uniform
 
-__all__ = [
-    "Cauchy",
-    "GeneralizedPareto",
-    "Laplace",
-    "Normal",
-    "StudentT",
-    "Uniform",
-    "VonMises",
-]
+__all__ = ["Cauchy", "GeneralizedPareto", "Laplace", "Normal", "StudentT", "Uniform", "VonMises"]
 
 
 _LOCATION = {"loc": constraints.real, "scale": constraints.positive}

@@ -11,16 +11,10 @@ from .categorical import Categorical, OfCategorical
 from .combined import TransformedDistribution
 from .counts import Bernoulli
 from .distribution import Distribution
-from .transforms import (
-    ExpTransform,
-    SigmoidTransform,
-)
+from .transforms import ExpTransform, SigmoidTransform
 from .utils import broadcast_all, clamp_probs, uniform
 
-__all__ = [
-    "RelaxedBernoulli",
-    "RelaxedOneHotCategorical",
-]
+__all__ = ["RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
 class LogitRelaxedBernoulli(Distribution):

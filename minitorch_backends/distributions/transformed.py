@@ -14,26 +14,10 @@ from .combined import TransformedDistribution
 from .distribution import Distribution
 from .positive import Exponential
 from .real_line import Cauchy, Normal, Uniform
-from .transforms import (
-    AbsTransform,
-    AffineTransform,
-    ExpTransform,
-    PowerTransform,
-    StickBreakingTransform,
-    Transform,
-)
+from .transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform, StickBreakingTransform, Transform
 from .utils import broadcast_all
 
-__all__ = [
-    "Gumbel",
-    "HalfCauchy",
-    "HalfNormal",
-    "Kumaraswamy",
-    "LogNormal",
-    "LogisticNormal",
-    "Pareto",
-    "Weibull",
-]
+__all__ = ["Gumbel", "HalfCauchy", "HalfNormal", "Kumaraswamy", "LogNormal", "LogisticNormal", "Pareto", "Weibull"]
 
 
 _EULER = 0.5772156649015329

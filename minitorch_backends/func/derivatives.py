@@ -260,11 +260,7 @@ def jacrev(
 
 @argument_errors
 def jacfwd(
-    func: Callable[..., Any],
-    argnums: int | tuple[int, ...] = 0,
-    has_aux: bool = False,
-    *,
-    randomness: str = "error",
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """As `jacrev`, by one pass for each element of the arguments; torch's `randomness` has no effect, since `func` is
     called once."""

@@ -42,11 +42,7 @@ class BCELoss(OfFunction, function=F.binary_cross_entropy, operands=2, buffers=(
 
 
 class BCEWithLogitsLoss(
-    OfFunction,
-    function=F.binary_cross_entropy_with_logits,
-    operands=2,
-    buffers=("weight", "pos_weight"),
-    shown=False,
+    OfFunction, function=F.binary_cross_entropy_with_logits, operands=2, buffers=("weight", "pos_weight"), shown=False
 ):
     """`BCELoss` of `Sigmoid`."""
 

@@ -99,11 +99,7 @@ def test_f2_modes_and_needs_input_grad() -> None:
     out = make_function(forward, backward).apply(x, 3, y)
     grad(out.sum(), x, create_graph=True)
     out.sum().backward()
-    assert seen == [
-        (False, True, (True, False, False)),
-        (True, (True, False, False)),
-        (False, (True, False, False)),
-    ]
+    assert seen == [(False, True, (True, False, False)), (True, (True, False, False)), (False, (True, False, False))]
     assert mt.is_grad_enabled()
 
 

@@ -51,11 +51,7 @@ FORMS: dict[str, tuple[Callable[[], Any], tuple[bool, ...], bool]] = {
     "set_grad_enabled": (lambda: mt.set_grad_enabled(False), with_fields(enabled=False), True),
     "inference_mode": (mt.inference_mode, with_fields(enabled=False, inference=True), False),
     "inference_mode(False)": (lambda: mt.inference_mode(False), with_fields(), False),
-    "multithreading": (
-        lambda: mt.autograd.set_multithreading_enabled(False),
-        with_fields(multithreading=False),
-        True,
-    ),
+    "multithreading": (lambda: mt.autograd.set_multithreading_enabled(False), with_fields(multithreading=False), True),
     "view_replay": (lambda: grad_mode._force_original_view_tracking(True), with_fields(view_replay=True), True),
     "layout": (lambda: grad_mode.enforce_grad_layout_policy(False), with_fields(layout=False), True),
 }

@@ -158,9 +158,7 @@ def test_repr_of_set_grad_enabled() -> None:
 
 
 @pytest.mark.parametrize(
-    "decorate",
-    [no_grad(), no_grad, set_off],
-    ids=["no_grad()", "no_grad", "set_grad_enabled(False)"],
+    "decorate", [no_grad(), no_grad, set_off], ids=["no_grad()", "no_grad", "set_grad_enabled(False)"]
 )
 def test_decorator(decorate: Callable[..., Any]) -> None:
     def original(a: int, *, b: int = 2) -> tuple[bool, int]:

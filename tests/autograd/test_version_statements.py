@@ -87,12 +87,7 @@ def test_g63_g64_who_shares_a_version_and_what_leaves_it_alone() -> None:
 
 def test_g66_saved_tensors_are_checked() -> None:
     x, w = leaf([1.0, 2.0]), tensor([1.0, 2.0, 3.0])
-    for write in (
-        lambda: w.add_(1),
-        lambda: w[2:].mul_(2),
-        lambda: w.detach().zero_(),
-        lambda: w.__setitem__(2, 9.0),
-    ):
+    for write in (lambda: w.add_(1), lambda: w[2:].mul_(2), lambda: w.detach().zero_(), lambda: w.__setitem__(2, 9.0)):
         for mode in (mt.no_grad, mt.enable_grad, mt.inference_mode):
             y = (x * w[:2]).sum()
             with mode():

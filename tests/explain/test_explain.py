@@ -301,10 +301,7 @@ def _precisions_in_a_worker(saved: backends.Snapshot | None) -> tuple[str, str |
 
 
 def test_a_snapshot_travels_to_a_worker_and_a_scope_does_not() -> None:
-    with (
-        backends.flags(fp32_precision="bf16"),
-        ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers,
-    ):
+    with backends.flags(fp32_precision="bf16"), ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
         alone, handed = (workers.submit(_precisions_in_a_worker, saved) for saved in (None, backends.snapshot()))
         precision, decided_by = alone.result()
         assert precision == "ieee"

@@ -149,9 +149,7 @@ def test_layouts_and_threads_leave_the_bits(name: str, columns: int, wide: bool,
     with threading.num_threads(1):
         alone = of(BY_ROWS[name], name, arrays)
     turned = results(
-        BY_ROWS[name](
-            *([each.copy() if name == "exponentials" else np.asfortranarray(each) for each in arrays]),
-        )
+        BY_ROWS[name](*([each.copy() if name == "exponentials" else np.asfortranarray(each) for each in arrays]))
     )
     for one, other, third in zip(straight, alone, turned, strict=True):
         assert one.tobytes() == other.tobytes() == third.tobytes()
@@ -190,13 +188,7 @@ def test_other_extrema_are_left_to_numpy() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(
     ("shape", "dim"),
-    [
-        ((70, 1000), (1,)),
-        ((16, 64, 8, 9), (0, 2, 3)),
-        ((1000, 70), (0,)),
-        ((9, 20_000), (1,)),
-        ((70, 1001), None),
-    ],
+    [((70, 1000), (1,)), ((16, 64, 8, 9), (0, 2, 3)), ((1000, 70), (0,)), ((9, 20_000), (1,)), ((70, 1001), None)],
 )
 def test_extremes_are_numpys(shape: tuple, dim: tuple | None, dtype: Any) -> None:
     """NaN included, wherever it stands, and infinities."""

@@ -42,8 +42,7 @@ def test_affinity_limits_the_default():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [("1", 1), ("1,4", 1), ("3", 3), ("100000", 8), ("", 4), ("x", 4), ("0", 4)],
+    ("value", "expected"), [("1", 1), ("1,4", 1), ("3", 3), ("100000", 8), ("", 4), ("x", 4), ("0", 4)]
 )
 def test_omp_num_threads_sets_the_default_up_to_the_cpus(monkeypatch, value, expected):
     """Without it there is a thread for each of 4 physical cores of 8 CPUs."""

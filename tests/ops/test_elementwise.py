@@ -397,10 +397,7 @@ def test_integers_beyond_64_bits() -> None:
     assert (mt.tensor([5.0]) + 2.0**70).item() == pytest.approx(2.0**70)
     assert not (mt.tensor([-big]) == big).item()
     assert (mt.tensor([1]) < big).item()
-    for call in (
-        lambda: mt.zeros(1, dtype=mt.int64).fill_(big),
-        lambda: mt.tensor([True]) * big,
-    ):
+    for call in (lambda: mt.zeros(1, dtype=mt.int64).fill_(big), lambda: mt.tensor([True]) * big):
         with pytest.raises(RuntimeError, match=r"fits int64|without overflow"):
             call()
     x = mt.tensor([1.0])

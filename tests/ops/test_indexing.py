@@ -525,11 +525,7 @@ def test_further_ellipses_select_nothing(index: Any) -> None:
         (lambda i: mt.arange(6.0)[i.short()], IndexError, "long, int, byte or bool"),
         (lambda i: mt.arange(6.0).index_put((i.short(),), mt.ones(2)), IndexError, "long, int, byte or bool"),
         (lambda i: mt.zeros(6, dtype=mt.int64).__setitem__(i, mt.tensor(1.5)), RuntimeError, "dtypes match"),
-        (
-            lambda i: mt.arange(6.0).gather(0, i.short()),
-            RuntimeError,
-            r"int32 or mt.int64, got mt.int16",
-        ),
+        (lambda i: mt.arange(6.0).gather(0, i.short()), RuntimeError, r"int32 or mt.int64, got mt.int16"),
         (lambda i: mt.arange(6.0).index_add(0, i.byte(), mt.ones(2)), RuntimeError, "index must be"),
         (lambda i: mt.arange(6.0).index_copy(0, i.int(), mt.ones(2)), RuntimeError, "index must be .*mt.int64, got"),
         (lambda i: mt.arange(6.0).index_fill(0, i.int(), 1.0), IndexError, "index must be .*mt.int64, got mt.int32"),
@@ -539,11 +535,7 @@ def test_further_ellipses_select_nothing(index: Any) -> None:
         (lambda i: mt.ones(2).repeat_interleave(i.short()), RuntimeError, "repeats must be non-negative integers"),
         (lambda i: mt.nn.functional.embedding(i.short(), mt.ones(2, 2)), RuntimeError, r"embedding\(\): input must be"),
         (lambda i: mt.nn.functional.one_hot(i.int()), RuntimeError, r"one_hot\(\): input must be .*mt.int64"),
-        (
-            lambda i: mt.nn.functional.nll_loss(mt.ones(2, 3), i.int()),
-            RuntimeError,
-            "mt.int64 or mt.uint8",
-        ),
+        (lambda i: mt.nn.functional.nll_loss(mt.ones(2, 3), i.int()), RuntimeError, "mt.int64 or mt.uint8"),
     ],
 )
 def test_dtypes_of_positions(call: Any, error: type, says: str) -> None:

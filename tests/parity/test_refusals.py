@@ -5,9 +5,7 @@ import torch
 
 from ..support.bad_calls import BAD_CALLS, BadCall
 
-OTHERWISE = {
-    "a tensor of text": "ValueError in torch, which looks into the text for elements",
-}
+OTHERWISE = {"a tensor of text": "ValueError in torch, which looks into the text for elements"}
 """Calls that torch refuses with another type of exception, by what is behind that."""
 
 

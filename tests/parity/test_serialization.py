@@ -92,9 +92,7 @@ def test_states_of_models_and_optimizers_go_on(name: str, source: ModuleType, ta
 
 
 def test_what_has_no_counterpart_is_refused_in_words(tmp_path: Any) -> None:
-    for tensor, words in [
-        (torch.eye(2).to_sparse(), "sparse"),
-    ]:
+    for tensor, words in [(torch.eye(2).to_sparse(), "sparse")]:
         with pytest.raises(RuntimeError, match=words):
             cross(tensor, torch, mt)
     torch.save(torch.ones(2), tmp_path / "old.pt", _use_new_zipfile_serialization=False)

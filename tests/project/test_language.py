@@ -22,10 +22,7 @@ TURNS = re.compile(
 LONGEST_SENTENCE = 45
 """Words in a sentence of a docstring."""
 
-EXCEPTIONS = {
-    "tests/project/test_language.py": "names the turns",
-    "CHANGELOG.md": "quotes earlier messages",
-}
+EXCEPTIONS = {"tests/project/test_language.py": "names the turns", "CHANGELOG.md": "quotes earlier messages"}
 """Files that are not read, with the reason."""
 
 

@@ -102,8 +102,7 @@ def test_matmul_precision_follows_the_flags() -> None:
 # The names
 
 TORCH = SimpleNamespace(
-    zeros=mt.zeros,
-    _C=SimpleNamespace(_LinalgBackend=libraries.LinalgBackend, _BlasBackend=libraries.BlasBackend),
+    zeros=mt.zeros, _C=SimpleNamespace(_LinalgBackend=libraries.LinalgBackend, _BlasBackend=libraries.BlasBackend)
 )
 """What the recorded arguments are made of."""
 

@@ -12,11 +12,7 @@ import numpy as np
 
 from minitorch_backends.kernels.precision import PRECISIONS
 
-WHOLE = {
-    "rne": np.rint,
-    "rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
-    "rz": np.trunc,
-}
+WHOLE = {"rne": np.rint, "rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "rz": np.trunc}
 """Rounding to whole numbers, exact on float64 values that come from float32."""
 
 FORMATS = {"bf16": (8, -133, 2.0**128), "tf32": (11, -136, 2.0**128), "fp16": (11, -24, 65536.0)}

@@ -81,10 +81,7 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-_KERNELS = {
-    "linear": (_linear, 1),
-    "cubic": (_cubic, 2),
-}
+_KERNELS = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
 """The weight of a neighbour by its distance, and the radius of the kernel."""
 
 

@@ -218,13 +218,7 @@ def _scale(query: Tensor, scale: float | None) -> float:
 
 
 def _check(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    enable_gqa: bool,
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, enable_gqa: bool
 ) -> None:
     for name, switch in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
         refuse_other_than_bool("scaled_dot_product_attention", name, switch)

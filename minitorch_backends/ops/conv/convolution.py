@@ -12,13 +12,7 @@ from ...backends.stacks import STACKS
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
 from ...flags import State, per_state
-from ...kernels.conv import (
-    KERNELS,
-    benchmark_cache,
-    conv,
-    conv_input_gradient,
-    conv_weight_gradient,
-)
+from ...kernels.conv import KERNELS, benchmark_cache, conv, conv_input_gradient, conv_weight_gradient
 from ...kernels.conv.apart import Apart
 from ...kernels.conv.shapes import empty_output, is_channels_last, output_size, require
 from ...kernels.conv.shapes import steps as steps_of

@@ -172,9 +172,5 @@ def _airy_reference(input: np.ndarray) -> np.ndarray:
 
 
 airy_ai = _declare(
-    "airy_ai",
-    "The Airy function Ai.",
-    lambda x: scipy_special().airy(x)[0],
-    _airy_reference,
-    unary_samples(-3, 3),
+    "airy_ai", "The Airy function Ai.", lambda x: scipy_special().airy(x)[0], _airy_reference, unary_samples(-3, 3)
 )

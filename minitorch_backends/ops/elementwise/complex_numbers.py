@@ -89,13 +89,7 @@ def resolve_conj(input: Tensor) -> Tensor:
     return input
 
 
-@op(
-    input=lambda g: conj(g),
-    warns=False,
-    inplace=True,
-    reference=np.conj,
-    samples=unary_samples(),
-)
+@op(input=lambda g: conj(g), warns=False, inplace=True, reference=np.conj, samples=unary_samples())
 def conj_physical(input: Array):
     """The conjugates, in new memory."""
     return np.conjugate(input) if input.dtype.kind == "c" else input.copy()

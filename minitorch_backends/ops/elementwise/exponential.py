@@ -16,19 +16,7 @@ from ..functional import functional
 from ..gradients import conjugate
 from .unary import unary_ufunc
 
-__all__ = [
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "sigmoid",
-    "xlogy",
-]
+__all__ = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "sigmoid", "xlogy"]
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 

@@ -100,10 +100,7 @@ def _double(*operands: Any) -> DType:
     return complex128 if is_complex else float64
 
 
-@composite(
-    reference=lambda input, exponent: np.power(np.asarray(input) * 1.0, exponent),
-    samples=pairs(0.3, 3, -2, 2),
-)
+@composite(reference=lambda input, exponent: np.power(np.asarray(input) * 1.0, exponent), samples=pairs(0.3, 3, -2, 2))
 def float_power(input: Any, exponent: Any) -> Tensor:
     """`input ** exponent` in float64, or complex128 if either is complex. One of the two may be a number."""
     dtype = _double(input, exponent)

@@ -46,15 +46,7 @@ def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
         )
 
 
-@op(
-    input=zero,
-    ufunc=np.ceil,
-    warns=False,
-    takes="if",
-    inplace=True,
-    reference=np.ceil,
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=zero, ufunc=np.ceil, warns=False, takes="if", inplace=True, reference=np.ceil, samples=unary_samples(-2.3, 2))
 def ceil(input: Array):
     """The smallest integer that is not below `input`, in its type."""
     return np.ceil(input)
@@ -93,14 +85,7 @@ def _round_samples() -> Iterator[Sample]:
     yield sample(np.array([-2.5, -1.5, 0.5, 1.5]) + 1e-3)
 
 
-@op(
-    input=zero,
-    ufunc=np.rint,
-    takes="if",
-    inplace=True,
-    reference=np.round,
-    samples=_round_samples,
-)
+@op(input=zero, ufunc=np.rint, takes="if", inplace=True, reference=np.round, samples=_round_samples)
 def round(input: Array, *, decimals: int = 0):
     """Round to `decimals` decimal places (possibly negative), with ties to even.
 
@@ -112,13 +97,7 @@ def round(input: Array, *, decimals: int = 0):
     return np.round(input, decimals) if decimals > -309 else np.where(np.isfinite(input), input * 0, input)
 
 
-@op(
-    input=identity,
-    takes="f",
-    inplace=True,
-    reference=lambda input: np.modf(input)[0],
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=identity, takes="f", inplace=True, reference=lambda input: np.modf(input)[0], samples=unary_samples(-2.3, 2))
 def frac(input: Array):
     """`input - trunc(input)`."""
     whole = np.asarray(each(np.trunc, input))

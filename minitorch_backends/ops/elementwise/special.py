@@ -300,12 +300,7 @@ def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:
     return g * conjugate((small * series).where(near, direct)) * math.pi
 
 
-sinc = unary_ufunc(
-    np.sinc,
-    "sin(pi x) / (pi x), and 1 at 0.",
-    gradient=_sinc_gradient,
-    takes="fc",
-)
+sinc = unary_ufunc(np.sinc, "sin(pi x) / (pi x), and 1 at 0.", gradient=_sinc_gradient, takes="fc")
 
 
 class MantissaExponent(NamedTuple):

@@ -46,10 +46,7 @@ sin = unary_ufunc(np.sin, "The sine.", gradient=lambda g, input: g * conjugate(i
 cos = unary_ufunc(np.cos, "The cosine.", gradient=lambda g, input: g * conjugate(-input.sin()))
 
 tan = unary_ufunc(
-    np.tan,
-    "The tangent.",
-    gradient=lambda g, out: g * conjugate(out * out + 1),
-    samples=unary_samples(-1.2, 1.2),
+    np.tan, "The tangent.", gradient=lambda g, out: g * conjugate(out * out + 1), samples=unary_samples(-1.2, 1.2)
 )
 
 asin = unary_ufunc(

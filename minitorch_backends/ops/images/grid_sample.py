@@ -135,11 +135,7 @@ def _grid_reference(
 @functional
 @composite(method=False, takes="f", reference=_grid_reference, samples=_grid_samples)
 def grid_sample(
-    input: Tensor,
-    grid: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool | None = None,
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
     """Sample images (N, C, H, W) at the places `grid` (N, h, w, 2), giving (N, C, h, w); or volumes (N, C, D, H, W) at
     (N, d, h, w, 3).

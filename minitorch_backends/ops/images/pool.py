@@ -14,14 +14,7 @@ from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
-from ..conv.im2col import (
-    Windows,
-    _pool_reference,
-    _unfold_reference,
-    largest,
-    pool_max,
-    sum_windows,
-)
+from ..conv.im2col import Windows, _pool_reference, _unfold_reference, largest, pool_max, sum_windows
 from ..functional import functional
 
 Sizes = tuple[int, ...]

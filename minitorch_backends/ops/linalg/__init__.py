@@ -3,19 +3,7 @@
 from . import eigen, least_squares, norms  # noqa: F401
 from .determinant import logdet
 from .functions import matrix_exp, matrix_power
-from .legacy import (
-    cholesky,
-    det,
-    inverse,
-    lu_solve,
-    orgqr,
-    ormqr,
-    pinverse,
-    qr,
-    slogdet,
-    svd,
-    triangular_solve,
-)
+from .legacy import cholesky, det, inverse, lu_solve, orgqr, ormqr, pinverse, qr, slogdet, svd, triangular_solve
 from .legacy import lu_of as lu
 from .legacy import norm_of as norm
 from .legacy import vander_of as vander

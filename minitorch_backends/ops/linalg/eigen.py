@@ -226,9 +226,7 @@ def _eigvals(A: Array):
 
 
 @declare(
-    reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)),
-    samples=squares(eye_plus),
-    tested_as=power_sums,
+    reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)), samples=squares(eye_plus), tested_as=power_sums
 )
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, without vectors unless a gradient needs them. A: (..., n, n)."""

@@ -254,10 +254,7 @@ def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tenso
     product="matmul",
     reference=np.outer,
     samples=lambda: iter(
-        [
-            sample(between(-1, 1, 3), between(-1, 1, 4)),
-            sample(between(-1, 1, 6)[::-2], between(-1, 1, 0)),
-        ]
+        [sample(between(-1, 1, 3), between(-1, 1, 4)), sample(between(-1, 1, 6)[::-2], between(-1, 1, 0))]
     ),
 )
 def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:

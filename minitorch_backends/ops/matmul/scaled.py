@@ -158,13 +158,7 @@ def _one_number(called: str, name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _product(
-    a: np.ndarray,
-    b: np.ndarray,
-    scale_a: np.ndarray,
-    scale_b: np.ndarray,
-    block: int,
-    inside: bool,
-    fast: bool,
+    a: np.ndarray, b: np.ndarray, scale_a: np.ndarray, scale_b: np.ndarray, block: int, inside: bool, fast: bool
 ) -> np.ndarray:
     """The product in float32 of operands and scales of the kernel's form."""
     kinds = (a.dtype, b.dtype)

@@ -172,8 +172,7 @@ def _repeat_interleave_samples() -> Any:
 
 
 @composite(
-    reference=lambda input, repeats, dim=None: np.repeat(input, repeats, dim),
-    samples=_repeat_interleave_samples,
+    reference=lambda input, repeats, dim=None: np.repeat(input, repeats, dim), samples=_repeat_interleave_samples
 )
 def repeat_interleave(
     input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None

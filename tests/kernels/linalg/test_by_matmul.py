@@ -56,10 +56,7 @@ def test_substitution_at_an_exact_precision_is_lapack_s(upper: bool, left: bool,
 
 def test_factors_at_an_exact_precision_are_lapack_s() -> None:
     a, d = normal(2, 150, 170), definite(150)
-    for found, expected in (
-        (by_matmul.lu_factor(a), lapack.lu_factor(a)),
-        (by_matmul.cholesky(d), lapack.cholesky(d)),
-    ):
+    for found, expected in ((by_matmul.lu_factor(a), lapack.lu_factor(a)), (by_matmul.cholesky(d), lapack.cholesky(d))):
         for one, other in zip(found, expected, strict=False):
             np.testing.assert_allclose(one, other, atol=2e-3)
     reflections, packed, taus = by_matmul.MatmulReflections(), normal(170, 150), np.zeros(150, np.float32)

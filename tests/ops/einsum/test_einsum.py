@@ -422,11 +422,7 @@ def test_left_to_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ([(0, 1)], "leaves 3 of 4"),
-        ([(0, 4), (0, 1), (0, 1)], "different places"),
-    ],
+    ("path", "text"), [([(0, 1)], "leaves 3 of 4"), ([(0, 4), (0, 1), (0, 1)], "different places")]
 )
 def test_paths_that_do_not_contract(path: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
