@@ -69,8 +69,7 @@ def _add_to_some(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> Non
 
 def many_valued(index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """The indices that occur more than `FEW` times, and the position of each index among them (-1 for others); None if
-    there are none.
-    """
+    there are none."""
     if index.size <= FEW:
         return index[:0], None
     if index.max() < _SPARSE * index.size:

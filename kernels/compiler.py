@@ -27,8 +27,7 @@ from .locks import cached_property
 @contextlib.contextmanager
 def _importable() -> Iterator[None]:
     """Import Numba in the block, ignoring NUMBA_DISABLE_JIT, which would also disable functions of Numba that kernels
-    call, and thread counts that Numba rejects.
-    """
+    call, and thread counts that Numba rejects."""
     hidden = {"NUMBA_DISABLE_JIT"}
     if re.fullmatch(r"\s*(0+|-\d+)\s*", os.environ.get("NUMBA_NUM_THREADS", "")):
         hidden.add("NUMBA_NUM_THREADS")
@@ -182,8 +181,7 @@ class _ArrayRewrites(NopythonRewrites):
 
 class _Compiler(Compiler):
     """Numba's compiler, into a `_Library`, without the passes that do not affect kernels: contexts, nested functions
-    and array expressions would each take another analysis of every function.
-    """
+    and array expressions would each take another analysis of every function."""
 
     def define_pipelines(self) -> list[Any]:
         (pipeline,) = super().define_pipelines()

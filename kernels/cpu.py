@@ -98,8 +98,7 @@ def detect() -> str:
 @functools.cache
 def is_emulated(level: str) -> bool:
     """Whether software emulates the instructions of a level: for tiles if the user requests it, for others if the CPU
-    lacks them too.
-    """
+    lacks them too."""
     if not _asked_to_emulate() or hardware() == "portable":
         return False
     return level == "amx" or not FEATURES[level] <= features()

@@ -166,8 +166,7 @@ def await_before_fork(lock: Any) -> None:
 
 def _can_fork() -> bool:
     """Whether no other thread is in a first use or holds an awaited lock; if so, this thread has acquired them all. A
-    first use that forks waits for locks only, since others may be waiting for it.
-    """
+    first use that forks waits for locks only, since others may be waiting for it."""
     if not _thread.inside and _working - {threading.get_ident()}:
         return False
     for i, lock in enumerate(_awaited):
@@ -197,8 +196,7 @@ def _after_fork() -> None:
 
 def _in_child() -> None:
     """In a forked child only the forking thread exists: reset the state of working and waiting threads, and of deferred
-    signal handlers unless this thread deferred them.
-    """
+    signal handlers unless this thread deferred them."""
     global _forks
     _forks = 0
     _working.intersection_update({threading.get_ident()})

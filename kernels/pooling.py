@@ -72,8 +72,7 @@ def largest(
 @functools.cache
 def _bits(dtype: np.dtype) -> tuple[Any, int, int, int]:
     """An integer of the dtype's size as the type tag of the loops, and the bits of the largest magnitude, of infinity
-    and of -infinity.
-    """
+    and of -infinity."""
     infinite = np.array([np.inf, -np.inf], dtype).view(f"i{dtype.itemsize}")
     return infinite.dtype.type(0), int(np.iinfo(infinite.dtype).max), int(infinite[0]), int(infinite[1])
 

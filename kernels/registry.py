@@ -237,8 +237,7 @@ class Kernel:
         self, name: str, *, isa: str | None = None, refuses: Callable[..., str | None] | None = None, **options: Any
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the next best implementation. `isa` is the least CPU capability that it needs (`cpu.LEVELS`);
-        `options` are further fields of `Implementation`.
-        """
+        `options` are further fields of `Implementation`."""
         if name in self.implementations:
             raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
         if isa is not None and isa not in cpu.LEVELS:
@@ -304,8 +303,7 @@ class Kernel:
 
     def first(self, *specs: ArraySpec, prefer: str | None = None, **keywords: Any) -> Callable[..., Any] | None:
         """The function of the arrays alone that a call would run first without observers; None if nothing takes them.
-        It raises `Refused` where the call would go on to the next implementation.
-        """
+        It raises `Refused` where the call would go on to the next implementation."""
         keywords = without_alias(keywords)
         run, with_keywords = _first(specs, self.decide(*specs, prefer=prefer, **keywords), keywords)
         return functools.partial(run, **keywords) if run is not None and with_keywords else run
@@ -314,8 +312,7 @@ class Kernel:
         self, a: ArraySpec, b: ArraySpec, decided_by: str | None = None, **keywords: Any
     ) -> Callable[[np.ndarray, np.ndarray], Any]:
         """The function (a, b) that does the same as a call for two arrays of known shapes and dtypes, without looking
-        up the decision each time, which takes half a microsecond.
-        """
+        up the decision each time, which takes half a microsecond."""
         first = self.first(a, b, **keywords)
 
         def call(a: np.ndarray, b: np.ndarray) -> Any:
@@ -333,8 +330,7 @@ class Kernel:
         data_refusals: tuple[tuple[str, str], ...], decided_by: str | None, prefer: str | None,
     ) -> Any:  # fmt: skip
         """Run the first candidate that accepts the data, except those that already refused it, and notify the
-        observers.
-        """
+        observers."""
         if planning():
             raise _Stopped(Planned(self, tuple(a.shape for a in arrays), keywords, decision, decided_by))
         refusals = [*decision.refusals, *data_refusals]

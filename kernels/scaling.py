@@ -167,8 +167,7 @@ def _operands(kernel: str, arrays: tuple, precision: str, rounding: str | None, 
 
 def counts(kernel: str, arrays: tuple, keywords: Mapping[str, Any]) -> list[RangeCounts]:
     """The effect of a call's precision, rounding to nearest, on the range of each operand: the number of values that
-    saturate, vanish, or become subnormal. Empty for kernels that delegate their products.
-    """
+    saturate, vanish, or become subnormal. Empty for kernels that delegate their products."""
     whole = tuple(getattr(x, "array", x) for x in arrays)
     if whole[0].dtype == np.complex64:
         parts = (counts(kernel, tuple(getattr(x, part) for x in whole), keywords) for part in ("real", "imag"))

@@ -51,8 +51,7 @@ def _in_e4m3(x):
 @njit
 def _factors(bits, kind, tensor, greatest, emax):
     """The divisor for the numbers of a block, and the multiplier for the rounded ones, from the bits of the largest
-    magnitude.
-    """
+    magnitude."""
     if kind == TENSOR:
         return np.float32(tensor), np.float32(1.0)
     if kind == E8M0:

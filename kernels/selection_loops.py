@@ -59,8 +59,7 @@ class _LeadJob(NamedTuple):
 @njit
 def lead(pool, threads, x, values, places, lead, length, wanted, largest, zero, size):
     """Select from rows (lead, length) at an address into results (lead, wanted); `zero` has the type of the numbers,
-    and `size` their bytes.
-    """
+    and `size` their bytes."""
     rows = max(1, _PIECE // length)
     job = _LeadJob(x, values, places, lead, length, wanted, rows, largest, zero, size)
     launch(pool, threads, (lead + rows - 1) // rows, job)

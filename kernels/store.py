@@ -68,8 +68,7 @@ _NOT_CODE = {
     )
 }  # fmt: skip
 """Modules that compiled functions import but whose statements are not compiled: an edit of the file handling leaves the
-files valid. Compilation options, and the instructions reported by `cpu`, are part of a file's name.
-"""
+files valid. Compilation options, and the instructions reported by `cpu`, are part of a file's name."""
 
 
 def _cache_root() -> Path:
@@ -195,8 +194,7 @@ def module_folder(path: Path) -> Path:
 
 class Contents(NamedTuple):
     """The contents of a folder of compiled code: bytes and files in total, and signatures by groups of modules that
-    this installation would load at the current capability.
-    """
+    this installation would load at the current capability."""
 
     size: int
     files: int

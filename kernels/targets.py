@@ -32,8 +32,7 @@ class Target(NamedTuple):
 @functools.cache
 def target() -> Target:
     """The CPU and its features by their names in LLVM: those of the current level, up to that of the hardware. Vectors
-    have the level's full width, even if a compiler would prefer narrower ones.
-    """
+    have the level's full width, even if a compiler would prefer narrower ones."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return Target(binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     level = min(cpu.capability(), cpu.hardware(), key=cpu.LEVELS.index)

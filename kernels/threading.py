@@ -98,8 +98,7 @@ class _Pool:
 
     def grow(self, threads: int) -> None:
         """Start the missing threads, as many as the system allows and no more than useful: each takes memory mappings,
-        and without free ones the process could not load the next kernel.
-        """
+        and without free ones the process could not load the next kernel."""
         while self.threads < min(threads, MOST_THREADS):
             number = self.threads
             worker = threading.Thread(

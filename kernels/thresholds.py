@@ -11,8 +11,7 @@ Row = TypeVar("Row", bound=Any)  # a NamedTuple
 
 class Thresholds(Generic[Row]):
     """The row in force in this process. Code reads `row` at each use, and stores nothing that follows from it unless
-    `when_changed` has a function that drops what is stored.
-    """
+    `when_changed` has a function that drops what is stored."""
 
     def __init__(self, row: Row, when_changed: list[Callable[[], Any]] | None = None) -> None:
         self.row = row

@@ -86,8 +86,7 @@ _LOOPED = (sgd, adam)
 
 class Move(NamedTuple):
     """The update of one parameter: a formula; arrays of one shape, which are the parameter, its gradient (only read)
-    and its state (or None); and constants, which are Python floats.
-    """
+    and its state (or None); and constants, which are Python floats."""
 
     formula: Callable[..., tuple]
     arrays: tuple

@@ -55,8 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 QUIET = "ignore::RuntimeWarning:minitorch_backends"
 """Warning filters: sums that overflow to Inf stay silent, even if a suite turns warnings into errors and drops other
-filters.
-"""
+filters."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

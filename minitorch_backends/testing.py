@@ -29,8 +29,7 @@ _TOLERANCES = {
 
 observers: list[Callable[[float, str], None]] = []
 """Callbacks for each pair of arrays that `assert_close` compares. Arguments: the share of the tolerance that the
-difference uses (more than 1 where they are not close), and a description of the tolerance.
-"""
+difference uses (more than 1 where they are not close), and a description of the tolerance."""
 
 _MARGIN = 2.0
 """The tolerance is this factor times the largest error expected of normally distributed operands."""

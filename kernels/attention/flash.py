@@ -72,8 +72,7 @@ def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
 
 def check(plan: Plan, *products: tuple[int, int, int]) -> None:
     """Raise `Refused` for operands whose magnitudes exceed the range of bf16 parts. A product is given by its depth and
-    the magnitudes of its factors.
-    """
+    the magnitudes of its factors."""
     from ..gemm import ranges
 
     if plan.finds_magnitudes:

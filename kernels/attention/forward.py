@@ -125,8 +125,7 @@ def _pack(leaf, at, line_stride, k_stride, lines, depth, kc, target, limits):
 @subroutine
 def _hide(job, scores, width, size, query, column, keys, whole):
     """Overwrite the scores that the mask excludes for all or some queries of a panel, for the keys starting at
-    `column`.
-    """
+    `column`."""
     row_bytes = size * width
     if job.call.causal:
         for row in range(max(0, query + 1 - column), keys):

@@ -27,8 +27,7 @@ def _unknown(
     isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str, takes: Computes = computed_precision
 ) -> str | None:
     """The reason why no loops of an instruction set convolve arrays of these dtypes at this precision. `takes` is the
-    loops' format.
-    """
+    loops' format."""
     if precision not in precisions.PRECISIONS or rounding not in precisions.ROUNDINGS:
         return f"does not support precision {precision!r} with rounding {rounding!r}"
     if x.dtype != other.dtype:

@@ -135,8 +135,7 @@ def _declaration(run: Callable[..., np.ndarray], task: Callable[..., _Task]) -> 
 
 _MOST_UNEVEN = 16.0
 """The largest ratio of root mean square to mean magnitude of an array for which a transform's errors are as small as
-those of direct sums for most results. It is 1.25 for normal numbers, and 64 for one large number among 4096.
-"""
+those of direct sums for most results. It is 1.25 for normal numbers, and 64 for one large number among 4096."""
 
 
 def _require_even(x: np.ndarray) -> None:

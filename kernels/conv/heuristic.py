@@ -1,6 +1,5 @@
 """The default algorithm: the first row of `TABLE`, for a kernel and its number of taps, that does not refuse the call
-("fft" compares numbers of operations, see `fourier.py`). The measurements are in bench/NOTES.md, "Convolutions".
-"""
+("fft" compares numbers of operations, see `fourier.py`). The measurements are in bench/NOTES.md, "Convolutions"."""
 
 from __future__ import annotations
 

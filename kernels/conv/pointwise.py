@@ -152,8 +152,7 @@ def _bias_blocks(values: np.ndarray) -> np.ndarray:
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None) -> np.ndarray:
     """The convolution of supported arrays (N, C, *S) with w (O, C / groups, 1 ...), or its input gradient. `bias` has a
     value for each output of whole panels of every group. Raises `Refused` if the values exceed the range of the
-    precision on tiles.
-    """
+    precision on tiles."""
     pool, threads = threading.pool()
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
     if plan is None:

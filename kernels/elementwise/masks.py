@@ -1,6 +1,5 @@
 """Selection between two arrays by a mask, by loops without branches on all threads. NumPy branches at every element,
-which takes ten times as long for random masks as for uniform ones.
-"""
+which takes ten times as long for random masks as for uniform ones."""
 
 from __future__ import annotations
 

@@ -94,8 +94,7 @@ def threaded_function(function: Any) -> Callable[..., np.ndarray | None] | None:
 @functools.cache
 def least_of(function: Any) -> int:
     """Minimum number of elements for `threaded_function` to take a function. It is the same for all CPUs: ops are
-    declared with it before the first kernel determines the instruction set.
-    """
+    declared with it before the first kernel determines the instruction set."""
     ufunc = np.power if function is operator.pow else function
     return _LEAST_IN_VECTORS if any((ufunc, size) in _IN_VECTORS for size in _EITHER) else LARGE
 

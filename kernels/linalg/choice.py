@@ -43,8 +43,7 @@ matrices than by one call of LAPACK for each."""
 
 def smallest_batch(kernel: str, size: int) -> float:
     """The smallest batch of matrices of this size for which "default" prefers the kernel for small matrices; infinity
-    for never.
-    """
+    for never."""
     return next((batch for limit, batch in _BATCHES.get(kernel, ()) if size <= limit), math.inf)
 
 

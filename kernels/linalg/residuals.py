@@ -174,8 +174,7 @@ _MEASURES: dict[str, Callable[..., dict[str, tuple]]] = {
 
 def residuals(kernel: str, arrays: tuple[np.ndarray, ...], keywords: dict[str, Any], result: Any) -> dict[str, float]:
     """The backward errors (and the loss of orthogonality) of what a kernel of this name returned, in units of the
-    type's roundoff; empty for a kernel that has no measure.
-    """
+    type's roundoff; empty for a kernel that has no measure."""
     measure = _MEASURES.get(kernel)
     if measure is None:
         return {}

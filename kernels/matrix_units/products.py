@@ -92,8 +92,7 @@ def multiply(
 
 def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:
     """The arguments of the loops for a rule: (kind, length, format of sums), and (smallest power, unit of products,
-    unit of sums).
-    """
+    unit of sums)."""
     half, nearest = result is np.float16, "rne16" if result is np.float16 else "rne32"
     if isinstance(rule, Aligned | Halves):
         by = rule if isinstance(rule, Aligned) else rule.by

@@ -38,8 +38,7 @@ def _truncate(x: np.ndarray, significand: int, least: int) -> np.ndarray:
 
 def store(x: np.ndarray, kept: str) -> np.ndarray:
     """Round a sum for storage: "rz32" to fp32 by truncation, "rz22" the same with 13 fraction bits, "rne32" and "rne16"
-    to fp32 and fp16 to nearest even. Values beyond the format become Inf.
-    """
+    to fp32 and fp16 to nearest even. Values beyond the format become Inf."""
     with np.errstate(over="ignore"):
         if kept == "rne16":
             return x.astype(np.float16).astype(np.float64)

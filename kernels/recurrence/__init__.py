@@ -37,8 +37,7 @@ size); for a GRU, r, z, n and the n of product and bias (..., 4 size).
 
 recurrence_gradient = Kernel("recurrence_gradient", reference=exact.gradient, bound=PRODUCT_BOUND)
 """The gradients for (g, weight, output), and an LSTM's (gradient of the cells, first cell, cells, gates) or a GRU's
-(hidden, gates): those of the products, of the first state, and of an LSTM's first cell or of a GRU's inputs.
-"""
+(hidden, gates): those of the products, of the first state, and of an LSTM's first cell or of a GRU's inputs."""
 
 _MOST_BYTES, _MOST_IN_ALL = 1 << 20, 1 << 25
 """Of a weight that each core reads from its caches for every few rows in every step, and these bytes times the rows.

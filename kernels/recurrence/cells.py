@@ -131,8 +131,7 @@ class Gated(NamedTuple):
 
 class GatedGradient(NamedTuple):
     """Reads the gradients of the state (from the output, and from the next step without the product), the gates and the
-    state before. Writes the gradients of the sums, of the product, and of the state before without the product.
-    """
+    state before. Writes the gradients of the sums, of the product, and of the state before without the product."""
 
     reads, writes = (1, 1, 1, 4, 1), (3, 3, 1)
 

@@ -25,8 +25,7 @@ ROWS = 8
 
 PANEL, _LINES = 64, 4
 """Columns per panel of a matrix, and rows per block of products, one vector of each at a time; a single row uses whole
-panels.
-"""
+panels."""
 
 
 def _start(builder: ir.IRBuilder, table: ir.Value, array: int, step: ir.Value) -> tuple[ir.Value, ir.Value]:

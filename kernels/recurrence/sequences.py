@@ -252,8 +252,7 @@ def gradient_of(
     cell: str, g: np.ndarray, weight: np.ndarray, output: np.ndarray, *others: np.ndarray
 ) -> tuple[Sequence, tuple[np.ndarray, ...]]:
     """The backward steps, and the arrays that they fill: the gradient of the products, that of a GRU's sums, and the
-    remaining part for a GRU's first state or an LSTM's first cell.
-    """
+    remaining part for a GRU's first state or an LSTM's first cell."""
     length, rows, size, width = _sizes(cell, g, output, 1)
     dtype = output.dtype
     _check(cell, (g, weight, output, *others), _shapes_of_gradients(cell, length, rows, size, width))

@@ -1,6 +1,5 @@
 """The functions of a row: tags whose `emit` generates their passes, given the places of the row's numbers and of two
-more.
-"""
+more."""
 
 from __future__ import annotations
 

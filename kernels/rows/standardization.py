@@ -1,6 +1,5 @@
 """Standardisation of rows with weights and biases, and its gradients: tags (like those of `functions`) of the layout of
-weights and biases, and of the statistics.
-"""
+weights and biases, and of the statistics."""
 
 from __future__ import annotations
 
@@ -47,8 +46,7 @@ class OfRows(NamedTuple):
     @staticmethod
     def sums(row: Sweeps, at: Places, standard: Standard) -> list[ir.Value]:
         """The sums over a row of the weighted gradient, and of its products with the standardised row. Sums for the
-        gradients of biases and weights are stored.
-        """
+        gradients of biases and weights are stored."""
         found = row.totals(2, lambda g, x: [g, row.times(g, standard(x))], at.first, at.second)
         for sum, place in zip(found, (at.bias_sums, at.weight_sums), strict=True):
             row.keep(sum, place)
@@ -140,8 +138,7 @@ def _standard(row: Sweeps, x: ir.Value, about: ir.Value | None, factor: ir.Value
 
 class StandardizeGradient(NamedTuple):
     """The gradient of `Standardize`. Let h = first * weight, and y the standardised second with mean `one` and
-    deviation `other`; then out = (h - mean(h) - y * mean(h * y)) / deviation.
-    """
+    deviation `other`; then out = (h - mean(h) - y * mean(h * y)) / deviation."""
 
     weights: NamedTuple
     statistics: NamedTuple

@@ -29,8 +29,7 @@ _PARTS: dict[np.dtype, np.dtype] = {_FLOAT32: _FLOAT32, _FLOAT64: _FLOAT64, _COM
 
 _FEW, _FEW_IN_ALL, _FEW_IN_ORDER = 8, 256, 64
 """Limits below which NumPy is used: sequential sums with an error of at most 3 units in the last place, small arrays
-where it is faster, and contiguous sums in 8 chains.
-"""
+where it is faster, and contiguous sums in 8 chains."""
 
 _LEAST_SHARED = 1 << 16
 """Numbers of an array from which threads gain."""

@@ -37,8 +37,7 @@ class Dim(NamedTuple):
 
 class Layout(NamedTuple):
     """The table of the loops, the byte offsets from the first number and result to the lowest address, and the number
-    of float64 totals of chunks, 0 if results are not shared.
-    """
+    of float64 totals of chunks, 0 if results are not shared."""
 
     table: np.ndarray
     start: int

@@ -204,8 +204,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
     """Decorate `forward` of an `autograd.Function`. With `cast_inputs` it receives tensors in this dtype and runs with
-    autocast off, as if it were listed.
-    """
+    autocast off, as if it were listed."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 

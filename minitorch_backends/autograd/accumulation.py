@@ -20,8 +20,7 @@ _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
 
 _locks = tuple(reentrant_lock() for _ in range(16))
 """Locks for accumulation, chosen by the tensor's address. They are re-entrant, since a finaliser may run another pass
-in the same thread.
-"""
+in the same thread."""
 
 _ONE_OWNER = 2
 """The value of `sys.getrefcount` for an array held by one tensor: that reference, and the call's own."""

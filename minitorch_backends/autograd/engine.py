@@ -111,8 +111,7 @@ class Flow:
 
     def visit(self, node: Node, g: Any) -> None:
         """Visit a node of any kind, including those with hooks, wanted nodes and waiting leaves. `run` inlines this for
-        plain nodes.
-        """
+        plain nodes."""
         hooks = hooks_if_any(node)
         if hooks is not None:
             running.set(self)

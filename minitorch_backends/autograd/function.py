@@ -49,8 +49,7 @@ class FunctionCtx(Node):
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save inputs, outputs or other tensors for backward, which reads them from `saved_tensors`. Raises TypeError
-        for values other than tensors and None.
-        """
+        for values other than tensors and None."""
         for index, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
@@ -151,8 +150,7 @@ _NOTHING = contextlib.nullcontext()
 
 def _check_gradients(node: FunctionCtx, results: Any) -> tuple:
     """Check that backward returned one gradient per argument of forward, and None for arguments that are not
-    tensors.
-    """
+    tensors."""
     given = tuple(results) if isinstance(results, (tuple, list)) else (results,)
     expected = len(node.edges)
     if len(given) < expected or any(each is not None for each in given[expected:]):

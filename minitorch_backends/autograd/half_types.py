@@ -79,8 +79,7 @@ def _recompute(op: Any, node: Node, create_graph: bool) -> Any:
 
 def product_precision(input: Tensor) -> str | None:
     """The precision of float32 products computed for a half type: IEEE, since flags act on float32 inputs only. None
-    for other types, which use the flags.
-    """
+    for other types, which use the flags."""
     return "ieee" if is_half(input._array.dtype) else None
 
 

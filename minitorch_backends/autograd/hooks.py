@@ -141,8 +141,7 @@ def _all_replaced(grads: tuple, results: Any) -> tuple:
 
 def place_of(tensor: Tensor) -> tuple[Node, int]:
     """The node of a tensor and the index of its result. Raises RuntimeError if the tensor does not require a
-    gradient.
-    """
+    gradient."""
     node = history(tensor)
     if node is None:
         raise RuntimeError(

@@ -25,8 +25,7 @@ def _not_a_leaf(tensor: Tensor) -> RuntimeError:
 
 def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set whether this leaf requires gradients. Raises RuntimeError for results of operations, for integers, and for
-    inference tensors outside inference mode.
-    """
+    inference tensors outside inference mode."""
     if requires_grad is not True and requires_grad is not False:
         raise RuntimeError(f"requires_grad_(): requires_grad must be True or False, got {requires_grad!r}")
     node = history(self)
@@ -145,8 +144,7 @@ def _detach(self: Tensor) -> Tensor:
 
 def _detach_(self: Tensor) -> Tensor:
     """Drop this tensor's history: it becomes a leaf that does not require a gradient. Raises RuntimeError for a
-    view.
-    """
+    view."""
     if self._is_view():
         raise RuntimeError("can't detach views in-place, since the base would keep its history; use detach()")
     self._node = None

@@ -106,8 +106,7 @@ def derives() -> bool:
 
 def derives_from(tensor: Any) -> bool:
     """Whether results computed from this tensor now must be computed by ops, since they are recorded or traced op by
-    op.
-    """
+    op."""
     return (tensor.requires_grad and _get().records) or _by_ops()
 
 
@@ -175,8 +174,7 @@ _no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
 
 class _Setting(Mode):
     """Sets one field of the mode at once, when called as a statement. As a context manager it restores the value from
-    before the call. As a decorator it acts only inside calls of the function.
-    """
+    before the call. As a decorator it acts only inside calls of the function."""
 
     __slots__ = ("_before", "_made", "mode")
 
@@ -253,8 +251,7 @@ class _force_original_view_tracking(_Setting):
 
 class enforce_grad_layout_policy(_Setting):
     """Give `.grad` the memory layout of its tensor (the default), or leave it as computed; used like
-    `set_grad_enabled`.
-    """
+    `set_grad_enabled`."""
 
     __slots__ = ()
     _field = "layout"

@@ -24,8 +24,7 @@ def reachable(starts: Iterable[Node]) -> list[Node]:
 
 def _after_its_node(node: Node) -> tuple[int, int]:
     """The position of a node in topological order. An `Output` comes right after its node: for a saved result it is
-    created as late as in backward, and then compares equal to one with older consumers.
-    """
+    created as late as in backward, and then compares equal to one with older consumers."""
     return (node.edges[0].sequence, 1) if type(node) is Output else (node.sequence, 0)
 
 

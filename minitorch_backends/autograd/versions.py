@@ -21,8 +21,7 @@ def _cell_of(tensor: Tensor) -> list[Any]:
 
 class DataCell(list[Any]):
     """The version cell of `tensor.data`, with a count of its own. Its writes are also noted in the details of the
-    tensor's cell, and of the tensor whose `data` this is, while those exist.
-    """
+    tensor's cell, and of the tensor whose `data` this is, while those exist."""
 
     __slots__ = ("_origins",)
 
@@ -41,8 +40,7 @@ class DataCell(list[Any]):
 
 def writes(tensor: Tensor) -> tuple[int, int] | None:
     """The number of writes to the memory of a tensor: its version, plus writes through `data`, which the version
-    excludes. None for inference tensors, which have no version counter: their contents may have changed.
-    """
+    excludes. None for inference tensors, which have no version counter: their contents may have changed."""
     if type(tensor._cell) is InferenceCell:
         return None
     cell = _cell_of(tensor)

@@ -148,8 +148,7 @@ def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> N
 
 class _Stale:
     """The node of a view without a gradient of its own. It is not None, so that recording calls `history`, which checks
-    the base.
-    """
+    the base."""
 
     __slots__ = ()
 

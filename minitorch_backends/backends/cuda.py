@@ -1,6 +1,5 @@
 """The CUDA family: matrix products, solvers, attention and FFT as on a GPU. The flags act on the CPU; `is_built()` is
-False.
-"""
+False."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 class _Enumeration(Enum):
     """An enumeration like those of torch's bindings: any int makes a member, possibly unnamed; other types raise
-    TypeError.
-    """
+    TypeError."""
 
     @classmethod
     def _missing_(cls, value: object) -> Any:

@@ -64,8 +64,7 @@ _PRODUCTS = {
     "linalg": _Product("matmul", _REAL),
 }
 """The kinds of products: matrix products, convolutions, products in recurrences and whole recurrences, attention, and
-products inside linear algebra.
-"""
+products inside linear algebra."""
 
 in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
 """Whether this thread or task is inside a backward pass."""

@@ -55,8 +55,7 @@ class Profile(NamedTuple):
 
     def format(self, operand: str, instruction: str | None = None) -> Format:
         """How products of a format are summed, by `instruction` if given. Raises ValueError if the device does not have
-        it.
-        """
+        it."""
         ways = self.formats.get(operand, ())
         if not ways:
             has = ", ".join(self.formats) or "none with a known summation order"

@@ -73,8 +73,7 @@ def _precision(path: str, inherits: str | None, doc: str, default: str = NO_OPIN
 
 def _matmul_precision(state: State) -> str:
     """The name in `MATMUL_PRECISIONS` nearest to the flags. torch keeps a separate value for it, and its getter may
-    raise.
-    """
+    raise."""
     if state.read("mkldnn.matmul.fp32_precision") == "bf16":
         return "medium"
     families = (state.read("cuda.matmul.fp32_precision"), state.read("mkldnn.matmul.fp32_precision"))
@@ -174,8 +173,7 @@ Flag(
 
 def _reduction_flags(kind: str) -> None:
     """The flags of reduced sums of half products: one value of three, and torch's flag (a bool or a pair) and its
-    read-only second half as views of it.
-    """
+    read-only second half as views of it."""
     cell = f"cuda.matmul.{kind}_reduction"
     path = f"cuda.matmul.allow_{kind}_reduced_precision_reduction"
     values = {(True, True): "reduced", (False, True): "split_k", (False, False): "whole"}

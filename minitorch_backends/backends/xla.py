@@ -12,8 +12,7 @@ __all__ = ["get_mat_mul_precision", "set_mat_mul_precision"]
 
 def set_mat_mul_precision(precision: str) -> None:
     """Set the number of bf16 passes of products: "default" one, "high" three, "highest" six. Raises ValueError for
-    another value.
-    """
+    another value."""
     if precision not in _table.XLA_PRECISIONS:
         names = ", ".join(repr(name) for name in _table.XLA_PRECISIONS)
         raise ValueError(f"set_mat_mul_precision(): precision must be one of {names}, got {precision!r}")

@@ -1,6 +1,5 @@
 """Print versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its effective
-value and the flag that determines it.
-"""
+value and the flag that determines it."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def run(options: argparse.Namespace) -> int:
 
 def report() -> dict[str, Any]:
     """Versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its value, its
-    effective value and the flag that determines it.
-    """
+    effective value and the flag that determines it."""
     from ..backends.foreign_env import effects
 
     variables = effects() or {"none": "no variable of Numba, OpenMP or a BLAS is set"}

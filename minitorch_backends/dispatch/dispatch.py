@@ -126,8 +126,7 @@ class Op:
 
     def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
         """The inputs to save, and whether to save the result or which of several results, for a bit mask of the inputs
-        that need gradients.
-        """
+        that need gradients."""
         rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
         if any(source == "recomputed" for _, arguments in rules for _, source, _ in arguments):
@@ -233,8 +232,7 @@ class Op:
 
     def _gather_variadic(self, args: tuple) -> tuple:
         """Collect the positional arguments from the variadic one on in a tuple: `x.reshape(2, 3)` equals `x.reshape((2,
-        3))`.
-        """
+        3))`."""
         start = self.order.index(self.variadic)
         rest = args[start:]
         if not rest:

@@ -1,6 +1,5 @@
 """Global instrumentation. Every op checks one integer, so that inactive features cost nothing; `autograd` sets the
-hooks.
-"""
+hooks."""
 
 from __future__ import annotations
 

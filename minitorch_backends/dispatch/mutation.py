@@ -109,8 +109,7 @@ def is_plain(tensor: Tensor) -> bool:
 
 def write_plainly(tensor: Tensor, target: np.ndarray, value: np.ndarray) -> None:
     """Write to the memory of such a tensor, or to a part of it, without the general path, which takes five times as
-    long.
-    """
+    long."""
     refuse_unwritable_memory("copy_", target)
     about_to_write(tensor)
     target[...] = value
@@ -119,8 +118,7 @@ def write_plainly(tensor: Tensor, target: np.ndarray, value: np.ndarray) -> None
 
 def rewrite(node: Node | None, into: Tensor) -> None:
     """Give a tensor its new history after a write. A write through a view gives the base a new history too, and its
-    views follow.
-    """
+    views follow."""
     view = into._state if type(into._state) is View else None
     owner = into if view is None else view.root()
     before = history(owner)

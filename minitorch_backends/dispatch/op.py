@@ -122,8 +122,7 @@ def _with_checks(
     function: Callable[..., Any], overloads: Overloads, takes: str, also: str, stateful: bool | str
 ) -> Callable[..., Any]:
     """The public form of a composite: it resolves overloads, checks the first tensor's dtype, writes into `out`, and
-    names the function in errors.
-    """
+    names the function in errors."""
     name, parameters = function.__name__, inspect.signature(function).parameters
     known, most = overloads.known, overloads.most
     kinds, order = numeric_parameters(parameters.values()), list(parameters)

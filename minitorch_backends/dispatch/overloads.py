@@ -44,8 +44,7 @@ class Overloads:
 
     def resolve(self, name: str, args: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Convert a call's arguments to the function's own form. Unknown names remain, and the function rejects
-        them.
-        """
+        them."""
         order = self._deprecated.get(len(args), []) if len(args) > self.most else []
         if order and named.keys().isdisjoint(order):
             if order[1] == "input" and isinstance(args[0], Tensor):  # of a method, whose first argument is the tensor

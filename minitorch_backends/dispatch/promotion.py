@@ -40,8 +40,7 @@ _HALVES = {float16, bfloat16, *(dtype for dtype in dtypes.values() if dtype.name
 
 def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
     """The inputs as arrays of the promoted dtype, half types widened to float32, and the half type to round to (or
-    None).
-    """
+    None)."""
     if (plain := _plain(op, values)) is not None:
         return plain, None
     if op.promote and not op.listed and op.only_tensors is not None and not any(map(_is_array, values)):

@@ -310,8 +310,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
 
     def _saving(self, name: str, entry: str) -> Iterator[str]:
         """The statements that save the inputs and the result, each if a rule that uses it has an input that needs a
-        gradient.
-        """
+        gradient."""
         rules = {index: self.op.rules[index][1] for index in self.recorded}
         asking = [index for index, arguments in rules.items() if (name, "saved") in [each[:2] for each in arguments]]
         if asking:

@@ -13,8 +13,7 @@ from .writes import Flags, assign, expand_paths
 
 class _Flagged:
     """Common base of groups and flag modules. Each path has a class with one property per row directly below it, so
-    that a read costs one property call and two lookups.
-    """
+    that a read costs one property call and two lookups."""
 
     __slots__ = ()
 

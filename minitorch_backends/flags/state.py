@@ -182,8 +182,7 @@ def per_state(
 
 def store(values: Mapping[str, Any], others_stay: bool = True) -> None:
     """Replace the process's state by one with these values, on top of its other values or (`others_stay=False`)
-    alone.
-    """
+    alone."""
     global _process
     with _lock:
         _process = _state_of({**(_process.stored if others_stay else {}), **values})

@@ -241,8 +241,7 @@ def _sample(value: Any, level: Level, index: int) -> Any:
 
 def loop_samples(level: Level, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
     """Call a function once per sample, and stack the returned tensors. A sample is a view of the batch, and may be
-    written to.
-    """
+    written to."""
     levels = active_levels()
     with enter(tuple(each for each in levels if each is not level)):
         found = [function(*_sample(args, level, index), **_sample(named, level, index)) for index in range(level.size)]

@@ -118,8 +118,7 @@ def _twin(primal: Tensor) -> Tensor:
 
 class _Pushed:
     """Products of a Jacobian with vectors from the right: the derivative of the products from the left, which are
-    linear in their vector.
-    """
+    linear in their vector."""
 
     def __init__(self, traced: _Traced) -> None:
         self.traced = traced

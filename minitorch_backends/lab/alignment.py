@@ -82,8 +82,7 @@ class _Aligner:
 
     def _scores(self, rows: range, low: int, high: int, step: int) -> np.ndarray:
         """The greatest weight of an alignment of these rows with each prefix (or suffix, for step -1) of the
-        columns.
-        """
+        columns."""
         scores = np.zeros(high - low + 1, np.int64)
         for i in rows:
             weights = self._weights(i, low, high)[::step]

@@ -1,6 +1,5 @@
 """`audit`: the effect of a lower precision of each layer's products on a model, and the layers that must keep a higher
-one.
-"""
+one."""
 
 from __future__ import annotations
 

@@ -75,8 +75,7 @@ def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iter
 
 class _Worker(SpawnProcess):
     """A process that does not run the user's script again, as `multiprocessing` does to find functions in it: those of
-    a sweep are pickled by value. So the script needs no `if __name__ == "__main__":`.
-    """
+    a sweep are pickled by value. So the script needs no `if __name__ == "__main__":`."""
 
     @staticmethod
     def _Popen(process: Any) -> Any:

@@ -61,8 +61,7 @@ def sort_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def predictions(rows: Sequence[dict[str, Any]]) -> list[Point]:
     """The points as layers are lowered one after another. Errors of layers add in quadrature, like independent
-    perturbations.
-    """
+    perturbations."""
     total = sum(row["flops"] for row in rows) or 1
     flops, square = 0, 0.0
     names = [row["module"] for row in rows]

@@ -32,8 +32,7 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
 
 def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> dict[str, float]:
     """The measures `error` (relative, Frobenius norm), `max_abs`, `max_ulp` (in units in the last place of the answer's
-    dtype) and `cosine`, over all arrays together. Raises ValueError if names or shapes differ.
-    """
+    dtype) and `cosine`, over all arrays together. Raises ValueError if names or shapes differ."""
     if answer.keys() != truth.keys() or any(answer[name].shape != truth[name].shape for name in answer):
         shapes = [{name: list(each.shape) for name, each in side.items()} for side in (answer, truth)]
         raise ValueError(f"the reference must return the same shapes as the function: {shapes[0]}, got {shapes[1]}")

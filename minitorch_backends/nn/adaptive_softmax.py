@@ -1,6 +1,5 @@
 """The adaptive softmax: classes in clusters by frequency. Each cluster but the first is one output of the head (E.
-Grave et al., arXiv 1609.04309).
-"""
+Grave et al., arXiv 1609.04309)."""
 
 from __future__ import annotations
 

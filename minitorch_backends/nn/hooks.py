@@ -31,8 +31,7 @@ class _Gate(Function):
 
 def _through_gate(values: tuple[Any, ...], passed: Callable[[Gradients], Gradients]) -> tuple[Any, ...] | None:
     """Pass the values that require gradients through a gate; `passed` receives one gradient per value, None for the
-    others. Returns None if no value requires a gradient.
-    """
+    others. Returns None if no value requires a gradient."""
     places = [index for index, each in enumerate(values) if isinstance(each, Tensor) and each.requires_grad]
     if not places:
         return None

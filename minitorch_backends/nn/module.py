@@ -78,8 +78,7 @@ class Module(ModuleInternals):
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` with the gradients of the positional arguments and the outputs,
-        tuples with None for missing ones. A result other than None replaces `grad_input`.
-        """
+        tuples with None for missing ones. A result other than None replaces `grad_input`."""
         return self._add_hook("backward", hook, prepend)
 
     # Attributes

@@ -40,8 +40,7 @@ def _activation_of(given: str | Activation) -> Activation:
 
 class _Layer(Module):
     """Common base: attention, two linear layers with an activation between them, and a normalisation before each part
-    (`norm_first`) or after its residual sum.
-    """
+    (`norm_first`) or after its residual sum."""
 
     _parts = 2
 
@@ -217,8 +216,7 @@ class TransformerDecoder(_Stack):
 
 class Transformer(Module):
     """An encoder of `src`, and a decoder of `tgt` that attends to it. Weights with several dimensions start
-    Xavier-uniform, as in torch.
-    """
+    Xavier-uniform, as in torch."""
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """Methods and functions composed of others: writes to diagonals, element-wise Python functions, layout predicates, and
-forms that torch keeps for its own graphs.
-"""
+forms that torch keeps for its own graphs."""
 
 from __future__ import annotations
 

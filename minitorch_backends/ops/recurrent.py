@@ -272,8 +272,7 @@ def lstm_layer(
 
 class GatedRecurrence(NamedTuple):
     """The result of `gru_layer`: every state, (length, batch, hidden), and every gate with the candidate's recurrent
-    part, (..., 4 hidden).
-    """
+    part, (..., 4 hidden)."""
 
     output: Any
     gates: Any
@@ -334,6 +333,5 @@ def gru_layer(
 ) -> GatedRecurrence:
     """Let r, z and n be the parts of projected and of h_before @ weight.T + bias. r and z are logistic functions of the
     sums, n = tanh(n_projected + r * n_before), and h = (1 - z) * n + z * h_before (K. Cho et al., 2014, with r applied
-    after the product, as in cuDNN and torch).
-    """
+    after the product, as in cuDNN and torch)."""
     return GatedRecurrence(*_run("gru", projected, weight, hidden, bias, precision=precision))

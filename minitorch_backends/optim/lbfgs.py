@@ -22,8 +22,7 @@ _LEAST_CURVATURE = 1e-10
 
 _REMEMBERED = {"func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"}
 """The state under torch's names: the last direction and step length; the stored changes of gradient and position; the
-inverses of their products; the scale of the Hessian; and the last gradient and loss.
-"""
+inverses of their products; the scale of the Hessian; and the last gradient and loss."""
 
 
 class LBFGS(Optimizer):

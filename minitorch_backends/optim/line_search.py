@@ -13,8 +13,7 @@ _SUFFICIENT, _CURVATURE = 1e-4, 0.9
 
 _NEAREST, _FARTHEST, _MARGIN = 0.01, 10.0, 0.1
 """Safeguards: the minimum extrapolation as a share of the last interval, the maximum as a multiple, and the minimum
-distance from the ends of a bracket as a share of it.
-"""
+distance from the ends of a bracket as a share of it."""
 
 
 class Point(NamedTuple):

@@ -136,8 +136,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 class SWALR(LRScheduler):
     """Move the rates from the current ones to `swa_lr` (one, or one per group) in `anneal_epochs` steps, along a half
-    cosine or a line, and keep them there.
-    """
+    cosine or a line, and keep them there."""
 
     _follows = True
 

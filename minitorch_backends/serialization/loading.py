@@ -53,8 +53,7 @@ class _Storages:
 
     def persistent_load(self, pid: Any) -> Storage:
         """The storage of a persistent id. Raises RuntimeError, before allocating memory, if the file does not hold
-        it.
-        """
+        it."""
         match pid:
             case ("storage", StorageType() as kind, str() as key, str() as location, int() as numel):
                 pass

@@ -102,8 +102,7 @@ def cast_checked(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 def fitted_number(number: np.ndarray, dtype: DType) -> np.ndarray:
     """Cast one fill value like `cast_checked`, to shape (). Also raises RuntimeError if a finite number would become
-    infinite.
-    """
+    infinite."""
     number = number.reshape(())
     found = cast_checked(number, dtype)
     if dtype.letter == "n" and _is_beyond(number, dtype.dtype):

@@ -26,8 +26,7 @@ _TYPES = {
     "float4_e2m1fn_x2": (17, 4, 2),
 }
 """Type code, bits per number and numbers per element of the dtypes that NumPy cannot exchange, by name (dlpack.h,
-version 1.1).
-"""
+version 1.1)."""
 
 _NAMES = {key: name for name, key in _TYPES.items()}
 

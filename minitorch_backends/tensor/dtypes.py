@@ -123,8 +123,7 @@ def dtype_or_default(dtype: Any) -> DType:
 
 def set_default_dtype(d: Any) -> None:
     """Make the floating dtype `d` the dtype of Python floats in the whole process. Raises TypeError for other
-    dtypes.
-    """
+    dtypes."""
     global _default
     dtype = to_dtype(d)
     if dtype.letter != "f":
@@ -228,8 +227,7 @@ def _combine(lower: DType | None, higher: DType | None) -> DType | None:
 
 def default_floating(dtype: DType) -> DType:
     """`dtype` if it is floating or complex, otherwise the default dtype: how torch promotes integers for `sin` or
-    `/`.
-    """
+    `/`."""
     return dtype if dtype.category >= FLOATING else _default
 
 

@@ -33,8 +33,7 @@ _SEQUENCES = frozenset({list, tuple, range})
 
 def is_sequence(data: Any) -> bool:
     """Whether `value` is a list, a tuple or another object with a length and numbered items. Text and mappings are
-    not.
-    """
+    not."""
     kind = type(data)
     if kind in _SEQUENCES:
         return True

@@ -68,8 +68,7 @@ CPU = device("cpu")
 
 def refuse_device(where: Any) -> None:
     """Raise for a device other than the CPU: AssertionError for CUDA, as torch without CUDA does, otherwise
-    RuntimeError.
-    """
+    RuntimeError."""
     if where is None or where is CPU or where == "cpu" or (asked := device(where)).type == "cpu":
         return
     error = AssertionError if asked.type == "cuda" else RuntimeError
@@ -115,8 +114,7 @@ _DIMS = {channels_last: 4, channels_last_3d: 5}
 
 def _channels_at_end(name: str, array: np.ndarray, wanted: Any) -> np.ndarray:
     """A view with channels last. Raises TypeError for a value that is not a memory format, and RuntimeError for a wrong
-    number of dimensions.
-    """
+    number of dimensions."""
     if not isinstance(wanted, memory_format):
         raise TypeError(f"{name}(): memory_format must be a memory format, got {wanted!r}; use mt.channels_last")
     if wanted not in _DIMS:

@@ -75,8 +75,7 @@ def set_printoptions(
 
 def text_of(tensor: Tensor) -> str:
     """The text of a tensor: its elements (the edges only, if it is large) and its notes. Pairs of 4-bit numbers print
-    as bytes.
-    """
+    as bytes."""
     array = tensor._array.view(np.uint8).astype(np.float32) if tensor.dtype.letter == "p" else tensor._array
     head = "tensor("
     if array.size:

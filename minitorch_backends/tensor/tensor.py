@@ -189,8 +189,7 @@ class Tensor(Methods):
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array itself, sharing memory. Raises RuntimeError for a tensor that requires gradients, unless `force` is
-        set.
-        """
+        set."""
         if self.requires_grad and not force:
             raise RuntimeError(
                 "can't call numpy() on a Tensor that requires grad, since writes to the array would go unrecorded; "
@@ -250,8 +249,7 @@ class Tensor(Methods):
 
     def _real_item(self) -> Any:
         """`item` for a number whose imaginary part is 0, as a real number. Raises RuntimeError for other complex
-        numbers.
-        """
+        numbers."""
         value = self.item()
         if not isinstance(value, complex):
             return value

@@ -120,8 +120,7 @@ def site() -> str | None:
 
 def note_call(node: Any) -> None:
     """Store the call site of an op with its node while anomaly detection is on, and count the node for a growth
-    limit.
-    """
+    limit."""
     if _current.enabled:
         node.trace = stack()
     if instrumentation.counted is not None:

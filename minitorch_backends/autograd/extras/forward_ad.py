@@ -159,8 +159,7 @@ class _SavedDual(Packed):
 
 class _Duals:
     """The interface through which the general path of an op calls forward mode, while some thread is in a
-    `dual_level`.
-    """
+    `dual_level`."""
 
     @staticmethod
     def active() -> bool:

@@ -1,6 +1,5 @@
 """Derivatives of functions, under the names of torch.autograd.functional: jacobian, hessian, and their products with
-vectors.
-"""
+vectors."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def _tensors(values: Any, what: str) -> tuple[bool, Tensors]:
 
 def _prepare_inputs(inputs: Tensors, create_graph: bool) -> Tensors:
     """The inputs to differentiate by: views of them if the graph is to reach the originals, otherwise leaves on their
-    memory.
-    """
+    memory."""
     if create_graph:
         return tuple(each.view(each.shape) if each.requires_grad else _leaf(each) for each in inputs)
     return tuple(map(_leaf, inputs))

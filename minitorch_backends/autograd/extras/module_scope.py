@@ -163,8 +163,7 @@ def enter(module: Any) -> Iterator[None]:
 
 def _name_of(module: Any, running: tuple[_Running, ...]) -> str:
     """The module's name within the innermost running module that contains it, after that module's own name. The
-    outermost module is "". A module outside of every running module has its class name.
-    """
+    outermost module is "". A module outside of every running module has its class name."""
     for holder in reversed(running):
         name = holder.name_of(module)
         if name is not None:

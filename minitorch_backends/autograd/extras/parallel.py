@@ -53,8 +53,7 @@ if hasattr(os, "register_at_fork"):
 
 class _Deliveries:
     """Replaces the flow while the rules of one node are applied, possibly in another thread: it collects their
-    results.
-    """
+    results."""
 
     __slots__ = ("create_graph", "delivered")
 
@@ -210,8 +209,7 @@ def _sources(node: Node) -> set[Node]:
 
 def _is_heavy(node: Node, g: Any) -> bool:
     """Whether a node may run in another thread. Excluded are matrix products, which have threads of their own, and
-    tensors that a user's hooks must unpack.
-    """
+    tensors that a user's hooks must unpack."""
     if "precision" in node.op.metadata_names or (nodes.packed_before and nodes.holds_packed(node)):
         return False
     least = thresholds.row.heavy_bytes

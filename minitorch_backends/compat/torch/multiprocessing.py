@@ -1,6 +1,5 @@
 """`torch.multiprocessing`: Python's own. Tensors are shared after `share_memory_`; others travel by value, and what a
-process writes to these is not seen by others.
-"""
+process writes to these is not seen by others."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ def _attention(
     scale: float | None = None,
 ) -> tuple[Tensor, torch.Tensor]:
     """The output and the log-sum-exps. Their two terms follow in the same memory: our backward kernels need them
-    separately, and torch keeps one tensor for it.
-    """
+    separately, and torch keeps one tensor for it."""
     grouped = query.shape[-3] != key.shape[-3]
     found = nn_grad.scaled_dot_product_attention_forward(query, key, value, attn_mask, is_causal, scale, grouped)
     largest, total = found.statistics._array

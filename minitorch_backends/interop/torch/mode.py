@@ -124,8 +124,7 @@ def _compute(entry: Entry, args: tuple, kwargs: dict) -> Any:
 
 def _is_checkpointed() -> bool:
     """Whether saved tensors pass through hooks, as in checkpoints. They repeat calls in a backward pass, where torch
-    disables function modes, and expect the same nodes. Calls are therefore decomposed in both.
-    """
+    disables function modes, and expect the same nodes. Calls are therefore decomposed in both."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 

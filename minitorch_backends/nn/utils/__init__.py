@@ -1,6 +1,5 @@
 """Helpers for training and inference: gradient clipping, fusion of layers, parametrizations, and layers under their own
-flags.
-"""
+flags."""
 
 from ..fusion import fuse
 from . import parametrizations, parametrize, prune

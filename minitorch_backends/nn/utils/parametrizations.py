@@ -70,8 +70,7 @@ def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
     """Divide a weight by its largest singular value, as a matrix with `dim` as rows. In training, each access refines
-    the estimate by `n_power_iterations`.
-    """
+    the estimate by `n_power_iterations`."""
     dim = default_dim(module) if dim is None else dim
     parametrization = _SpectralNorm(getattr(module, name), n_power_iterations, dim, eps)
     return register_parametrization(module, name, parametrization)

@@ -217,8 +217,7 @@ def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
     """Copy the parametrizations of another module, all or those of one tensor, with their originals; returns
-    `to_module`.
-    """
+    `to_module`."""
     names = [tensor_name] if tensor_name is not None else list(from_module.parametrizations)  # type: ignore[attr-defined]
     for name in names:
         held = from_module.parametrizations[name]  # type: ignore[attr-defined]

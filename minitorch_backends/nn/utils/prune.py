@@ -39,8 +39,7 @@ class BasePruningMethod:
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask of a tensor by its importance `t`, with 0 for pruned elements. `default_mask` is the previous
-        mask.
-        """
+        mask."""
         raise NotImplementedError(f"{type(self).__name__} has no compute_mask; define it")
 
     def __call__(self, module: Module, inputs: Any) -> None:

@@ -139,8 +139,7 @@ def scaled_dot_product_attention(
 
 def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Tensor:
     """Expand the query, except its `own` last dimensions, to the batch of the result. Shapes that do not broadcast are
-    left for `_check` to reject.
-    """
+    left for `_check` to reject."""
     try:
         batch = broadcast_shapes(*(each.shape[:-own] for each in (query, key, value)))
     except ValueError:
@@ -155,8 +154,7 @@ def _additive_mask(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 class _Known(NamedTuple):
     """The resolved call for given flags and shapes, without dropout: the kernel, its keywords, the origin of the
-    precision, and the function that the kernel runs while no observer is active.
-    """
+    precision, and the function that the kernel runs while no observer is active."""
 
     name: str
     keywords: dict[str, Any]
@@ -168,8 +166,7 @@ def _straight(
     query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool
 ) -> Tensor | None:
     """The result of an unrecorded call without dropout whose signature is cached; None if the general path is
-    needed.
-    """
+    needed."""
     if registry.observing or instrumentation.duals is not None or precision_policy.in_backward():
         return None
     if not type(query) is type(key) is type(value) is Tensor:

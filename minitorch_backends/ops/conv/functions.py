@@ -34,8 +34,7 @@ Given = int | Sequence[int]
 
 def numbers(name: str, argument: str, value: Any, dims: int) -> Sizes:
     """An argument as one int per spatial dimension. Raises TypeError for values that are not ints, RuntimeError for a
-    wrong count.
-    """
+    wrong count."""
     if type(value) is int:
         return (value,) * dims
     try:

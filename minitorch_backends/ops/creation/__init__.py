@@ -1,3 +1,2 @@
 """Creation of tensors: `factories` (zeros, arange, linspace, from data), `sampling` (random numbers), and `options`,
-the arguments common to all (dtype, device, requires_grad, pin_memory).
-"""
+the arguments common to all (dtype, device, requires_grad, pin_memory)."""

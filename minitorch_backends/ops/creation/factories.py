@@ -77,8 +77,7 @@ def tensor(data: Any, *, dtype: Any = None) -> np.ndarray:
 @argument_errors
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` itself if it is a tensor, a tensor that shares the memory of an array (of NumPy or another library), or
-    else `tensor(data)`; converted if need be.
-    """
+    else `tensor(data)`; converted if need be."""
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if is_foreign(data):
@@ -360,16 +359,14 @@ def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.nd
 @factory(takes_out=False)
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> np.ndarray:
     """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col
-    matrix.
-    """
+    matrix."""
     return _triangle(row, col, offset, True, dtype)
 
 
 @factory(takes_out=False)
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> np.ndarray:
     """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col
-    matrix.
-    """
+    matrix."""
     return _triangle(row, col, offset - 1, False, dtype)
 
 

@@ -100,8 +100,7 @@ def randint(
     low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
 ) -> Draw:
     """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` for
-    integers from 0.
-    """
+    integers from 0."""
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
     low, high = _bounds("randint", low, high)
@@ -308,8 +307,7 @@ _SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 @accept_aliases(**{"from": "from_"})
 def _random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Write integers from `from` to `to` - 1; `random_(to)` starts at 0, and without arguments the dtype is the
-    limit.
-    """
+    limit."""
     if to is None and from_:
         from_, to = 0, from_
     if to is None:

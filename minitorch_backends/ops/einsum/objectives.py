@@ -32,8 +32,7 @@ Search = Callable[..., Any]
 
 def minimizing(strategy: Strategy, minimize: str) -> Search:
     """The search of a strategy for an objective. Raises ValueError for a strategy that minimizes nothing, or only
-    FLOPs.
-    """
+    FLOPs."""
     if isinstance(strategy, str):
         if strategy == COTENGRA:
             search = importlib.import_module(COTENGRA).AutoOptimizer(minimize=minimize)

@@ -191,8 +191,7 @@ class Plan:
 
     def cotangents(self) -> tuple[Plan, ...]:
         """For each operand, the plan of its gradient, by the same strategy. An explicit path holds for its own
-        contraction only: the flags choose the order then.
-        """
+        contraction only: the flags choose the order then."""
         strategy, minimize = self.strategy, self.minimize
         if isinstance(strategy, tuple):
             strategy, minimize = strategy_in_force(), "flops"
@@ -351,8 +350,7 @@ def with_limit(plan: Plan, memory_limit: int | None, slices: str | None, itemsiz
 
 def _gradient(plan: Plan, place: int) -> Gradient:
     """The contraction that computes an operand's gradient. It keeps the operand's labels with two exceptions: the
-    gradient is constant along labels of no other term, and summed along broadcast ones.
-    """
+    gradient is constant along labels of no other term, and summed along broadcast ones."""
     others = [index for index in range(len(plan.terms)) if index != place]
     inputs = (plan.output, *(plan.terms[index] for index in others))
     shapes = (plan.result_shape, *(plan.term_shapes[index] for index in others))

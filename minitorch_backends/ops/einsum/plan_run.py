@@ -57,8 +57,7 @@ def run_plan(plan: Plan, operands: Sequence[Any], precision: Any, executor: Any)
 
 def _check_executor(plan: Plan, tensors: Sequence[Tensor], executor: Any) -> None:
     """Raise for an object that cannot run slices, and RuntimeError if the slices of all threads exceed the plan's
-    limit.
-    """
+    limit."""
     threads = isinstance(executor, int) and not isinstance(executor, bool)
     if not (threads and executor > 0) and not hasattr(executor, "submit"):
         raise TypeError(
@@ -79,8 +78,7 @@ def _check_executor(plan: Plan, tensors: Sequence[Tensor], executor: Any) -> Non
 
 def measured_run(plan: Plan, operands: Sequence[Any], precision: Any) -> Tensor:
     """Implement `Plan.execute`. The peak is tracemalloc's, or that of the results if larger, since tracemalloc does not
-    see memory that kernels reuse.
-    """
+    see memory that kernels reuse."""
     pairs = zip(_tensors_of(plan, operands), plan.diagonals, strict=True)
     arrays = [(each if taken is None else take_diagonals(each, *taken))._array for each, taken in pairs]
     dtypes, precision = [array.dtype for array in arrays], step_precisions(plan, precision)

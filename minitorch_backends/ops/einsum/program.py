@@ -204,8 +204,7 @@ def _casting(multiply: Multiply, dtype: np.dtype) -> Multiply:
 
 def _common(step: Step, left: np.dtype, right: np.dtype, mixed: bool) -> np.dtype:
     """The dtype for combining two values. A multiplication promotes; so does the int64 sum of an operand with
-    the integer dtype of all operands. Other products of different dtypes, and of booleans, are rejected.
-    """
+    the integer dtype of all operands. Other products of different dtypes, and of booleans, are rejected."""
     first, second = dtype_of(np.empty(0, left)), dtype_of(np.empty(0, right))
     if step.matrices is not None and BOOL in (first.category, second.category):
         raise NotImplementedError(
@@ -331,8 +330,7 @@ def run_sharing(
     plan: Plan, program: Program, keys: tuple, arrays: Sequence[np.ndarray], precision: Any, memory_limit: int | None
 ) -> np.ndarray:
     """`run` with sharing; under `no_grad` it keeps the intermediates for the next call. It does not slice, since kept
-    intermediates are whole.
-    """
+    intermediates are whole."""
     keep = not _mode().records and all(writes is not None for _, writes, _ in keys)
     circumstances = current(), precision, _mode().backward
     before = plan.kept[1] if keep and plan.kept[0] == circumstances else None

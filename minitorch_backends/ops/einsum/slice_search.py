@@ -24,13 +24,11 @@ BEAM = 12
 
 WEIGHTS = (0.3, 1.0)
 """Expected doublings of FLOPs for each remaining halving of the peak. Each weight keeps its own states, so that neither
-cheap nor fast descents are lost.
-"""
+cheap nor fast descents are lost."""
 
 MOST_ATTEMPTS = 12
 """Maximum number of searches with a lowered limit, if the slicing found exceeds the limit: the search only estimates
-the copies of operands, which depend on the block sizes.
-"""
+the copies of operands, which depend on the block sizes."""
 
 
 def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:

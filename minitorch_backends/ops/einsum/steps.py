@@ -1,6 +1,5 @@
 """The steps of a plan: contractions of two values, as products of matrices, batched or not, or as multiplications that
-broadcast; and how their arrays are read.
-"""
+broadcast; and how their arrays are read."""
 
 from __future__ import annotations
 
@@ -149,8 +148,7 @@ def steps_of(
 
 def reader(axes: Axes = None, ones: tuple[Any, ...] | None = None, shape: Shape | None = None) -> Reader | None:
     """The function that reads an array with its dimensions in another order, and then with new dimensions of size 1 or
-    in another shape; None where none of these is given.
-    """
+    in another shape; None where none of these is given."""
     if axes is None:
         if ones is not None:
             return operator.itemgetter(ones)

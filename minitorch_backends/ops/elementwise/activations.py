@@ -123,8 +123,7 @@ def relu(input: Array):
 )
 def piecewise_gradient(gradient: Array, input: Array):
     """`gradient`, which depends on `input` only through selections: its own derivative is zero, with a path in the
-    graph.
-    """
+    graph."""
     return np.positive(gradient)
 
 

@@ -220,8 +220,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 @argument_errors
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements. Raises TypeError for arguments that are not
-    tensors.
-    """
+    tensors."""
     for each in (input, other):
         if not isinstance(each, Tensor):
             raise TypeError(f"equal(): operands must be Tensors, got {kind_of(each)}; use (input == other).all()")

@@ -86,8 +86,7 @@ _CHEBYSHEV = {
     "w": ("fourth", lambda x: 2 * x + 1, "+eval_chebyu"),
 }
 """For each kind: its name, its polynomial of degree 1, and its expression in SciPy. V is U[n] - U[n - 1], and W is U[n]
-+ U[n - 1].
-"""
++ U[n - 1]."""
 
 
 def _chebyshev_of(letter: str, shifted: bool) -> Callable[..., Tensor]:

@@ -41,8 +41,7 @@ def scaling_of(norm: Any, forward: bool) -> str:
 
 def floating(name: str, input: Any) -> Tensor:
     """Cast the input to a floating or complex dtype. Raises TypeError for values that are not tensors, RuntimeError for
-    half types.
-    """
+    half types."""
     if not isinstance(input, Tensor):
         raise not_a_tensor(name, "input", input)
     if input.dtype.category <= INTEGER:

@@ -128,8 +128,7 @@ def _counts(g: Tensor, dim: int, last: int) -> Tensor:
 
 def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling: str) -> Tensor:
     """The real part of F^H g, with zeros for the omitted frequencies. The inverse transform adds their conjugates and
-    so counts twice the terms that are halved first.
-    """
+    so counts twice the terms that are halved first."""
     last = input_shape[dims[-1]]
     return halved_transform(g / _counts(g, dims[-1], last), dims, scaling, last)
 

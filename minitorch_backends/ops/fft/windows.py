@@ -1,6 +1,5 @@
 """Window functions. All take the length, and whether the window is periodic (for spectra) or symmetric (for filters);
-`dtype` and the other options are those of factories.
-"""
+`dtype` and the other options are those of factories."""
 
 from __future__ import annotations
 

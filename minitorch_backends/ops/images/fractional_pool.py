@@ -32,8 +32,7 @@ def _starts(samples: np.ndarray, size: int, count: int, kernel: int) -> np.ndarr
 
 def _sizes(name: str, dims: int, size: Sizes, kernel: Sizes, output_size: Any, output_ratio: Any) -> Sizes:
     """The number of windows along each dimension. Raises ValueError if neither argument gives it, RuntimeError if they
-    do not fit.
-    """
+    do not fit."""
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name}(): one of output_size and output_ratio must be given")
     if output_size is None:

@@ -71,8 +71,7 @@ def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners:
 
 def _clamp_tap(tap: _Tap, size: int) -> _Tap:
     """A tap with an index in the image. Taps outside count as the first value times 0; NaN coordinates give NaN
-    weights.
-    """
+    weights."""
     beside = adopt(~((tap.at._array >= 0) & (tap.at._array <= size - 1)))
     index = tap.at.masked_fill(beside, 0).long()
     nothing = adopt(beside._array & ~np.isnan(tap.at._array))

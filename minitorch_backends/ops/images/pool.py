@@ -23,8 +23,7 @@ Given = int | Sequence[int]
 
 def add_batch(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
     """The input as (N, C, *S), and whether N was missing. Raises TypeError for values that are not Tensors,
-    RuntimeError for a wrong number of dimensions and for sizes of 0 other than N.
-    """
+    RuntimeError for a wrong number of dimensions and for sizes of 0 other than N."""
     if not isinstance(input, Tensor):
         raise not_a_tensor(name, "input", input)
     shape = input._array.shape

@@ -63,8 +63,7 @@ def _of_sums(g: Tensor, input: Tensor, padding_idx: int | None) -> Tensor:
 @op(method=False, takes="ifc", grad_output=_of_sums, reference=_sums_reference, samples=_sums_samples)
 def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None):
     """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k, in
-    their order.
-    """
+    their order."""
     width = grad_output.shape[-1]
     indices, rows = input.reshape(-1), grad_output.reshape(input.size, width)
     if padding_idx is not None:

@@ -32,8 +32,7 @@ def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
 
 def _exact(value: Any, dtype: DType, index: int) -> np.ndarray:
     """The value in 64 bits, before the target's dtype is known. Larger ints become floats, which can fill floating
-    tensors.
-    """
+    tensors."""
     return np.asarray(float(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value)
 
 

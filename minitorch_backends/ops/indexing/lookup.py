@@ -142,8 +142,7 @@ def _fill_reference(input: np.ndarray, dim: int, index: np.ndarray, value: Any) 
 @assigning(reference=_fill_reference, samples=_fill_samples)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """A copy with `value`, a number or a 0-dim tensor, at the positions `index` (possibly negative) of dimension
-    `dim`.
-    """
+    `dim`."""
     if isinstance(value, Tensor) and value._array.ndim:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"

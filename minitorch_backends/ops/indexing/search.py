@@ -154,8 +154,7 @@ def _bucket_samples() -> Iterator[Sample]:
 )
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The interval of each value between sorted boundaries: boundaries[i - 1] < value <= boundaries[i], or with `right`
-    boundaries[i - 1] <= value < boundaries[i].
-    """
+    boundaries[i - 1] <= value < boundaries[i]."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -344,8 +343,7 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The first of each run of equal elements, or of equal slices along `dim`. The other results are those of
-    `unique`.
-    """
+    `unique`."""
     _refuse_complex("unique_consecutive", input)
     axis = _dim_of_parts("unique_consecutive", input, dim)
     return _select_results(distinct(input, axis, consecutive=True), return_inverse, return_counts)

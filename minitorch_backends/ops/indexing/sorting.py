@@ -326,8 +326,7 @@ def rank_samples() -> Iterator[Sample]:
 )
 def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if `k` is out of
-    range.
-    """
+    range."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
     if not 1 <= k <= array.shape[axis]:
         raise RuntimeError(

@@ -1,6 +1,5 @@
 """Calls of linear algebra kernels under the flags: the family tried first, the precision, and the cross-check by a
-second family.
-"""
+second family."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ def of_finite(
     function: str, A: np.ndarray, error: type[RuntimeError] = LinAlgError, triangle: Callable | None = None
 ) -> None:
     """Raise unless every number is finite, since iterations might not end. Only one triangle (np.tril or np.triu) is
-    checked if only that is read.
-    """
+    checked if only that is read."""
     finite = np.isfinite(A) if triangle is None else ~triangle(~np.isfinite(A))
     if finite.all():
         return

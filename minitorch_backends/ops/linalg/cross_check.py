@@ -1,6 +1,5 @@
 """`backends.cross_check`: a second implementation repeats every factorisation and solution, and a warning gives the
-figures if the two differ by more than rounding explains.
-"""
+figures if the two differ by more than rounding explains."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class WithFactors(NamedTuple):
 
 SMALL = 1e-3
 """Singular values below this fraction of the largest are treated separately in a cofactor; inverting larger ones loses
-at most three digits.
-"""
+at most three digits."""
 
 
 def _det_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:

@@ -159,8 +159,7 @@ def _eig_samples() -> Iterator[Sample]:
 
 def in_order(function: Any) -> Any:
     """A function with its eigenvalues sorted, and the sizes of its vectors likewise: families need not agree on the
-    order.
-    """
+    order."""
 
     def sort_eigenvalues(A: Any) -> Any:
         w, V = function(A)

@@ -83,8 +83,7 @@ _REACH = {
 
 def _exponential(A: np.ndarray) -> np.ndarray:
     """Scaling and squaring with diagonal Pade approximants (Higham, 2005, algorithm 2.3), for one matrix or a batch of
-    equal treatment: the largest norm of the batch decides.
-    """
+    equal treatment: the largest norm of the batch decides."""
     n, reach = A.shape[-1], _REACH[A.real.dtype.itemsize]
     largest = float(np.abs(A).sum(-2).max(initial=0))
     if not math.isfinite(largest):
@@ -127,8 +126,7 @@ def _pade(A: np.ndarray, degree: int, identity: np.ndarray) -> tuple[np.ndarray,
 
 def _exponential_gradient(g: Tensor, A: Tensor) -> Tensor:
     """The Frechet derivative at A.H in the direction g: the upper right block of the exponential of [[A.H, g],
-    [0, A.H]] (Mathias, 1996; Higham, Functions of Matrices, theorem 3.6).
-    """
+    [0, A.H]] (Mathias, 1996; Higham, Functions of Matrices, theorem 3.6)."""
     n, AH = A._array.shape[-1], adjoint(A)
     upper, lower = cat([AH, g], -1), cat([AH * 0, AH], -1)
     return matrix_exp(cat([upper, lower], -2))[..., :n, n:]

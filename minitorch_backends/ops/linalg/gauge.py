@@ -32,8 +32,7 @@ def over_differences(matrix: Tensor, w: Tensor, equal: np.ndarray | None = None)
 
 def equal_values(w: Tensor, vanishing: Tensor, turned: Tensor) -> np.ndarray | None:
     """Which pairs of values are equal, and the elements of the matrix `vanishing` 0, up to rounding; None where no two
-    are. An element of it is as exact as the columns of `turned` are large. The diagonal is true.
-    """
+    are. An element of it is as exact as the columns of `turned` are large. The diagonal is true."""
     values, identity = w._array, np.eye(w._array.shape[-1], dtype=bool)
     gaps = np.abs(values[..., None, :] - values[..., :, None])
     equal = gaps <= _rounding(values) * np.abs(values).max(-1, initial=0)[..., None, None]

@@ -80,8 +80,7 @@ class LUUnpacked(NamedTuple):
 
 def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
     """With B = P.T @ A = L @ U and M = L^-1 dB U^-1 (of the leading square parts): dL = L tril(M, -1), dU = triu(M) U.
-    The parts outside the squares follow from dB = dL U + L dU.
-    """
+    The parts outside the squares follow from dB = dL U + L dU."""
     LU, gLU = out[0], g[0]
     m, n = LU._array.shape[-2:]
     k = min(m, n)

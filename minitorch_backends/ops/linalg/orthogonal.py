@@ -46,8 +46,7 @@ def _refuse_gradient(mode: str, m: int, n: int) -> None:
 def _qr_gradient(g: tuple, A: Tensor, out: tuple, mode: str) -> Tensor:
     """Walter and Lehmann, Algorithmic differentiation of linear algebra functions (arXiv 1001.1654), section 4.5. For
     wide matrices A = [X, Y] the part of X is that of its square QR, plus the contribution of Y, since Q.H @ Y is the
-    rest of R.
-    """
+    rest of R."""
     m, n = A._array.shape[-2:]
     _refuse_gradient(mode, m, n)
     Q, R, gQ, gR = out[0], out[1], g[0], g[1]

@@ -36,8 +36,7 @@ class CholeskyEx(NamedTuple):
 
 def _cholesky_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], upper: bool) -> Tensor:
     """Murray, Differentiation of the Cholesky decomposition (arXiv 1602.07527), section 3: with P = L.H @ g, it is the
-    Hermitian part of L^-H @ (tril(P) - diag(P) / 2) @ L^-1.
-    """
+    Hermitian part of L^-H @ (tril(P) - diag(P) / 2) @ L^-1."""
     L, gL = (adjoint(each) if upper else each for each in (out[0], g[0]))
     phi = halved_diagonal(adjoint(L) @ gL.tril())
     right = solve_triangular(L, phi, upper=False, left=False)

@@ -168,8 +168,7 @@ def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
     """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond; times `weight` of the same
-    shape, which does not change the divisor of the mean.
-    """
+    shape, which does not change the divisor of the mean."""
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, got {delta}")
     _warn_of_broadcast("huber_loss", input, target)

@@ -35,8 +35,7 @@ def add_product(
     out_dtype: Any = None,
 ) -> np.ndarray:
     """beta * x + alpha * (a @ b). If beta is 0, x is not read, and may contain NaN. An `out_dtype` of float32 keeps
-    half products unrounded.
-    """
+    half products unrounded."""
     refuse_mixed(a, b)
     wide = out_dtype is not None and is_wider(name, a.dtype, out_dtype)
     if not (wide and x.dtype == np.float32):
@@ -62,8 +61,7 @@ def add_product(
 
 def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
     """Reject alpha and beta that are not numbers (TypeError) or that the result dtype cannot hold (RuntimeError). Half
-    types are multiplied in float32.
-    """
+    types are multiplied in float32."""
     for factor, value in factors.items():
         if isinstance(value, (str, bytes, list, tuple)) or value is None:
             raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
@@ -236,8 +234,7 @@ def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
     """beta * input + alpha * the sum of the products of two batches of matrices: one product over batch and inner
-    size.
-    """
+    size."""
     of_dims("addbmm", ("batch1", batch1, 3), ("batch2", batch2, 3))
     batch, rows, inner_size = batch1.shape
     if batch2.shape[:2] != (batch, inner_size):

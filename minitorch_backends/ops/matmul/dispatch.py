@@ -109,8 +109,7 @@ def prepared_product(
     a: ArraySpec, b: ArraySpec, precision: str | None = None, kind: str = "matmul"
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The function that `product` calls for matrices or batches of these shapes and one dtype under the current
-    flags.
-    """
+    flags."""
     if is_float8(a.dtype):
         return _narrow_product
     call = resolve(kind, a.dtype, precision)
@@ -123,8 +122,7 @@ _LEAST_FUSED = 500_000
 
 _MOST_CAST = 1 << 14
 """Maximum number of elements of a half-type factor for which casts and a small float32 product are faster than a fused
-product.
-"""
+product."""
 
 _FLOAT32 = np.dtype(np.float32)
 

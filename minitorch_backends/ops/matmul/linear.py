@@ -75,8 +75,7 @@ def _of_weight(g: Tensor, input: Tensor, precision: str | None) -> Tensor:
 )
 def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
     """`linear` with a matrix as weight, recorded as one op: its gradient has the memory layout of the weight and needs
-    no copy.
-    """
+    no copy."""
     shape = input.shape
     rows = input if len(shape) == 2 else input.reshape(math.prod(shape[:-1]), shape[-1])
     if bias is None:

@@ -42,8 +42,7 @@ def gradient_of_right(
     g: Tensor, input: Tensor, other_shape: tuple, other_strides: tuple, precision: str | None
 ) -> Tensor:
     """The gradient of the right factor. A right factor shared by a batch of left factors sees their rows as one
-    matrix.
-    """
+    matrix."""
     if len(other_shape) <= 2 < input.ndim:
         g, input = g.flatten(0, -len(other_shape)), input.flatten(0, -2)
     if len(other_shape) == input._array.ndim == 2 and is_plain(g, input):
@@ -68,8 +67,7 @@ def _summed_later(a: Tensor, b: Tensor, batch: tuple[int, ...], precision: str |
 def _laid_out(a: np.ndarray, b: np.ndarray, strides: tuple[int, int], precision: str | None) -> Tensor:
     """The product of two matrices in the memory layout of these strides. A layer multiplies by its transposed weight;
     copying
-    that gradient into the weight's order would take as long as the product.
-    """
+    that gradient into the weight's order would take as long as the product."""
     if strides[0] < strides[1]:
         return adopt(product(b.T, a.T, precision).T)
     return adopt(product(a, b, precision))
@@ -206,8 +204,7 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
 @composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_matrices)
 def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The product of two matrices; see `matmul`. `out_dtype` may be float32 for half types, whose sums are then not
-    rounded.
-    """
+    rounded."""
     of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
     return _to("mm", input, mat2, out_dtype, precision)
 

@@ -53,8 +53,7 @@ def with_vectors(
     a: ArraySpec, b: ArraySpec, prepare: Callable[[ArraySpec, ArraySpec], Callable[..., np.ndarray]]
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The product that `prepare` gives for two shapes of matrices, also where one is a vector: a row on the left, a
-    column on the right, whose dimension of size 1 the result does not have.
-    """
+    column on the right, whose dimension of size 1 the result does not have."""
     if a.ndim > 1 and b.ndim > 1:
         return prepare(a, b)
     left: Any = (None, ...) if a.ndim == 1 else ...

@@ -124,8 +124,7 @@ def _standardize_gradients(
     statistics: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Three gradients: of the output; of the mean, divided by the number of elements; and of the deviation, times the
-    standardised input divided by the deviation.
-    """
+    standardised input divided by the deviation."""
     for_output, for_mean, for_deviation = g
     of_input, of_weight, of_bias = standardize_backward(for_output, input, mean, deviation, weight, dim, statistics)
     share = 1 / max(math.prod(input.shape[each] for each in dim), 1)

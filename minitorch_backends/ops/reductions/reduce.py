@@ -48,8 +48,7 @@ def prepare_sum(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
 
 def reductions(*, keepdim: bool = True, several: bool = True, of_nothing: bool = True) -> Any:
     """Samples of a reduction over all dimensions, one or several, with and without keepdim; with gaps, empty and 0-dim
-    inputs.
-    """
+    inputs."""
 
     def samples() -> Iterator[Sample]:
         for array in (between(-2, 2.3, 3, 4), strided_matrix(), between(-2, 2.3)):

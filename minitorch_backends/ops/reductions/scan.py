@@ -54,8 +54,7 @@ def _one_dim(*rest: Any) -> Any:
 )
 def cumsum(input: Array, dim, *, dtype=None):
     """Cumulative sums along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype` is
-    given.
-    """
+    given."""
     array, result = prepare_sum(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_sums(rows, axis)
@@ -204,8 +203,7 @@ def _with_zeros(samples: Any) -> Any:
 )
 def cumprod(input: Array, dim, *, dtype=None):
     """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
-    is given.
-    """
+    is given."""
     array, result = prepare_sum(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_products(rows, axis)

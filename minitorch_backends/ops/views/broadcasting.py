@@ -74,8 +74,7 @@ def atleast_2d(*tensors: Any) -> Any:
 @composite(method=False, reference=np.atleast_3d, samples=_any_shape)
 def atleast_3d(*tensors: Any) -> Any:
     """A view with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1); a tuple for several
-    tensors.
-    """
+    tensors."""
     if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
         return _at_least(atleast_3d, tensors)
     flat = atleast_2d(tensors[0])
@@ -128,8 +127,7 @@ def _meshgrid_samples() -> Any:
 )
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first
-    two axes.
-    """
+    two axes."""
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
     vectors = [atleast_1d(each) for each in _several("meshgrid", tensors)]

@@ -310,8 +310,7 @@ def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, di
 )
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
-    elsewhere.
-    """
+    elsewhere."""
     if input.ndim == 0:
         raise IndexError("diag_embed expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     step = (diagonal.op, {"offset": offset, "dim1": dim1, "dim2": dim2}, None)

@@ -213,8 +213,7 @@ def _expand_samples() -> Any:
 )
 def expand(input: Array, size):
     """A view with dimensions of size 1 expanded to `size` without copying; -1 keeps a size, new dimensions come
-    first.
-    """
+    first."""
     return expand_view(input, shape_of(size))
 
 

@@ -65,8 +65,7 @@ def _getitem_samples() -> Any:
 )
 def getitem(input: Array, index):
     """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
-    not be selected away.
-    """
+    not be selected away."""
     try:
         return input[index]
     except IndexError:
@@ -332,8 +331,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 )
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of a number of pieces along dimension `dim`, the first ones larger by one if needed, or of pieces split at
-    indices.
-    """
+    indices."""
     if input._array.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]

@@ -48,8 +48,7 @@ def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
 
 def _new(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
     """Zeros in the memory layout of these strides, so that the steps from such a base are views. Viewing real numbers
-    as complex ones, for example, needs both parts adjacent.
-    """
+    as complex ones, for example, needs both parts adjacent."""
     if strides is None or all(map(operator.ge, strides, strides[1:])):
         return np.zeros(shape, dtype)
     order = sorted(range(len(shape)), key=lambda dim: -abs(strides[dim]))
@@ -162,8 +161,7 @@ def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.
 )
 def view_steps(base: Array, steps, strides=None):
     """The view of `base` to which `steps` lead, as a new result. `strides` are those of a base on which the steps are
-    views, in case this one has another layout.
-    """
+    views, in case this one has another layout."""
     try:
         return walk(base, steps)
     except RuntimeError:
@@ -182,8 +180,7 @@ def view_steps(base: Array, steps, strides=None):
 )
 def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     """Zeros of `shape` (and of `dtype`, by default that of `value`) with `value` added where `steps` lead. They have
-    the memory layout of `strides`.
-    """
+    the memory layout of `strides`."""
     return embed_adjoint(value, shape, steps, dtype, strides)
 
 
@@ -200,6 +197,5 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
 )
 def view_scatter(base: Array, value: Array, steps, strides=None):
     """A copy of `base` with `value` written to the view that `steps` lead to. It has the memory layout of `strides`, by
-    default those of the base.
-    """
+    default those of the base."""
     return scatter(base, value, steps, strides)

@@ -103,8 +103,7 @@ class LRScheduler:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state of a scheduler of the same type. Rates are part of the optimizer's state, and functions
-        stay those of the constructor.
-        """
+        stay those of the constructor."""
         for name, value in state_dict.items():
             own = vars(self).get(name)
             if _is_callable(own):

@@ -17,8 +17,7 @@ __all__ = [
 
 class _FactorLR(LRScheduler):
     """The rate is `eta_min` plus a factor times the excess of the first rate over it. Each step multiplies by the ratio
-    of two factors, so that other schedules can act too.
-    """
+    of two factors, so that other schedules can act too."""
 
     _follows = True
     eta_min: float = 0.0

@@ -30,8 +30,7 @@ class Dataset(Generic[Item_co]):
 
 class IterableDataset(Dataset[Item_co]):
     """Items in the order of `__iter__`, which subclasses define. Workers iterate over copies; `get_worker_info()`
-    identifies the worker.
-    """
+    identifies the worker."""
 
     def __iter__(self) -> Iterator[Item_co]:
         raise NotImplementedError(f"{type(self).__name__} has no items; define __iter__(self)")

@@ -211,8 +211,7 @@ def _attempt(function: Callable[[], Any]) -> Any:
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
     """Delay Ctrl-C until the block ends: Python drops exceptions raised during a fork or in a `__del__`, including the
-    interrupt. It applies to the main thread only, which alone is interrupted.
-    """
+    interrupt. It applies to the main thread only, which alone is interrupted."""
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or usual is None:
         yield
