@@ -24,29 +24,7 @@ from ..jit import subroutine
 from ..launch import call_at
 from ..words import get
 from .codelets import PassArguments, SquareArguments
-from .table import (
-    ABREAST,
-    ACROSS,
-    ACROSS_COUNT,
-    COLUMN_BYTES,
-    DOWN,
-    DOWN_COUNT,
-    FORWARD,
-    HALVED,
-    LANES,
-    ONE,
-    PHASES,
-    REAL,
-    ROOTS,
-    ROW,
-    SIZE,
-    SQUARE,
-    TANGLE,
-    TANGLE_ROOTS,
-    A,
-    B,
-    N,
-)
+from .table import AT, FORWARD, HALVED, ONE
 from .tangle import TangleArguments, TangleOfLanesArguments
 
 _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
@@ -97,10 +75,10 @@ def tangle(table, source, source_step, target, target_step, count, first, blocks
     """Between the spectrum of m complex numbers and half of that of 2m real ones, of `count` transforms: for `blocks`
     vectors of frequencies and their mirrors, and with `rest` those in the middle and at both ends."""
     call_at(
-        get(table, TANGLE),
+        get(table, AT.tangle),
         TangleArguments(
-            source, source_step, target, target_step, count, get(table, TANGLE_ROOTS), get(table, N), first, blocks,
-            rest, int(get(table, REAL) == HALVED),
+            source, source_step, target, target_step, count, get(table, AT.tangle_roots), get(table, AT.n), first,
+            blocks, rest, int(get(table, AT.real) == HALVED),
         ),
     )  # fmt: skip
 
@@ -108,7 +86,7 @@ def tangle(table, source, source_step, target, target_step, count, first, blocks
 @subroutine
 def tangle_blocks(table):
     """Whole vectors of frequencies that do not meet their mirrors."""
-    return (get(table, N) - 1) // (2 * get(table, LANES))
+    return (get(table, AT.n) - 1) // (2 * get(table, AT.lanes))
 
 
 @subroutine
@@ -120,9 +98,9 @@ def tangle_all(table, source, source_step, target, target_step, count):
 def tangle_lanes(table, rows):
     """The same in place, of split rows: m for complex numbers, m + 1 for real ones."""
     call_at(
-        get(table, TANGLE),
+        get(table, AT.tangle),
         TangleOfLanesArguments(
-            rows, get(table, ROW), get(table, TANGLE_ROOTS), get(table, N), int(get(table, REAL) == HALVED)
+            rows, get(table, AT.row), get(table, AT.tangle_roots), get(table, AT.n), int(get(table, AT.real) == HALVED)
         ),
     )  # fmt: skip
 
@@ -133,9 +111,10 @@ def first_steps(job, source, work, group, end, buffer):
     side by side take the first pass together."""
     table = job.table
     lanes, size, row, a, b = (
-        get(table, LANES), get(table, SIZE), get(table, ROW), get(table, A), get(table, B),
+        get(table, AT.lanes), get(table, AT.size), get(table, AT.row), get(table, AT.a), get(table, AT.b),
     )  # fmt: skip
-    passes, count, most, panel = get(table, DOWN), get(table, DOWN_COUNT), get(table, ABREAST), buffer + 2 * a * row
+    passes, count, most = get(table, AT.down), get(table, AT.down_count), get(table, AT.abreast)
+    panel = buffer + 2 * a * row
     while group < end:
         j0, abreast = first_of(group, lanes, b), max(min(most, end - group, b // lanes - group), 1)
         at, step, swap, done = source + j0 * 2 * size, b * 2 * size, job.swap, 0
@@ -152,7 +131,7 @@ def first_steps(job, source, work, group, end, buffer):
             here = panel + index * a * row
             column(
                 passes + done * PASS_BYTES, count - done, End(here if done else at, step, swap), End(here, row, 0), 0,
-                buffer, a, row, get(table, ROOTS), get(table, PHASES) + (group + index) * a * 2 * size, 0, 0,
+                buffer, a, row, get(table, AT.roots), get(table, AT.phases) + (group + index) * a * 2 * size, 0, 0,
             )  # fmt: skip
             _turn_rows(table, here, work + (j0 + index * lanes) * row)
         group += abreast
@@ -161,8 +140,8 @@ def first_steps(job, source, work, group, end, buffer):
 @subroutine
 def _turn_rows(table, columns, to):
     """A vector of columns, to vectors of rows in the matrix."""
-    lanes, row, a, b = get(table, LANES), get(table, ROW), get(table, A), get(table, B)
-    square, blocks, height = get(table, SQUARE), a // lanes, lanes * row
+    lanes, row, a, b = get(table, AT.lanes), get(table, AT.row), get(table, AT.a), get(table, AT.b)
+    square, blocks, height = get(table, AT.square), a // lanes, lanes * row
     call_at(square, SquareArguments(columns, row, to, row, ONE, blocks, height, b * row, 2, row // 2))
     if blocks * lanes < a:
         columns, to = columns + (a - lanes) * row, to + blocks * b * row
@@ -173,11 +152,11 @@ def _turn_rows(table, columns, to):
 def second_steps(job, work, target, block, end, buffer):
     """Vectors of rows of the matrix, to the user's memory."""
     table = job.table
-    size, row, a, b = get(table, SIZE), get(table, ROW), get(table, A), get(table, B)
+    size, row, a, b = get(table, AT.size), get(table, AT.row), get(table, AT.a), get(table, AT.b)
     for each in range(block, end):
-        k0 = first_of(each, get(table, LANES), a)
+        k0 = first_of(each, get(table, AT.lanes), a)
         column(
-            get(table, ACROSS), get(table, ACROSS_COUNT), End(work + each * b * row, row, 0),
+            get(table, AT.across), get(table, AT.across_count), End(work + each * b * row, row, 0),
             End(target + k0 * 2 * size, a * 2 * size, job.swap), job.scale, buffer, b, row, 0, 0, 0, 0,
         )  # fmt: skip
 
@@ -186,13 +165,13 @@ def second_steps(job, work, target, block, end, buffer):
 def whole(job, source, target, buffer):
     """One long transform on one thread, in the worker's own memory."""
     table = job.table
-    lanes, real = get(table, LANES), get(table, REAL)
-    work = buffer + get(table, COLUMN_BYTES)
+    lanes, real = get(table, AT.lanes), get(table, AT.real)
+    work = buffer + get(table, AT.column_bytes)
     if real == HALVED:
         tangle_all(table, source, 0, target, 0, 1)
         source = target
-    first_steps(job, source, work, 0, groups_of(get(table, B), lanes), buffer)
-    second_steps(job, work, target, 0, groups_of(get(table, A), lanes), buffer)
+    first_steps(job, source, work, 0, groups_of(get(table, AT.b), lanes), buffer)
+    second_steps(job, work, target, 0, groups_of(get(table, AT.a), lanes), buffer)
     if real == FORWARD:
         tangle_all(table, target, 0, target, 0, 1)
 
@@ -201,7 +180,7 @@ def whole(job, source, target, buffer):
 def turn(table, n, at, step, split, scale, inwards):
     """Between the n numbers of each of `lanes` transforms and n split rows. Squares are lanes x lanes elements, half as
     many complex numbers; the last one begins earlier if that does not divide n."""
-    lanes, size, row, square = get(table, LANES), get(table, SIZE), get(table, ROW), get(table, SQUARE)
+    lanes, size, row, square = get(table, AT.lanes), get(table, AT.size), get(table, AT.row), get(table, AT.square)
     width = lanes // 2
     whole, next_plain, next_split = n // width, width * 2 * size, width * row
     for rest in range(2):

@@ -31,7 +31,7 @@ from .lengths import (
 )
 from .places import Interleaved, Split, Streamed, Twiddled, writer_of
 from .registers import leaf_of
-from .table import FIELDS, KINDS, REALS
+from .table import AT, KINDS, REALS, Fields
 from .tangle import Tangle, TangleOfLanes
 from .wide import wide_leaf
 
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
     Attributes:
         kind: "whole" (in registers), "wide" (a matrix of few rows), "short" (lanes of a vector), "long" (a matrix of
             a x b, by vectors that may be shorter than the CPU's), or "along" (columns as they lie).
-        table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
+        table: (len(AT),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
             of whole rows, or of the columns of a wide matrix; inverse: that of whole rows the other way; share: the
             transforms in a vector of a wide matrix; roots: exp(-2 pi i lane k / n) for the rows k < a; phases:
@@ -111,7 +111,7 @@ class Plan(NamedTuple):
     held: tuple[Any, ...]
 
     def __str__(self) -> str:
-        a = int(self.table[FIELDS.index("a")])
+        a = int(self.table[AT.a])
         return f"{self.kind} {self.n} = {a} x {self.n // a}"
 
 
@@ -143,7 +143,7 @@ def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: t
     n, size, lanes = fields["n"], fields["size"], fields["lanes"]
     row, dtype = 2 * size * lanes, np.dtype(f"f{size}")
     tag = vectors(size, lanes * size)
-    fields = {**dict.fromkeys(FIELDS, 0), **fields, "kind": KINDS.index(kind), "real": REALS.index(real), "row": row}
+    fields = dict.fromkeys(AT._fields, 0) | fields | {"kind": KINDS.index(kind), "real": REALS.index(real), "row": row}
     fields["square"] = leaf_address(Square(tag))
     fields["column_bytes"] += _GAP if fields["column_bytes"] else 0
     fields["worker_bytes"] = fields["column_bytes"] + work_bytes
@@ -152,7 +152,7 @@ def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: t
         held = (*held, turned)
         leaf = TangleOfLanes(tag) if kind == "short" else Tangle(tag, vectors(size, size))
         fields.update(tangle_roots=address_of(turned), tangle=leaf_address(leaf))
-    table = np.array([fields[name] for name in FIELDS], np.int64)
+    table = np.array(Fields(**fields), np.int64)
     nbytes = table.nbytes + sum(each.nbytes for each in {id(each): each for each in held}.values())
     return Plan(
         kind, n, lanes, size, table, address_of(table), fields["column_bytes"], fields["worker_bytes"], work_bytes,

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.emit import POINTER, prefetch_to_write
 from ..jit import intrinsic, types
 
-FIELDS = (
-    "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
-    "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole", "share",
-    "inverse", "abreast",
-)  # fmt: skip
+Fields = namedtuple(
+    "Fields",
+    "kind real n lanes size row square down down_count across across_count a b roots phases tangle tangle_roots "
+    "column_bytes worker_bytes whole share inverse abreast",
+)
 """What the int64 of a plan's table mean: `Plan` says it."""
+
+AT = Fields(*range(len(Fields._fields)))
+"""Where the table has each of them."""
 
 KINDS = ("short", "long", "along", "whole", "wide")
 REALS = ("", "real", "halved")
 
-KIND, REAL, N, LANES, SIZE, ROW, SQUARE, DOWN, DOWN_COUNT, ACROSS, ACROSS_COUNT, A, B = range(13)
-ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE, SHARE, INVERSE, ABREAST = range(13, 23)
 SHORT, LONG, ALONG, IN_REGISTERS, WIDE = range(5)
 FORWARD, HALVED = 1, 2
 

@@ -26,37 +26,7 @@ from .loops import (
     whole,
 )
 from .registers import WholeArguments
-from .table import (
-    ACROSS,
-    ACROSS_COUNT,
-    COLUMN_BYTES,
-    DOWN,
-    DOWN_COUNT,
-    FORWARD,
-    HALVED,
-    IN_REGISTERS,
-    INVERSE,
-    KIND,
-    LANES,
-    LONG,
-    ONE,
-    REAL,
-    ROOTS,
-    ROW,
-    SHARE,
-    SHORT,
-    SIZE,
-    TANGLE,
-    TANGLE_ROOTS,
-    WHOLE,
-    WIDE,
-    WORKER_BYTES,
-    A,
-    B,
-    Job,
-    N,
-    ask_to_write,
-)
+from .table import AT, FORWARD, HALVED, IN_REGISTERS, LONG, ONE, SHORT, WIDE, Job, ask_to_write
 from .wide import WideArguments
 
 _SOME = 8  # transforms of real numbers that are in the L1 cache at once
@@ -84,7 +54,7 @@ _ASKED_BYTES = 1 << 14
 @subroutine
 def _ask_for_rows(table, target, step, count):
     """Ask for the lines of some results before they are computed."""
-    length = 2 * get(table, SIZE) * get(table, N)
+    length = 2 * get(table, AT.size) * get(table, AT.n)
     if count * length <= _ASKED_BYTES:
         for row in range(target, target + count * step, step):
             for line in range(row, row + length, 64):
@@ -99,7 +69,7 @@ def _walk(job, first, end):
 @subroutine
 def _long_task(task, worker, job):
     """Some whole transforms."""
-    buffer = job.memory + worker * get(job.table, WORKER_BYTES)
+    buffer = job.memory + worker * get(job.table, AT.worker_bytes)
     for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         whole(job, job.source + item * job.source_step, job.target + item * job.target_step, buffer)
 
@@ -107,16 +77,16 @@ def _long_task(task, worker, job):
 @subroutine
 def _down_task(task, worker, job):
     """Some vectors of columns of one transform."""
-    buffer = job.memory + worker * get(job.table, COLUMN_BYTES)
-    groups = groups_of(get(job.table, B), get(job.table, LANES))
+    buffer = job.memory + worker * get(job.table, AT.column_bytes)
+    groups = groups_of(get(job.table, AT.b), get(job.table, AT.lanes))
     first_steps(job, job.source, job.work, task * job.chunk, min((task + 1) * job.chunk, groups), buffer)
 
 
 @subroutine
 def _across_task(task, worker, job):
     """Some vectors of rows of one transform."""
-    buffer = job.memory + worker * get(job.table, COLUMN_BYTES)
-    groups = groups_of(get(job.table, A), get(job.table, LANES))
+    buffer = job.memory + worker * get(job.table, AT.column_bytes)
+    groups = groups_of(get(job.table, AT.a), get(job.table, AT.lanes))
     second_steps(job, job.work, job.target, task * job.chunk, min((task + 1) * job.chunk, groups), buffer)
 
 
@@ -124,7 +94,7 @@ def _across_task(task, worker, job):
 def _tangle_task(task, worker, job):
     """Some vectors of frequencies of one transform; the first task has the middle and the ends as well."""
     table, first = job.table, task * job.chunk
-    lanes, blocks = get(table, LANES), tangle_blocks(table)
+    lanes, blocks = get(table, AT.lanes), tangle_blocks(table)
     here = max(min(job.chunk, blocks - first), 0)
     tangle(table, job.source, 0, job.target, 0, 1, 1 + first * lanes, here, int(task == 0))
 
@@ -133,8 +103,8 @@ def _tangle_task(task, worker, job):
 def _short_task(task, worker, job):
     """Some vectors of short transforms. Two tasks may compute one of them, and then write the same."""
     table = job.table
-    n, lanes, row, real = get(table, N), get(table, LANES), get(table, ROW), get(table, REAL)
-    buffer = job.memory + worker * get(table, WORKER_BYTES)
+    n, lanes, row, real = get(table, AT.n), get(table, AT.lanes), get(table, AT.row), get(table, AT.real)
+    buffer = job.memory + worker * get(table, AT.worker_bytes)
     turned = buffer + 2 * n * row
     for group in _walk(job, task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
         first = first_of(group, lanes, job.batch)
@@ -144,7 +114,7 @@ def _short_task(task, worker, job):
             tangle_lanes(table, turned)
         _ask_for_rows(table, target, job.target_step, lanes)
         column(
-            get(table, DOWN), get(table, DOWN_COUNT), End(turned, row, job.swap), End(turned, row, job.swap), 0,
+            get(table, AT.down), get(table, AT.down_count), End(turned, row, job.swap), End(turned, row, job.swap), 0,
             buffer, n, row, 0, 0, 0, 0,
         )  # fmt: skip
         if real == FORWARD:
@@ -156,16 +126,16 @@ def _short_task(task, worker, job):
 def _along_task(task, worker, job):
     """Some vectors of transforms along an axis that is not the last."""
     table = job.table
-    lanes, size = get(table, LANES), get(table, SIZE)
-    buffer = job.memory + worker * get(table, WORKER_BYTES)
+    lanes, size = get(table, AT.lanes), get(table, AT.size)
+    buffer = job.memory + worker * get(table, AT.worker_bytes)
     groups = groups_of(job.inner, lanes)
     for index in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch * groups)):
         item, at = index // groups, first_of(index % groups, lanes, job.inner) * 2 * size
         column(
-            get(table, DOWN), get(table, DOWN_COUNT),
+            get(table, AT.down), get(table, AT.down_count),
             End(job.source + item * job.source_step + at, job.source_row, job.swap),
             End(job.target + item * job.target_step + at, job.target_row, job.swap), job.scale, buffer,
-            get(table, N), get(table, ROW), 0, 0, 0, 0,
+            get(table, AT.n), get(table, AT.row), 0, 0, 0, 0,
         )  # fmt: skip
 
 
@@ -173,9 +143,9 @@ def _along_task(task, worker, job):
 def _whole_task(task, worker, job):
     """Some transforms in registers, those of real numbers a few at a time where their spectra are not made there."""
     table = job.table
-    real = get(table, REAL) if get(table, TANGLE) else 0
+    real = get(table, AT.real) if get(table, AT.tangle) else 0
     start, last = task * job.chunk, min((task + 1) * job.chunk, job.batch)
-    some = _SOME if real else max(_SOME_BYTES // (2 * get(table, SIZE) * get(table, N)), 1)
+    some = _SOME if real else max(_SOME_BYTES // (2 * get(table, AT.size) * get(table, AT.n)), 1)
     for block in _walk(job, 0, groups_of(last - start, some)):
         first = start + some * block
         end = min(first + some, last)
@@ -185,10 +155,10 @@ def _whole_task(task, worker, job):
             tangle_all(table, at, source_step, to, job.target_step, end - first)
             source, source_step = job.target, job.target_step
         call_at(
-            get(table, INVERSE) if job.swap else get(table, WHOLE),
+            get(table, AT.inverse) if job.swap else get(table, AT.whole),
             WholeArguments(
-                source, source_step, job.target, job.target_step, first, end, job.scale, get(table, ROOTS),
-                get(table, TANGLE_ROOTS),
+                source, source_step, job.target, job.target_step, first, end, job.scale, get(table, AT.roots),
+                get(table, AT.tangle_roots),
             ),
         )  # fmt: skip
         if real == FORWARD:
@@ -201,10 +171,10 @@ def _wide_task(task, worker, job):
     """Some transforms of wide matrices, as many at a time as share vectors."""
     table = job.table
     real, size, row, a, b = (
-        get(table, REAL), get(table, SIZE), get(table, ROW), get(table, A), get(table, B),
+        get(table, AT.real), get(table, AT.size), get(table, AT.row), get(table, AT.a), get(table, AT.b),
     )  # fmt: skip
-    share, end = get(table, SHARE), min((task + 1) * job.chunk, job.batch)
-    buffer = job.memory + worker * get(table, WORKER_BYTES)
+    share, end = get(table, AT.share), min((task + 1) * job.chunk, job.batch)
+    buffer = job.memory + worker * get(table, AT.worker_bytes)
     work = buffer + b * row
     start = task * job.chunk
     for group in _walk(job, 0, groups_of(end - start, share)):
@@ -218,14 +188,14 @@ def _wide_task(task, worker, job):
         if real == FORWARD:
             _ask_for_rows(table, target, target_step, count)
         call_at(
-            get(table, WHOLE),
+            get(table, AT.whole),
             WideArguments(
-                source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, ROOTS), work, target, target_step,
-                (-share if job.backwards else share) * source_step,
+                source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, AT.roots), work, target,
+                target_step, (-share if job.backwards else share) * source_step,
             ),
         )  # fmt: skip
         column(
-            get(table, ACROSS), get(table, ACROSS_COUNT), End(work, row, 0), End(target, a * 2 * size, job.swap),
+            get(table, AT.across), get(table, AT.across_count), End(work, row, 0), End(target, a * 2 * size, job.swap),
             job.scale, buffer, b, row, 0, 0, target_step, count - 1,
         )  # fmt: skip
         if real == FORWARD:
@@ -274,15 +244,15 @@ def _share(units, threads):
 @subroutine
 def _in_steps(pool, threads, table, swap, scale, source, target, memory):
     """One long transform, whose steps the threads share."""
-    lanes, real = get(table, LANES), get(table, REAL)
-    work = memory + threads * get(table, COLUMN_BYTES)
+    lanes, real = get(table, AT.lanes), get(table, AT.real)
+    work = memory + threads * get(table, AT.column_bytes)
     if real == HALVED:
         chunk, tasks = _share(max(tangle_blocks(table), 1), threads)
         launch(pool, threads, tasks, _Tangle(table, 0, 0, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
         source = target
-    chunk, tasks = _share(groups_of(get(table, B), lanes), threads)
+    chunk, tasks = _share(groups_of(get(table, AT.b), lanes), threads)
     launch(pool, threads, tasks, _Down(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
-    chunk, tasks = _share(groups_of(get(table, A), lanes), threads)
+    chunk, tasks = _share(groups_of(get(table, AT.a), lanes), threads)
     launch(pool, threads, tasks, _Across(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
     if real == FORWARD:
         chunk, tasks = _share(max(tangle_blocks(table), 1), threads)
@@ -302,7 +272,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
     source_row, target_row, inner, in_steps = get(numbers, 5), get(numbers, 6), get(numbers, 7), get(numbers, 8)
     source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
     backwards = _starts_at_end(get(numbers, 9), source, target)
-    kind, lanes = get(table, KIND), get(table, LANES)
+    kind, lanes = get(table, AT.kind), get(table, AT.lanes)
     if in_steps:
         for item in range(batch):
             at, to = source + item * source_step, target + item * target_step
@@ -334,7 +304,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
 @subroutine
 def run_alone(job):
     """All units of a job, on this thread."""
-    kind = get(job.table, KIND)
+    kind = get(job.table, AT.kind)
     if kind == IN_REGISTERS:
         _whole_task(0, 0, job)
     elif kind == WIDE:
