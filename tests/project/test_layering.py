@@ -58,7 +58,7 @@ BUDGET = {
     "func": 1_350,
     "optim": 2_350,
     "profiles": 100,
-    "testing": 250,
+    "testing": 200,
     "utils": 1_300,
     "explain": 650,
     "compat.torch": 2_250,
