@@ -25,18 +25,9 @@ with importing("llvmlite"):
     from llvmlite import ir
 
 __all__ = [
-    "Entry",
-    "carray",
-    "cgutils",
-    "external",
-    "intrinsic",
-    "ir",
-    "njit",
-    "numba",
-    "subroutine",
-    "types",
+    "Entry", "carray", "cgutils", "external", "intrinsic", "ir", "njit", "numba", "subroutine", "types",
     "when_compiling",
-]
+]  # fmt: skip
 
 before_compiling: list[Callable[[], None]] = []
 """What the compiler calls before it compiles, once."""

@@ -43,15 +43,8 @@ from .shapes import output_size, require, steps
 from .tuner import STEERING, benchmark_cache
 
 __all__ = [
-    "KERNELS",
-    "Kept",
-    "benchmark_cache",
-    "conv",
-    "conv_input_gradient",
-    "conv_weight_gradient",
-    "declare",
-    "workspace",
-]
+    "KERNELS", "Kept", "benchmark_cache", "conv", "conv_input_gradient", "conv_weight_gradient", "declare", "workspace",
+]  # fmt: skip
 
 
 conv = Kernel("conv", reference=exact.exact_conv, bound=PRODUCT_BOUND)

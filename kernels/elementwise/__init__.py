@@ -25,36 +25,10 @@ from .threaded import LARGE, each, least_of, power, threaded_function
 from .turned import in_order
 
 __all__ = [
-    "LARGE",
-    "MAPPED",
-    "cast",
-    "digamma",
-    "each",
-    "erf",
-    "erfc",
-    "erfinv",
-    "gelu",
-    "gelu_gradient",
-    "hardswish",
-    "in_order",
-    "in_rows",
-    "is_half",
-    "least_of",
-    "lgamma",
-    "logsigmoid",
-    "mish",
-    "power",
-    "rsqrt",
-    "select",
-    "sigmoid",
-    "sign",
-    "silu",
-    "silu_gradient",
-    "softplus",
-    "tanh_gelu",
-    "tanh_gelu_gradient",
-    "threaded_function",
-]
+    "LARGE", "MAPPED", "cast", "digamma", "each", "erf", "erfc", "erfinv", "gelu", "gelu_gradient", "hardswish",
+    "in_order", "in_rows", "is_half", "least_of", "lgamma", "logsigmoid", "mish", "power", "rsqrt", "select", "sigmoid",
+    "sign", "silu", "silu_gradient", "softplus", "tanh_gelu", "tanh_gelu_gradient", "threaded_function",
+]  # fmt: skip
 
 MAPPED: dict[str, Callable[..., np.ndarray]] = {}
 

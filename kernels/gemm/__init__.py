@@ -29,18 +29,9 @@ from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 from .warm import warmup
 
 __all__ = [
-    "Kept",
-    "addmm",
-    "exact_addmm",
-    "exact_matmul",
-    "gains_by_keeping",
-    "gains_by_packing",
-    "linear",
-    "matmul",
-    "multiply_packed",
-    "pack",
-    "warmup",
-]
+    "Kept", "addmm", "exact_addmm", "exact_matmul", "gains_by_keeping", "gains_by_packing", "linear", "matmul",
+    "multiply_packed", "pack", "warmup",
+]  # fmt: skip
 
 
 def exact_matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:

@@ -48,35 +48,10 @@ from ..precision import ProductBound
 from ..registry import Call, Kernel, without_observers
 
 __all__ = [
-    "LDL",
-    "LU",
-    "QR",
-    "SVD",
-    "Cholesky",
-    "Eig",
-    "Eigh",
-    "Inverse",
-    "Lstsq",
-    "Reflectors",
-    "Solution",
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "eig",
-    "eigh",
-    "geqrf",
-    "householder_product",
-    "inv",
-    "ldl_factor",
-    "ldl_solve",
-    "lstsq",
-    "lu_factor",
-    "lu_solve",
-    "qr",
-    "solve",
-    "svd",
-    "triangular_solve",
-]
+    "LDL", "LU", "QR", "SVD", "Cholesky", "Eig", "Eigh", "Inverse", "Lstsq", "Reflectors", "Solution", "cholesky",
+    "cholesky_inverse", "cholesky_solve", "eig", "eigh", "geqrf", "householder_product", "inv", "ldl_factor",
+    "ldl_solve", "lstsq", "lu_factor", "lu_solve", "qr", "solve", "svd", "triangular_solve",
+]  # fmt: skip
 
 Report = dict[str, Any]
 

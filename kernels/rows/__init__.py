@@ -22,22 +22,10 @@ from .arrays import LEAST, Dim, Shape, alone, in_whole_chains, kept_sizes, plan,
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
 __all__ = [
-    "BY_ROWS",
-    "Exponentials",
-    "StandardizeGradients",
-    "Standardized",
-    "exponentials",
-    "join_rows",
-    "log_softmax",
-    "log_softmax_gradient",
-    "log_sum_exp",
-    "running_products",
-    "running_sums",
-    "softmax",
-    "softmax_gradient",
-    "standardize",
-    "standardize_gradient",
-]
+    "BY_ROWS", "Exponentials", "StandardizeGradients", "Standardized", "exponentials", "join_rows", "log_softmax",
+    "log_softmax_gradient", "log_sum_exp", "running_products", "running_sums", "softmax", "softmax_gradient",
+    "standardize", "standardize_gradient",
+]  # fmt: skip
 
 BY_ROWS: dict[str, Callable[..., Any]] = {}
 

@@ -24,28 +24,9 @@ from .modes import (
 from .versions import _unsafe_preserve_version_counter
 
 __all__ = [
-    "Function",
-    "GradcheckError",
-    "_unsafe_preserve_version_counter",
-    "backward",
-    "detect_anomaly",
-    "enable_grad",
-    "forward_ad",
-    "functional",
-    "grad",
-    "grad_mode",
-    "gradcheck",
-    "gradgradcheck",
-    "graph",
-    "inference_mode",
-    "is_anomaly_check_nan_enabled",
-    "is_anomaly_enabled",
-    "is_grad_enabled",
-    "is_inference",
-    "is_inference_mode_enabled",
-    "is_multithreading_enabled",
-    "no_grad",
-    "set_detect_anomaly",
-    "set_grad_enabled",
+    "Function", "GradcheckError", "_unsafe_preserve_version_counter", "backward", "detect_anomaly", "enable_grad",
+    "forward_ad", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
+    "is_inference_mode_enabled", "is_multithreading_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
     "set_multithreading_enabled",
-]
+]  # fmt: skip

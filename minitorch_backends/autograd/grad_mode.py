@@ -12,12 +12,6 @@ from .modes import (
 from .versions import _unsafe_preserve_version_counter
 
 __all__ = [
-    "_force_original_view_tracking",
-    "_unsafe_preserve_version_counter",
-    "enable_grad",
-    "enforce_grad_layout_policy",
-    "inference_mode",
-    "no_grad",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-]
+    "_force_original_view_tracking", "_unsafe_preserve_version_counter", "enable_grad", "enforce_grad_layout_policy",
+    "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled",
+]  # fmt: skip

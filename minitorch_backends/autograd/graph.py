@@ -15,16 +15,7 @@ from .nodes import Node
 from .versions import increment_version
 
 __all__ = [
-    "GradientEdge",
-    "GraphStatistics",
-    "Node",
-    "allow_mutation_on_saved_tensors",
-    "disable_saved_tensors_hooks",
-    "get_gradient_edge",
-    "increment_version",
-    "register_multi_grad_hook",
-    "save_on_cpu",
-    "saved_tensors_hooks",
-    "set_growth_limit",
-    "statistics",
-]
+    "GradientEdge", "GraphStatistics", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "set_growth_limit", "statistics",
+]  # fmt: skip

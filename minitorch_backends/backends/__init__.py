@@ -26,33 +26,11 @@ from . import cpu, cuda, cudnn, mkl, mkldnn, opt_einsum, python_native, small_fa
 from .variables import MEANINGS
 
 __all__ = [
-    "Snapshot",
-    "cpu",
-    "cuda",
-    "cudnn",
-    "cusparselt",
-    "disable_global_flags",
-    "flags_frozen",
-    "get_float32_matmul_precision",
-    "guard",
-    "kleidiai",
-    "mha",
-    "miopen",
-    "mkl",
-    "mkldnn",
-    "mps",
-    "nnpack",
-    "openmp",
-    "opt_einsum",
-    "python_native",
-    "quantized",
-    "restore",
-    "set_flags",
-    "set_float32_matmul_precision",
-    "snapshot",
-    "xla",
-    "xnnpack",
-]
+    "Snapshot", "cpu", "cuda", "cudnn", "cusparselt", "disable_global_flags", "flags_frozen",
+    "get_float32_matmul_precision", "guard", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp",
+    "opt_einsum", "python_native", "quantized", "restore", "set_flags", "set_float32_matmul_precision", "snapshot",
+    "xla", "xnnpack",
+]  # fmt: skip
 
 
 def set_flags(_fp32_precision: str | None = None) -> tuple[str]:

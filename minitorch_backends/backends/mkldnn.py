@@ -9,16 +9,9 @@ from ..flags import Group
 from . import table as _table  # noqa: F401  (declares the flags)
 
 __all__ = [
-    "VERBOSE_OFF",
-    "VERBOSE_ON",
-    "VERBOSE_ON_CREATION",
-    "conv",
-    "is_acl_available",
-    "is_available",
-    "matmul",
-    "rnn",
+    "VERBOSE_OFF", "VERBOSE_ON", "VERBOSE_ON_CREATION", "conv", "is_acl_available", "is_available", "matmul", "rnn",
     "verbose",
-]
+]  # fmt: skip
 
 VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
 

@@ -14,17 +14,9 @@ from ..flags.writes import Flags
 from . import table as _table  # noqa: F401  (declares the flags)
 
 __all__ = [
-    "cutedsl",
-    "disable_dispatch_keys",
-    "disable_operations",
-    "enable_dispatch_keys",
-    "enable_operations",
-    "get_dsl_operations",
-    "is_dsl_disabled",
-    "is_operation_disabled",
-    "operations_disabled",
-    "triton",
-]
+    "cutedsl", "disable_dispatch_keys", "disable_operations", "enable_dispatch_keys", "enable_operations",
+    "get_dsl_operations", "is_dsl_disabled", "is_operation_disabled", "operations_disabled", "triton",
+]  # fmt: skip
 
 _DIALECTS = ("cutedsl", "triton")
 

@@ -14,13 +14,8 @@ from ..ops.creation.factories import zeros
 from . import constraints
 
 __all__ = [
-    "ComposeTransform",
-    "IndependentTransform",
-    "ReshapeTransform",
-    "Transform",
-    "identity_transform",
-    "sum_rightmost",
-]
+    "ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform", "identity_transform", "sum_rightmost",
+]  # fmt: skip
 
 
 def sum_rightmost(value: Any, count: int) -> Any:

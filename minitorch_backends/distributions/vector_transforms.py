@@ -16,14 +16,9 @@ from .number_transforms import SigmoidTransform
 from .transform import Transform
 
 __all__ = [
-    "CatTransform",
-    "CorrCholeskyTransform",
-    "LowerCholeskyTransform",
-    "PositiveDefiniteTransform",
-    "SoftmaxTransform",
-    "StackTransform",
-    "StickBreakingTransform",
-]
+    "CatTransform", "CorrCholeskyTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "SoftmaxTransform",
+    "StackTransform", "StickBreakingTransform",
+]  # fmt: skip
 
 
 class CorrCholeskyTransform(Transform):

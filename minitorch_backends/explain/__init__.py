@@ -16,20 +16,6 @@ from .records import Difference, Log, Record, diff, record
 from .sensitivity import LayerError, Sensitivity, sensitivity
 
 __all__ = [
-    "Answer",
-    "Choice",
-    "Contractions",
-    "Difference",
-    "EinsumCache",
-    "LayerError",
-    "Log",
-    "Record",
-    "Sensitivity",
-    "diff",
-    "einsum",
-    "einsum_cache",
-    "precision_of",
-    "record",
-    "sensitivity",
-    "why",
-]
+    "Answer", "Choice", "Contractions", "Difference", "EinsumCache", "LayerError", "Log", "Record", "Sensitivity",
+    "diff", "einsum", "einsum_cache", "precision_of", "record", "sensitivity", "why",
+]  # fmt: skip

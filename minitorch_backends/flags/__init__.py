@@ -16,28 +16,7 @@ from .state import Resolved, State, current, per_state
 from .writes import assign, disable_global_flags, flags_frozen, guard
 
 __all__ = [
-    "NO_OPINION",
-    "Flag",
-    "Group",
-    "Names",
-    "Order",
-    "ReadOnly",
-    "Resolved",
-    "Snapshot",
-    "State",
-    "Whole",
-    "assign",
-    "current",
-    "disable_global_flags",
-    "flags_frozen",
-    "guard",
-    "nearest",
-    "per_state",
-    "public_name",
-    "read_environment",
-    "read_only",
-    "restore",
-    "rows",
-    "set_by",
-    "snapshot",
-]
+    "NO_OPINION", "Flag", "Group", "Names", "Order", "ReadOnly", "Resolved", "Snapshot", "State", "Whole", "assign",
+    "current", "disable_global_flags", "flags_frozen", "guard", "nearest", "per_state", "public_name",
+    "read_environment", "read_only", "restore", "rows", "set_by", "snapshot",
+]  # fmt: skip

@@ -18,16 +18,9 @@ from ..ops.conv.functions import Given, numbers
 from ..tensor.tensor import Tensor
 
 __all__ = [
-    "AttentionResult",
-    "conv1d_input",
-    "conv1d_weight",
-    "conv2d_input",
-    "conv2d_weight",
-    "conv3d_input",
-    "conv3d_weight",
-    "scaled_dot_product_attention_backward",
-    "scaled_dot_product_attention_forward",
-]
+    "AttentionResult", "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input",
+    "conv3d_weight", "scaled_dot_product_attention_backward", "scaled_dot_product_attention_forward",
+]  # fmt: skip
 
 
 def _sizes(name: str, argument: str, value: Sequence[int], dims: int) -> tuple[int, ...]:

@@ -6,16 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "CustomOp",
-    "Library",
-    "custom_op",
-    "define",
-    "get_ctx",
-    "impl",
-    "register_autograd",
-    "register_fake",
+    "CustomOp", "Library", "custom_op", "define", "get_ctx", "impl", "register_autograd", "register_fake",
     "register_kernel",
-]
+]  # fmt: skip
 
 
 def _identity(function: Any) -> Any:

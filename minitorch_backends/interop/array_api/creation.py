@@ -22,21 +22,9 @@ from ...tensor.dtypes import (
 from ...tensor.tensor import Tensor
 
 __all__ = [
-    "arange",
-    "astype",
-    "can_cast",
-    "empty",
-    "eye",
-    "finfo",
-    "full",
-    "iinfo",
-    "isdtype",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "result_type",
-    "zeros",
-]
+    "arange", "astype", "can_cast", "empty", "eye", "finfo", "full", "iinfo", "isdtype", "linspace", "meshgrid", "ones",
+    "result_type", "zeros",
+]  # fmt: skip
 
 
 def arange(

@@ -11,36 +11,11 @@ from ...tensor.tensor import Tensor
 from .renaming import alike
 
 __all__ = [
-    "broadcast_shapes",
-    "broadcast_to",
-    "clip",
-    "concat",
-    "expand_dims",
-    "expm1",
-    "flip",
-    "isin",
-    "matrix_transpose",
-    "nonzero",
-    "repeat",
-    "reshape",
-    "roll",
-    "round",
-    "searchsorted",
-    "sign",
-    "sort",
-    "squeeze",
-    "stack",
-    "take",
-    "take_along_axis",
-    "tensordot",
-    "tile",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "vecdot",
+    "broadcast_shapes", "broadcast_to", "clip", "concat", "expand_dims", "expm1", "flip", "isin", "matrix_transpose",
+    "nonzero", "repeat", "reshape", "roll", "round", "searchsorted", "sign", "sort", "squeeze", "stack", "take",
+    "take_along_axis", "tensordot", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values", "vecdot",
     "where",
-]
+]  # fmt: skip
 
 Axes = int | tuple[int, ...] | None
 

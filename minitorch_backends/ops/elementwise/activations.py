@@ -19,21 +19,9 @@ from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 
 __all__ = [
-    "celu",
-    "elu",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "leaky_relu",
-    "logsigmoid",
-    "mish",
-    "prelu",
-    "relu",
-    "relu6",
-    "selu",
-    "softplus",
-    "softsign",
-]
+    "celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6",
+    "selu", "softplus", "softsign",
+]  # fmt: skip
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 

@@ -18,25 +18,9 @@ from ...tensor.tensor import Tensor
 from ..gradients import conjugate, zero
 
 __all__ = [
-    "add",
-    "addcdiv",
-    "addcmul",
-    "div",
-    "divide",
-    "floor_divide",
-    "fmod",
-    "lerp",
-    "mul",
-    "multiply",
-    "neg",
-    "negative",
-    "positive",
-    "remainder",
-    "rsub",
-    "sub",
-    "subtract",
-    "true_divide",
-]
+    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "neg", "negative",
+    "positive", "remainder", "rsub", "sub", "subtract", "true_divide",
+]  # fmt: skip
 
 
 def _also(samples: Callable[[], Iterator[Sample]], **named: Any) -> Callable[[], Iterator[Sample]]:

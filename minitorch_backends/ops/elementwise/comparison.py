@@ -18,32 +18,10 @@ from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
 
 __all__ = [
-    "allclose",
-    "eq",
-    "equal",
-    "fmax",
-    "fmin",
-    "ge",
-    "greater",
-    "greater_equal",
-    "gt",
-    "isclose",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "le",
-    "less",
-    "less_equal",
-    "lt",
-    "maximum",
-    "minimum",
-    "ne",
-    "not_equal",
-    "where",
-]
+    "allclose", "eq", "equal", "fmax", "fmin", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "le", "less", "less_equal", "lt", "maximum", "minimum", "ne",
+    "not_equal", "where",
+]  # fmt: skip
 
 
 def _comparable() -> Iterator[Sample]:

@@ -16,20 +16,9 @@ from ...tensor.tensor import Tensor
 from ..gradients import zero
 
 __all__ = [
-    "abs",
-    "absolute",
-    "angle",
-    "complex",
-    "conj",
-    "conj_physical",
-    "imag",
-    "polar",
-    "real",
-    "resolve_conj",
-    "sgn",
-    "view_as_complex",
-    "view_as_real",
-]
+    "abs", "absolute", "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "sgn",
+    "view_as_complex", "view_as_real",
+]  # fmt: skip
 
 
 def _is_complex(tensor: Tensor) -> bool:

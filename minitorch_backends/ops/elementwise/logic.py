@@ -12,19 +12,9 @@ from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, arrays_like, between, sample, unary_samples
 
 __all__ = [
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "gcd",
-    "lcm",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-]
+    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "gcd",
+    "lcm", "logical_and", "logical_not", "logical_or", "logical_xor",
+]  # fmt: skip
 
 
 def _tensors() -> Iterator[Sample]:

@@ -22,21 +22,9 @@ from .comparison import isfinite
 from .complex_numbers import view_as_complex, view_as_real
 
 __all__ = [
-    "ceil",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "fix",
-    "floor",
-    "frac",
-    "nan_to_num",
-    "nextafter",
-    "round",
-    "sign",
-    "signbit",
-    "trunc",
-]
+    "ceil", "clamp", "clamp_max", "clamp_min", "clip", "fix", "floor", "frac", "nan_to_num", "nextafter", "round",
+    "sign", "signbit", "trunc",
+]  # fmt: skip
 
 
 def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:

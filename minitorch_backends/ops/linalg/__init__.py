@@ -14,28 +14,7 @@ from .triangular import cholesky_inverse, cholesky_solve
 from .vectors import cross_product as cross
 
 __all__ = [
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "cross",
-    "det",
-    "geqrf",
-    "inverse",
-    "logdet",
-    "lu",
-    "lu_solve",
-    "lu_unpack",
-    "matrix_exp",
-    "matrix_power",
-    "norm",
-    "orgqr",
-    "ormqr",
-    "pca_lowrank",
-    "pinverse",
-    "qr",
-    "slogdet",
-    "svd",
-    "svd_lowrank",
-    "triangular_solve",
-    "vander",
-]
+    "cholesky", "cholesky_inverse", "cholesky_solve", "cross", "det", "geqrf", "inverse", "logdet", "lu", "lu_solve",
+    "lu_unpack", "matrix_exp", "matrix_power", "norm", "orgqr", "ormqr", "pca_lowrank", "pinverse", "qr", "slogdet",
+    "svd", "svd_lowrank", "triangular_solve", "vander",
+]  # fmt: skip

@@ -20,21 +20,9 @@ from .lu import lu_solve as _solve_factored
 from .samples import absolute_results, definite, eye_plus, of_hermitian, squares
 
 __all__ = [
-    "cholesky",
-    "det",
-    "inverse",
-    "lu_of",
-    "lu_solve",
-    "norm_of",
-    "orgqr",
-    "ormqr",
-    "pinverse",
-    "qr",
-    "slogdet",
-    "svd",
-    "triangular_solve",
-    "vander_of",
-]
+    "cholesky", "det", "inverse", "lu_of", "lu_solve", "norm_of", "orgqr", "ormqr", "pinverse", "qr", "slogdet", "svd",
+    "triangular_solve", "vander_of",
+]  # fmt: skip
 
 
 @composite(

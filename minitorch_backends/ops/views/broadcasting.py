@@ -20,15 +20,9 @@ from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 
 __all__ = [
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_shapes",
-    "broadcast_tensors",
-    "cartesian_prod",
-    "combinations",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "combinations",
     "meshgrid",
-]
+]  # fmt: skip
 
 
 def tensors_of(name: str, tensors: Any) -> list[Tensor]:
