@@ -17,8 +17,6 @@ from .gemm.workspace import address_of, empty, return_workspace, take_workspace
 from .kinds import FLOATS
 from .shapes import expect
 
-__all__ = ["add_at", "gradient", "is_last", "largest", "takes"]
-
 _LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
 """Numbers from which loops are worth loading and calling, and from which they are worth a second thread."""
 

@@ -10,8 +10,6 @@ from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 
-__all__ = ["GradientWindows", "Spread", "Windows", "add_at", "gather", "largest"]
-
 
 class Windows(NamedTuple):
     """Addresses of the images and the results, the channels that lie side by side, the sizes of an image and of its
@@ -126,8 +124,7 @@ class _LargestJob(NamedTuple):
 @njit
 def largest(pool, threads, images, windows, word, magnitude, infinity, lowest, size):
     """The largest values of windows of numbers as words of `size` bytes: `word` has their type. The other arguments are
-    the bits of a magnitude, of infinity, and of -infinity, the value of empty windows.
-    """
+    the bits of a magnitude, of infinity, and of -infinity, the value of empty windows."""
     tasks = images * windows.rows if windows.channels > 1 else images
     launch(pool, threads, tasks, _LargestJob(windows, size, word, magnitude, infinity, lowest))
 

@@ -39,31 +39,31 @@ MORE_PARAMETERS = {"conv": 6}
 """Functions of kernels that take more, by folder; the numbers only fall."""
 
 BUDGET = {
-    "kernels": 45_350,
-    "flags": 1_100,
+    "kernels": 44_000,
+    "flags": 1_050,
     "compat": 950,
-    "backends": 2_400,
-    "autograd": 5_100,
-    "dispatch": 2_650,
-    "tensor": 1_850,
+    "backends": 2_250,
+    "autograd": 4_950,
+    "dispatch": 2_550,
+    "tensor": 1_800,
     "random": 250,
     "serialization": 1_000,
-    "ops": 29_050,
+    "ops": 28_550,
     "fft": 50,
-    "linalg": 100,
+    "linalg": 50,
     "special": 100,
-    "nn": 6_100,
-    "amp": 450,
-    "distributions": 4_050,
-    "func": 1_350,
-    "optim": 2_350,
+    "nn": 6_050,
+    "amp": 400,
+    "distributions": 3_950,
+    "func": 1_300,
+    "optim": 2_300,
     "profiles": 100,
     "testing": 200,
     "utils": 1_300,
     "explain": 650,
     "compat.torch": 2_250,
-    "interop": 5_800,
-    "lab": 4_150,
+    "interop": 5_650,
+    "lab": 4_100,
     "__init__": 150,
     "__main__": 50,
     "cli": 950,
@@ -73,13 +73,13 @@ BUDGET = {
     "bench": 5_900,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_600
+CORE_BUDGET = 8_250
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
-LONG_FUNCTIONS = {"kernels": 45_350}
+LONG_FUNCTIONS = {"kernels": 44_000}
 """How many functions of a part are longer: generators of code and plans in kernels/gemm and kernels/conv."""
 
 
