@@ -25,8 +25,9 @@ from ..precision import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, without_observers
 from . import exact
 from .sequences import by_loop, by_steps, gradient_of, sequence_of
+from .step import step, step_gradient
 
-__all__ = ["recurrence", "recurrence_gradient"]
+__all__ = ["recurrence", "recurrence_gradient", "step", "step_gradient"]
 
 recurrence = Kernel("recurrence", reference=exact.recurrence, bound=PRODUCT_BOUND)
 """The results of a layer in one direction for (projected, weight, hidden), and an LSTM's first cell or a GRU's bias.

@@ -17,7 +17,7 @@ from ..gemm import Kept, gains_by_keeping, linear, matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, without_observers
 
-_NUMBERS = 1 << 11
+NUMBERS = 1 << 11
 """Of states that a thread takes at a time in a step, or one row."""
 
 _LEAST_SHARED = 1 << 18
@@ -53,19 +53,22 @@ class Sequence(NamedTuple):
 
 
 @functools.cache
-def _loops() -> Any:
+def loops() -> Any:
+    """The compiled loops."""
     from . import loops
 
     return loops
 
 
 @functools.cache
-def _leaf(kind: str, function: str, dtype: np.dtype) -> int:
+def leaf_of(kind: str, function: str, dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
+    """The address of a leaf of `loops` for a function of `cells`, and the numbers of parts of its arrays."""
     from ..gemm.loops import leaf_address
     from ..gemm.sources import ELEMENTS
     from .cells import TAGS
 
-    return leaf_address(getattr(_loops(), kind)(TAGS[function](), ELEMENTS[dtype.name]))
+    tag = TAGS[function]()
+    return leaf_address(getattr(loops(), kind)(tag, ELEMENTS[dtype.name])), tag.reads + tag.writes
 
 
 def _table(sequence: Sequence) -> array[int]:
@@ -98,11 +101,11 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
     """Each step's product by the kernels of products, at the precision that keywords name."""
     if not sequence.rows:
         return
-    states, block = sequence.states, max(1, _NUMBERS // sequence.columns)
+    states, block = sequence.states, max(1, NUMBERS // sequence.columns)
     pool = (0, 1) if sequence.rows <= block else threading.pool()
-    leaf, table = _leaf("StepLeaf", sequence.function, states.dtype), _table(sequence)
+    leaf, table = leaf_of("StepLeaf", sequence.function, states.dtype)[0], _table(sequence)
     where = table.buffer_info()[0]
-    run, multiply = _loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
+    run, multiply = loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
     order = range(len(states))
     with without_observers():
         for number in reversed(order) if sequence.backward else order:
@@ -118,20 +121,20 @@ def by_loop(sequence: Sequence) -> None:
     states, rows = sequence.states, sequence.rows
     if not (rows and len(states)):
         return
-    (depth, width), loops = sequence.matrix.shape, _loops()
-    panels = _in_panels(sequence.matrix, loops.PANEL)
+    (depth, width), compiled = sequence.matrix.shape, loops()
+    panels = _in_panels(sequence.matrix, compiled.PANEL)
     alone = len(states) * rows * depth * width < _LEAST_SHARED
-    block = loops.ROWS if alone else max(1, min(loops.ROWS, -(-rows // threading.get_num_threads())))
+    block = compiled.ROWS if alone else max(1, min(compiled.ROWS, -(-rows // threading.get_num_threads())))
     pool = (0, 1) if alone or rows <= block else threading.pool()
     table, memory_bytes = _table(sequence), block * width * states.itemsize
     memory = take_workspace(pool[1] * memory_bytes)
     try:
-        job = loops.SequenceJob(
-            _leaf("SequenceLeaf", sequence.function, states.dtype), address_of(panels), depth,
+        job = compiled.SequenceJob(
+            leaf_of("SequenceLeaf", sequence.function, states.dtype)[0], address_of(panels), depth,
             table.buffer_info()[0], address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1,
             rows, sequence.columns, block,
         )  # fmt: skip
-        loops.run_sequence(*pool, job)
+        compiled.run_sequence(*pool, job)
     finally:
         return_workspace(memory)
 
@@ -149,7 +152,7 @@ def _in_panels(matrix: np.ndarray, panel: int) -> np.ndarray:
 
 def _allocate(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """`empty`, by NumPy for the few numbers of a cell, which takes a sixth of the time."""
-    return np.empty(shape, dtype) if math.prod(shape) < _NUMBERS else empty(shape, dtype)
+    return np.empty(shape, dtype) if math.prod(shape) < NUMBERS else empty(shape, dtype)
 
 
 def _allocate_states(first: np.ndarray, length: int) -> np.ndarray:
@@ -202,7 +205,7 @@ def _sizes(cell: str, sequence: np.ndarray, state: np.ndarray, parts: int) -> tu
     return *sequence.shape[:2], size, _PARTS[cell] * size
 
 
-_ELMAN = {"rnn_tanh": "Tanh", "rnn_relu": "Relu"}
+ELMAN = {"rnn_tanh": "Tanh", "rnn_relu": "Relu"}
 
 
 @functools.lru_cache(256)
@@ -224,8 +227,8 @@ def sequence_of(
     _check(cell, (projected, weight, hidden, *others), _shapes_of_inputs(cell, length, rows, size, width))
     states = _allocate_states(hidden, length)
     output, shape = states[1:], (length, rows, 4 * size)
-    if cell in _ELMAN:
-        function, arrays, results = _ELMAN[cell], (projected, output), (output,)
+    if cell in ELMAN:
+        function, arrays, results = ELMAN[cell], (projected, output), (output,)
     elif cell == "lstm":
         cells, gates = _allocate_states(others[0], length), _allocate(shape, projected.dtype)
         function, arrays = "LongShortTerm", (projected, cells, gates, cells[1:], output)
@@ -245,7 +248,7 @@ def _shapes_of_gradients(cell: str, length: int, rows: int, size: int, width: in
         expected |= {"the gradient of cells": states, "cell": states[1:], "cells": states}
     if cell == "gru":
         expected["hidden"] = states[1:]
-    return expected if cell in _ELMAN else expected | {"gates": (length, rows, 4 * size)}
+    return expected if cell in ELMAN else expected | {"gates": (length, rows, 4 * size)}
 
 
 def gradient_of(
@@ -258,8 +261,8 @@ def gradient_of(
     _check(cell, (g, weight, output, *others), _shapes_of_gradients(cell, length, rows, size, width))
     of_products = _allocate((length + 1, rows, width), dtype)  # the last one stands for what is beyond the sequence
     beside = np.zeros((rows, size), dtype)
-    if cell in _ELMAN:
-        function, arrays = _ELMAN[cell] + "Gradient", (g, output, of_products)
+    if cell in ELMAN:
+        function, arrays = ELMAN[cell] + "Gradient", (g, output, of_products)
         results: tuple[np.ndarray, ...] = (of_products[:-1],)
     elif cell == "lstm":
         of_cells, first, cells, gates = others

@@ -24,7 +24,8 @@ from ..tensor.tensor import Tensor
 
 LOWER = """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    einsum linalg_vecdot linear lstm_layer matmul mm prelu rnn_layer scaled_dot_product_attention tensordot
+    einsum linalg_vecdot linear lstm_cell lstm_layer matmul mm prelu rnn_cell rnn_layer scaled_dot_product_attention
+    tensordot
 """
 """Functions that compute in the half type: products, by registry name. einsum and tensordot are composed of them."""
 

@@ -13,7 +13,8 @@ from .nodes import Leaf, Node
 Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
 """A gradient rule, with the name, the kind of source and the input of each parameter.
 
-The source "recomputed" occurs only in variants for half types: the results, in float32.
+The source "edges" is the node's edges, None for each input that needs no gradient, for rules of all inputs.
+"recomputed" occurs only in variants for half types: the results, in float32.
 """
 
 
@@ -37,8 +38,8 @@ def rule_of(op: Any, function: Callable[..., Any] | None) -> Rule | None:
 
 def _source(op: Any, name: str) -> tuple[str, int]:
     stem, _, what = name.rpartition("_")
-    if name == "g" or name in op.metadata_names:
-        return ("g" if name == "g" else "metadata"), 0
+    if name == "g" or name == "edges" or name in op.metadata_names:
+        return (name if name in ("g", "edges") else "metadata"), 0
     if name in op.inputs or name == "out":
         return "saved", 0
     if name in op.results:

@@ -359,9 +359,9 @@ def backward_text(op: Any, name: str) -> str:
 
 def _fetch(op: Any, of_input: int, name: str, source: str, index: int) -> str:
     """The expression for one argument of an input's rule."""
-    if source == "g":
-        return "g"
-    if source == "metadata" and name == "precision":
+    if source in ("g", "edges"):
+        return source
+    if source == "metadata" and name == "precision" and not op.joint:
         return f"precision_for(node, {of_input})"
     if source == "metadata":
         return f"node.metadata[{name!r}]"

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..dispatch.call_errors import warn_caller
 from ..ops.creation.factories import empty, zeros
+from ..ops.recurrent_cells import gru_cell, lstm_cell, rnn_cell
 from ..ops.views.join import cat, stack
 from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Parameter, Tensor, kind_of
@@ -49,7 +50,7 @@ class _Recurrent(Module):
 
     def _one(self, input: Tensor, suffix: str, before: States) -> tuple[Tensor, States]:
         """One layer in one direction over an input (length, batch, size): the states of every step, and those after the
-        last one. Without length: one step."""
+        last one."""
         names = ("weight_ih", "weight_hh", *("bias_ih", "bias_hh") * self.bias, *("weight_hr",) * bool(self.proj_size))
         of = LayerWeights(**{name: getattr(self, name + suffix) for name in names})
         self._check_parameters(of, input, *before)
@@ -330,6 +331,11 @@ class GRU(_Gated, _Layers):
 class _Cell(_Recurrent):
     """One step of a layer."""
 
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
@@ -343,20 +349,26 @@ class _Cell(_Recurrent):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         self._check_input(input, (1, 2))
-        batched = input.ndim == 2
-        rows = input if batched else input.unsqueeze(0)
-        shape = (len(rows), self.hidden_size)
+        if input._array.ndim == 1:
+            states = None if hx is None else tuple(each.unsqueeze(0) for each in self._check_states(hx))
+            after = self.forward(input.unsqueeze(0), states)
+            return after.squeeze(0) if self._states == 1 else tuple(each.squeeze(0) for each in after)
+        shape = (input._array.shape[0], self.hidden_size)
         states = (zeros(*shape, dtype=input.dtype),) * self._states if hx is None else self._check_states(hx)
-        states = states if batched or hx is None else tuple(each.unsqueeze(0) for each in states)
         for state in states:
             if state._array.shape != shape:
                 raise RuntimeError(
-                    f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, got "
-                    f"{list(state.shape if batched else state.shape[1:])}"
+                    f"{type(self).__name__}: expected states of shape {list(shape)}, got {list(state.shape)}"
                 )
-        # Copies that may be modified without affecting the tensors saved for the backward pass.
-        after = tuple([each.clone() for each in self._one(rows, "", states)[1]])
-        return self._result(after if batched else tuple(each.squeeze(0) for each in after))
+        try:
+            return self._step(input, *states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        except Exception:
+            of = LayerWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+            self._check_parameters(of, input, *states)
+            raise
+
+    def _step(self, input: Tensor, *states_and_weights: Any) -> Any:
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
@@ -373,6 +385,9 @@ class RNNCell(_Elman, _Cell):
         self._take_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
+    def _step(self, input: Tensor, *states_and_weights: Any) -> Tensor:
+        return rnn_cell(input, *states_and_weights, self.nonlinearity).output
+
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", nonlinearity={self.nonlinearity}" if self.nonlinearity != "tanh" else "")
 
@@ -380,6 +395,12 @@ class RNNCell(_Elman, _Cell):
 class LSTMCell(_LongShortTerm, _Cell):
     """One step of an `LSTM`: the states are a pair."""
 
+    def _step(self, input: Tensor, *states_and_weights: Any) -> tuple[Tensor, Tensor]:
+        return lstm_cell(input, *states_and_weights)[:2]
+
 
 class GRUCell(_Gated, _Cell):
     """One step of a `GRU`."""
+
+    def _step(self, input: Tensor, *states_and_weights: Any) -> Tensor:
+        return gru_cell(input, *states_and_weights).output

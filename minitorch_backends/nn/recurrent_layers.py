@@ -1,5 +1,4 @@
-"""One recurrent layer in one direction: its parameters, and its states in every step. A single step, that of a cell,
-has no dimension of length."""
+"""One recurrent layer in one direction: its parameters, and its states in every step."""
 
 from __future__ import annotations
 
@@ -16,14 +15,8 @@ States = tuple[Tensor, ...]
 
 def _project(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The weight applied to all steps in one product."""
-    steps = input.ndim == 3
-    result = recurrent_product(input.flatten(0, 1) if steps else input, weight)
-    result = result if bias is None else result + bias
-    return result.unflatten(0, input.shape[:2]) if steps else result
-
-
-def _last(states: Tensor) -> Tensor:
-    return states[-1] if states.ndim == 3 else states
+    result = recurrent_product(input.flatten(0, 1), weight)
+    return (result if bias is None else result + bias).unflatten(0, input.shape[:2])
 
 
 class LayerWeights(NamedTuple):
@@ -44,7 +37,7 @@ class LayerWeights(NamedTuple):
 def rnn_sequence(input: Tensor, of: LayerWeights, before: States, nonlinearity: str = "tanh") -> tuple[Tensor, States]:
     """One layer of an `RNN` in one direction: the states of every step, and those after the last one."""
     output = rnn_layer(_project(input, of.weight_ih, of.bias), of.weight_hh, *before, nonlinearity)
-    return output, (_last(output),)
+    return output, (output[-1],)
 
 
 def lstm_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
@@ -52,14 +45,11 @@ def lstm_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tens
     if of.weight_hr is not None:
         return _lstm_with_projection(input, of, of.weight_hr, before)
     made = lstm_layer(_project(input, of.weight_ih, of.bias), of.weight_hh, *before)
-    return made.output, (_last(made.output), _last(made.cells))
+    return made.output, (made.output[-1], made.cells[-1])
 
 
 def _lstm_with_projection(input: Tensor, of: LayerWeights, projection: Tensor, before: States) -> tuple[Tensor, States]:
     """As `lstm_sequence`, with states h = weight_hr @ (o * tanh(c)), step by step."""
-    if input.ndim == 2:
-        output, states = _lstm_with_projection(input.unsqueeze(0), of, projection, before)
-        return output.squeeze(0), states
     (hidden, cell), outputs = before, []
     for step in _project(input, of.weight_ih, of.bias):
         entered, kept, candidate, shown = (step + recurrent_product(hidden, of.weight_hh)).chunk(4, -1)
@@ -73,4 +63,4 @@ def gru_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tenso
     """As `rnn_sequence`, of a `GRU`."""
     inner = zeros(len(of.weight_hh), dtype=of.weight_hh.dtype) if of.bias_hh is None else of.bias_hh
     output = gru_layer(_project(input, of.weight_ih, of.bias_ih), of.weight_hh, inner, *before).output
-    return output, (_last(output),)
+    return output, (output[-1],)

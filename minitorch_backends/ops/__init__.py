@@ -5,7 +5,7 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 
 # ruff: noqa: F401, F403, I001  (sorted by subject)
 
-from . import recurrent
+from . import recurrent, recurrent_cells
 from .creation.factories import *
 from .creation.memory import *
 from .creation.sampling import *

@@ -1,9 +1,9 @@
 """Recurrences: the product governed by their precision flags, and a layer in one direction as one op.
 
 A layer's op takes `projected` (length, batch, gates x hidden), which is weight_ih applied to the whole sequence in one
-product, and weight_hh (gates x hidden, hidden), applied to the state before each step. Gates have torch's order. A
-single step, that of a cell, has no dimension of length, and neither have its results. The backward pass through time
-runs in a kernel, or in ops if it is recorded. The gradient of the weight is one product over all steps.
+product, and weight_hh (gates x hidden, hidden), applied to the state before each step. Gates have torch's order. The
+backward pass through time runs in a kernel, or in ops if it is recorded. The gradient of the weight is one product over
+all steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
 from .views.join import cat, stack
 
-_KIND, _FLOAT32 = "rnn", np.dtype(np.float32)
+KIND, _FLOAT32 = "rnn", np.dtype(np.float32)
 
 
 # The product
@@ -41,17 +41,17 @@ def _factors() -> Iterator[Sample]:
     yield sample(between(-1, 1, 0, 4), between(-1, 1, 2, 4, seed=1))
 
 
-def _times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
     """a @ b, without an op where nothing is recorded."""
     if is_plain(a, b):
-        return adopt(product(a._array, b._array, precision, _KIND))
+        return adopt(product(a._array, b._array, precision, KIND))
     return recurrent_product(a, b.mT, precision=precision)
 
 
-def _transposed_times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+def transposed_times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
     """a.mT @ b, likewise."""
     if is_plain(a, b):
-        return adopt(product(a._array.T, b._array, precision, _KIND))
+        return adopt(product(a._array.T, b._array, precision, KIND))
     return recurrent_product(a.mT, b.mT, precision=precision)
 
 
@@ -59,69 +59,49 @@ def _transposed_times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
     takes="f",
     method=False,
     widen=False,
-    product=_KIND,
-    input=lambda g, weight, precision: _times(g, weight, precision),
-    weight=lambda g, input, precision: _transposed_times(g, input, precision),
+    product=KIND,
+    input=lambda g, weight, precision: times(g, weight, precision),
+    weight=lambda g, input, precision: transposed_times(g, input, precision),
     reference=lambda input, weight: input @ weight.T,
     samples=_factors,
 )
 def recurrent_product(input: Array, weight: Array, *, precision: str | None = None) -> np.ndarray:
     """input @ weight.T of matrices, at the precision of recurrences (`explain.precision_of("rnn")`)."""
-    return product(input, weight.T, precision, _KIND)
+    return product(input, weight.T, precision, KIND)
 
 
 def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str | None) -> Tensor:
     """The gradient of weight_hh, from those of its products in all steps."""
-    if output.ndim == 2:
-        return _transposed_times(of_sums, hidden, precision)
     before = cat([hidden.unsqueeze(0), output[:-1]])
-    return _transposed_times(of_sums.flatten(0, 1), before.flatten(0, 1), precision)
+    return transposed_times(of_sums.flatten(0, 1), before.flatten(0, 1), precision)
 
 
 # Shared by the layers
 
 
-def _run(
-    cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel, sequences: tuple[int, ...] = (0,)
-) -> tuple[np.ndarray, ...]:
-    """The kernel's results, at the precision of the call or of the flags; half types are rounded at the end.
-
-    `sequences` are the places of the arrays that a single step has without the dimension of length.
-    """
+def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel) -> tuple[np.ndarray, ...]:
+    """The kernel's results, at the precision of the call or of the flags; half types are rounded at the end."""
     dtype = arrays[1].dtype
     for each in arrays:
         if each.dtype is not dtype:
             refuse_mixed(each, arrays[1])
-    single = arrays[0].ndim == 2
-    if single:
-        arrays = tuple([each[np.newaxis] if place in sequences else each for place, each in enumerate(arrays)])
     call = resolve("recurrence", dtype, precision)
     wide = arrays if dtype.itemsize > 2 else [cast_unchecked(each, _FLOAT32) for each in arrays]
     found = of(*wide, cell=cell, decided_by=call.decided_by, **call.keywords)
-    if dtype.itemsize <= 2:
-        found = tuple([cast_unchecked(each, dtype) for each in found])
-    return tuple([each[0] if each.ndim == 3 else each for each in found]) if single else found
+    return found if dtype.itemsize > 2 else tuple([cast_unchecked(each, dtype) for each in found])
 
 
-def _run_back(cell: str, *tensors: Tensor, precision: str | None, sequences: tuple[int, ...]) -> tuple[Tensor, ...]:
-    arrays = [each._array for each in tensors]
-    found = _run(cell, *arrays, precision=precision, of=kernel_gradient, sequences=sequences)
+def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:
+    found = _run(cell, *[each._array for each in tensors], precision=precision, of=kernel_gradient)
     return tuple(map(adopt, found))
 
 
-def _as_sequences(*steps: Tensor) -> list[Tensor]:
-    """Single steps as sequences of length 1."""
-    return [each.unsqueeze(0) for each in steps]
-
-
 def _reference(*arrays: Any, cell: str) -> tuple[np.ndarray, ...]:
-    if arrays[0].ndim == 3:
-        return exact.recurrence(*arrays, cell=cell)
-    return tuple(each[0] for each in exact.recurrence(arrays[0][np.newaxis], *arrays[1:], cell=cell))
+    return exact.recurrence(*arrays, cell=cell)
 
 
 def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iterator[Sample]]:
-    """Samples of a layer's op: a sequence, one step, a batch of nothing, and a step without length."""
+    """Samples of a layer's op: a sequence, one step, and a batch of nothing."""
 
     def samples() -> Iterator[Sample]:
         for length, rows, size in ((3, 2, 3), (1, 1, 2), (2, 0, 2)):
@@ -132,9 +112,6 @@ def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iter
         turned = [between(-1, 1, 2, 2, seed=3 + each).T for each in range(states)]
         weight = between(-1, 1, 2, 2 * gates, seed=1).T
         yield sample(between(-2, 2, 2 * gates, 2, 3).T, weight, *further, *turned)
-        further = [between(-1, 1, gates * 3, seed=2)] if bias else []
-        start = [between(-1, 1, 2, 3, seed=3 + each) for each in range(states)]
-        yield sample(between(-1.7, 2, 2, gates * 3), between(-1, 1, gates * 3, 3, seed=1), *further, *start)
 
     return samples
 
@@ -150,20 +127,16 @@ def _of_rnn(
     g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     if derives():
-        of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
+        of_projected, of_hidden = rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
     else:
         arrays = g, weight, out
-        of_projected, of_hidden = _run_back(f"rnn_{nonlinearity}", *arrays, precision=precision, sequences=(0, 2))
+        of_projected, of_hidden = _run_back(f"rnn_{nonlinearity}", *arrays, precision=precision)
     return of_projected, _of_weight(of_projected, hidden, out, precision), of_hidden
 
 
-def _rnn_gradient(
+def rnn_gradient(
     g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
 ) -> tuple[Tensor, Tensor]:
-    if out.ndim == 2:
-        g, out = _as_sequences(g, out)
-        of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
-        return of_projected.squeeze(0), of_hidden
     slopes = 1 - out * out if nonlinearity == "tanh" else (out > 0).to(out.dtype)
     carried, of_sums = zero(hidden), []
     for step in reversed(range(len(out))):
@@ -183,7 +156,7 @@ def _rnn_samples() -> Iterator[Sample]:
     method=False,
     widen=False,
     widen_rules=True,
-    product=_KIND,
+    product=KIND,
     gradients=_of_rnn,
     reference=_rnn_reference,
     samples=_rnn_samples,
@@ -215,23 +188,19 @@ def _of_lstm(
     precision: str | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     if derives() or counts(g[2]):
-        found = _lstm_gradient(g, weight, hidden, cell, output, cells, gates, precision)
+        found = lstm_gradient(g, weight, hidden, cell, cells, gates, precision)
     else:
         arrays = g[0], weight, output, g[1], cell, cells, gates
-        found = _run_back("lstm", *arrays, precision=precision, sequences=(0, 2, 3, 5, 6))
+        found = _run_back("lstm", *arrays, precision=precision)
     of_projected, of_hidden, of_cell = found
     return of_projected, _of_weight(of_projected, hidden, output, precision), of_hidden, of_cell
 
 
-def _lstm_gradient(
-    g: Any, weight: Tensor, hidden: Tensor, cell: Tensor, output: Tensor, cells: Tensor, gates: Tensor,
+def lstm_gradient(
+    g: Any, weight: Tensor, hidden: Tensor, cell: Tensor, cells: Tensor, gates: Tensor,
     precision: str | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     of_output, of_cells, of_gates = g
-    if output.ndim == 2:
-        output, cells, gates = _as_sequences(output, cells, gates)
-        found = _lstm_gradient(_as_sequences(*g), weight, hidden, cell, output, cells, gates, precision)
-        return found[0].squeeze(0), *found[1:]
     entered, kept, candidate, shown = gates.chunk(4, -1)
     slopes = cat([each * (1 - each) for each in (entered, kept)] + [1 - candidate * candidate, shown * (1 - shown)], -1)
     bent, before, size = cells.tanh(), cat([cell.unsqueeze(0), cells[:-1]]), cell.shape[1]
@@ -239,7 +208,7 @@ def _lstm_gradient(
     of_hidden_to_last, of_hidden_to_cell = bent * slopes[..., 3 * size :], shown - shown * bent * bent
     direct = of_gates * slopes
     of_hidden, of_cell, of_sums = zero(hidden), zero(cell), []
-    for step in reversed(range(len(output))):
+    for step in reversed(range(len(cells))):
         of_hidden = of_output[step] + of_hidden
         of_cell = of_cells[step] + of_cell + of_hidden * of_hidden_to_cell[step]
         of_three = cat([of_cell, of_cell, of_cell], 1) * of_cell_to_gates[step]
@@ -254,7 +223,7 @@ def _lstm_gradient(
     method=False,
     widen=False,
     widen_rules=True,
-    product=_KIND,
+    product=KIND,
     gradients=_of_lstm,
     reference=_lstm_reference,
     samples=_sequences(4, 2),
@@ -286,21 +255,17 @@ def _of_gru(
     g: Any, weight: Tensor, hidden: Tensor, output: Tensor, gates: Tensor, precision: str | None
 ) -> tuple[Tensor, ...]:
     if derives() or counts(g[1]):
-        found = _gru_gradient(g, weight, hidden, output, gates, precision)
+        found = gru_gradient(g, weight, hidden, output, gates, precision)
     else:
         arrays = g[0], weight, output, hidden, gates
-        found = _run_back("gru", *arrays, precision=precision, sequences=(0, 2, 4))
+        found = _run_back("gru", *arrays, precision=precision)
     of_products, of_hidden, of_projected = found
     return of_projected, _of_weight(of_products, hidden, output, precision), of_products, of_hidden
 
 
-def _gru_gradient(
+def gru_gradient(
     g: Any, weight: Tensor, hidden: Tensor, output: Tensor, gates: Tensor, precision: str | None
 ) -> tuple[Tensor, ...]:
-    if output.ndim == 2:
-        output, gates = _as_sequences(output, gates)
-        found = _gru_gradient(_as_sequences(*g), weight, hidden, output, gates, precision)
-        return found[0].squeeze(0), found[1], found[2].squeeze(0)
     of_output, of_gates = g
     reset, kept, new, given = gates.chunk(4, -1)
     before, size = cat([hidden.unsqueeze(0), output[:-1]]), hidden.shape[1]
@@ -323,7 +288,7 @@ def _gru_gradient(
     method=False,
     widen=False,
     widen_rules=True,
-    product=_KIND,
+    product=KIND,
     gradients=_of_gru,
     reference=_gru_reference,
     samples=_sequences(3, 1, bias=True),

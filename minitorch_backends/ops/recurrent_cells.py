@@ -1,0 +1,230 @@
+"""One step of a recurrence, as an op of its own: both products, the biases, and the cell's function.
+
+Each op returns the new states, and what its gradient needs of the step, apart from them: users may write to the states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd.modes import derives
+from ..backends.precision_policy import resolve
+from ..dispatch.op import Array, op
+from ..dispatch.samples import Sample, between, sample
+from ..kernels.recurrence import exact, step, step_gradient
+from ..tensor.casting import cast_unchecked
+from ..tensor.tensor import Tensor, adopt
+from .gradients import counts
+from .matmul.dispatch import product
+from .matmul.shapes import refuse_mixed
+from .recurrent import (
+    KIND,
+    GatedRecurrence,
+    LongShortTermMemory,
+    gru_gradient,
+    lstm_gradient,
+    rnn_gradient,
+    times,
+    transposed_times,
+)
+
+
+def _run(
+    cell: str, input: np.ndarray, hidden: np.ndarray, weights: tuple[Any, ...], precision: str | None, *others: Any
+) -> tuple[np.ndarray, ...]:
+    """The results of a step: `weights` are weight_ih, weight_hh, bias_ih and bias_hh; biases may be None.
+
+    Half types are computed in float32 and rounded once, except products where flags round their sums.
+    """
+    dtype, (weight_ih, weight_hh, *biases) = hidden.dtype, weights
+    for each in (input, *weights, *others):
+        if each is not None and each.dtype is not dtype:
+            refuse_mixed(each, hidden)
+    half, extra = dtype.itemsize == 2, list(others)
+    if half and not resolve(KIND, dtype, precision).keywords.keys() & {"sums", "unit"}:
+        input, hidden, weight_ih, weight_hh, precision = *map(_widen, (input, hidden, weight_ih, weight_hh)), "ieee"
+    sums, products = product(input, weight_ih.T, precision, KIND), product(hidden, weight_hh.T, precision, KIND)
+    if half:
+        sums, products, hidden, *extra = map(_widen, (sums, products, hidden, *others))
+        biases = [None if each is None else _widen(each) for each in biases]
+    given = [each for each in biases if each is not None]
+    if any(each.shape != products.shape[1:] for each in given):
+        raise RuntimeError(f"{cell}: expected biases of {products.shape[1]} values, got {[len(x) for x in given]}")
+    if cell == "gru":
+        bias = np.zeros(products.shape[1], sums.dtype) if biases[1] is None else biases[1]
+        extra, given = [bias, hidden], given[:1]
+    if given:
+        sums += given[0] + given[1] if len(given) == 2 else given[0]
+    found = step(cell, products, sums, *extra)
+    return tuple([cast_unchecked(each, dtype) for each in found]) if half else found
+
+
+def _widen(array: np.ndarray) -> np.ndarray:
+    return cast_unchecked(array, np.dtype(np.float32))
+
+
+def _gradients(
+    edges: tuple[Any, ...], input: Tensor, hidden: Tensor, weight_ih: Tensor, precision: Any, of_sums: Tensor,
+    of_products: Tensor, *of_states: Tensor | None,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Those of all inputs of a cell that need one, given those of both products and of the states."""
+    of_weight = getattr(precision, "weight", precision)
+    of_bias = of_products.sum(0) if edges[-1] or edges[-2] else None
+    return (
+        times(of_sums, weight_ih, precision) if edges[0] else None,
+        *of_states,
+        transposed_times(of_sums, input, of_weight) if edges[-4] else None,
+        transposed_times(of_products, hidden, of_weight) if edges[-3] else None,
+        of_bias if of_sums is of_products or of_bias is None else of_sums.sum(0),
+        of_bias,
+    )
+
+
+def _samples(gates: int, states: int) -> Callable[[], Iterator[Sample]]:
+    """Samples of a cell: with biases and without, of rows of nothing, and of arrays in another order."""
+
+    def samples() -> Iterator[Sample]:
+        for rows, inner, size, biased in ((2, 4, 3, True), (0, 2, 2, True), (1, 2, 5, False)):
+            start = [between(-1, 1, rows, size, seed=each) for each in range(states)]
+            weights = [between(-1, 1, gates * size, width, seed=2 + width) for width in (inner, size)]
+            biases = [between(-1, 1, gates * size, seed=8 + each) for each in range(2 * biased)]
+            yield sample(between(-1.7, 2, rows, inner), *start, *weights, *biases)
+        start = [between(-1, 1, 3, 2, seed=3 + each).T for each in range(states)]
+        yield sample(between(-2, 2, 2, 2).T, *start, between(-1, 1, 2, 3 * gates).T, between(-1, 1, 3, 3 * gates).T)
+
+    return samples
+
+
+def _reference(cell: str, input: Any, hidden: Any, *rest: Any) -> tuple[np.ndarray, ...]:
+    *start, weight_ih, weight_hh = rest[: 3 if cell == "lstm" else 2]
+    bias_ih, bias_hh = rest[len(start) + 2 :] or (0.0, np.zeros(len(weight_hh)))
+    projected, extra = input @ weight_ih.T + bias_ih, start
+    if cell == "gru":
+        extra = [bias_hh]
+    else:
+        projected = projected + bias_hh
+    return tuple(each[0] for each in exact.recurrence(projected[np.newaxis], weight_hh, hidden, *extra, cell=cell))
+
+
+# With tanh or relu
+
+
+class ElmanStep(NamedTuple):
+    """What `rnn_cell` returns: the state, twice."""
+
+    output: Any
+    gates: Any
+
+
+def _rnn_reference(*arrays: Any, nonlinearity: str = "tanh") -> ElmanStep:
+    return ElmanStep(*_reference(f"rnn_{nonlinearity}", *arrays) * 2)
+
+
+def _of_rnn(
+    g: Any, input: Tensor, hidden: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor, nonlinearity: str,
+    precision: Any, edges: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_state = g[0] + g[1] if derives() or counts(g[1]) else g[0]
+    if derives():
+        of_state, kept = _sequences(of_state, gates)
+        of_sums, of_hidden = rnn_gradient(of_state, weight_hh, hidden, kept, nonlinearity, precision)
+        of_sums = of_sums.squeeze(0)
+    else:
+        of_sums = adopt(step_gradient(f"rnn_{nonlinearity}", of_state._array, gates._array)[0])
+        of_hidden = times(of_sums, weight_hh, precision)
+    return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden)
+
+
+def _sequences(*steps: Tensor) -> list[Tensor]:
+    """Steps as sequences of length 1."""
+    return [each.unsqueeze(0) for each in steps]
+
+
+_DECLARED: dict[str, Any] = {
+    "takes": "f", "method": False, "widen": False, "widen_rules": True, "product": KIND,
+}  # fmt: skip
+
+
+def _rnn_samples() -> Iterator[Sample]:
+    for args, _ in _samples(1, 1)():
+        yield sample(*args)
+        yield sample(*args, nonlinearity="relu")
+
+
+@op(gradients=_of_rnn, reference=_rnn_reference, samples=_rnn_samples, **_DECLARED)
+def rnn_cell(
+    input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
+    bias_hh: Array | None = None, nonlinearity: str = "tanh", *, precision: str | None = None,
+) -> ElmanStep:  # fmt: skip
+    """The state f(input @ weight_ih.T + bias_ih + hidden @ weight_hh.T + bias_hh), f being "tanh" or "relu"."""
+    weights = weight_ih, weight_hh, bias_ih, bias_hh
+    return ElmanStep(*_run(f"rnn_{nonlinearity}", input, hidden, weights, precision))
+
+
+# Long short-term memory
+
+
+def _of_lstm(
+    g: Any, input: Tensor, hidden: Tensor, cell: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor,
+    precision: Any, edges: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    size = cell._array.shape[1]
+    if derives() or counts(g[2]):
+        of_steps = _sequences(g[0], g[1] + g[2][:, 4 * size :], g[2][:, : 4 * size])
+        cells, of_step = _sequences(gates[:, 4 * size :], gates[:, : 4 * size])
+        of_sums, of_hidden, of_cell = lstm_gradient(of_steps, weight_hh, hidden, cell, cells, of_step, precision)
+        of_sums = of_sums.squeeze(0)
+    else:
+        arrays = [each._array for each in (g[0], g[1], cell, gates)]
+        of_sums, _, of_cell = map(adopt, step_gradient("lstm", *arrays))
+        of_hidden = times(of_sums, weight_hh, precision)
+    return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
+
+
+def _lstm_reference(*arrays: Any) -> LongShortTermMemory:
+    output, cell, gates = _reference("lstm", *arrays)
+    return LongShortTermMemory(output, cell, np.concatenate([gates, cell], -1))
+
+
+@op(gradients=_of_lstm, reference=_lstm_reference, samples=_samples(4, 2), **_DECLARED)
+def lstm_cell(
+    input: Array, hidden: Array, cell: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
+    bias_hh: Array | None = None, *, precision: str | None = None,
+) -> LongShortTermMemory:  # fmt: skip
+    """One step of `lstm_layer`: the state, the cell, and the gates with the cell beside them."""
+    return LongShortTermMemory(*_run("lstm", input, hidden, (weight_ih, weight_hh, bias_ih, bias_hh), precision, cell))
+
+
+# Gated recurrent units
+
+
+def _of_gru(
+    g: Any, input: Tensor, hidden: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor, precision: Any,
+    edges: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    if derives() or counts(g[1]):
+        output, of_step = _sequences(hidden, gates)
+        found = gru_gradient(_sequences(*g), weight_hh, hidden, output, of_step, precision)
+        of_products, of_hidden, of_sums = found[0].squeeze(0), found[1], found[2].squeeze(0)
+    else:
+        arrays = [each._array for each in (g[0], hidden, gates)]
+        of_sums, of_products, beside = map(adopt, step_gradient("gru", *arrays))
+        of_hidden = times(of_products, weight_hh, precision) + beside
+    return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
+
+
+@op(
+    gradients=_of_gru,
+    reference=lambda *arrays: GatedRecurrence(*_reference("gru", *arrays)),
+    samples=_samples(3, 1),
+    **_DECLARED,
+)
+def gru_cell(
+    input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
+    bias_hh: Array | None = None, *, precision: str | None = None,
+) -> GatedRecurrence:  # fmt: skip
+    """One step of `gru_layer`: the state, and the gates with the candidate's recurrent part."""
+    return GatedRecurrence(*_run("gru", input, hidden, (weight_ih, weight_hh, bias_ih, bias_hh), precision))
