@@ -196,11 +196,13 @@ def _step_alone(move: Move) -> None:
     if parameter.dtype in _FLOATS and (parameter.size < LARGE or _lie_alike(*move.arrays)):
         _step_flat(move)
         return
-    flat = move._replace(arrays=tuple(None if each is None else _flat(each) for each in move.arrays))
+    order = _memory_order(parameter)
+    flat = move._replace(arrays=tuple(None if each is None else _flat(each.transpose(order)) for each in move.arrays))
     _step_flat(flat)
     for array, each in zip(move.written_span(), flat.written_span(), strict=True):
         if not np.may_share_memory(array, each):
-            array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
+            there = array.transpose(order)
+            there[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(there.shape)
 
 
 def _step_flat(move: Move) -> None:
@@ -223,13 +225,20 @@ def _flat(array: np.ndarray) -> np.ndarray:
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
+def _memory_order(array: np.ndarray) -> list[int]:
+    """The dimensions from the one of the longest steps to the one of the shortest."""
+    return sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
+
+
 def _lie_alike(parameter: Any, *others: Any) -> bool:
-    """Whether loops, which trust addresses, may take these."""
-    dtype = parameter.dtype
-    for each in others:
-        if each is not None and not (each.dtype == dtype and each.flags.c_contiguous):
-            return False
-    return parameter.flags.c_contiguous
+    """Whether loops, which trust addresses, may take these: all have their elements side by side in one order."""
+    dtype, order = parameter.dtype, None if parameter.flags.c_contiguous else _memory_order(parameter)
+    for each in (parameter, *others):
+        if each is not None:
+            there = each if order is None else each.transpose(order)
+            if each.dtype != dtype or not there.flags.c_contiguous:
+                return False
+    return True
 
 
 @functools.cache

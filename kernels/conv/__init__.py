@@ -7,7 +7,7 @@
 Keywords: `stride`, `padding` (the same on both sides) and `dilation`, tuples with one number per spatial dimension,
 where an empty one means 1, 0 and 1; `groups`; `precision` and `rounding` of float32 products, as for `matmul`;
 `relu=True` gives max(y, 0). Arrays may have any strides. The result is channels-last in memory if the first array is
-(`shapes.is_channels_last`).
+(`shapes.is_channels_last`); a weight's gradient is so in two and three dimensions.
 
 A `Kept` weight may replace the array of a weight; implementations cache their packed forms in it.
 

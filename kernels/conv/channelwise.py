@@ -22,6 +22,7 @@ from .descriptor import DEPTHWISE, describe
 from .kept import Kept, array_of, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
 from .setting import Setting
+from .shapes import lay_out_weight
 
 _OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)
 """Results of a block; a multiple of it makes up most images: as many sums as registers have room for, or fewer."""
@@ -359,4 +360,4 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     found = sums[0] if len(sums) == 1 else sums.sum(axis=0)
     if not by_channels and not np.isfinite(found).all():
         raise Refused("the result is not finite, and columns that do not exist would multiply Inf or NaN by zero")
-    return found.astype(x.dtype, copy=False).reshape(len(found), 1, *setting.size)
+    return lay_out_weight(found.astype(x.dtype, copy=False).reshape(len(found), 1, *setting.size), x)

@@ -42,8 +42,8 @@ PLANE_BYTES = 8 * len(PLANE)
 
 WEIGHT = (
     "leaf", "steps", "chunk", "panels", "blocks", "taps", "panel_chunk", "tap_chunk", "table", "a_panel", "b_part",
-    "b_block", "outputs", "channels", "sums_bytes", "parities", "odd", "partitions", "front_groups", "lines_x",
-    "lines_g", "panels_bytes",
+    "b_block", "outputs", "channels", "row_stride", "channel_stride", "tap_stride", "sums_bytes", "parities", "odd",
+    "partitions", "front_groups", "lines_x", "lines_g", "panels_bytes",
 )  # fmt: skip
 """Fields of the gradient with respect to a weight."""
 

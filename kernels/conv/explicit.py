@@ -19,7 +19,7 @@ from ..gemm import matmul
 from ..invariance import is_demanded
 from ..precision import OF_HALF
 from ..registry import without_observers
-from .shapes import empty_output, is_channels_last, output_size, pad, steps, windows
+from .shapes import empty_output, is_channels_last, lay_out_weight, output_size, pad, steps, windows
 
 COLUMN_BYTES = 1 << 25
 """What the columns of one block take at most, unless those of one position take more."""
@@ -200,4 +200,4 @@ def weight_gradient_explicit(
             total += multiply(flat, _columns(seen, groups, images, places, channels_last).mT)
     if channels_last:
         total = np.moveaxis(total.reshape(groups * outputs, *kernel_size, channels), -1, 1)
-    return np.ascontiguousarray(total.reshape(groups * outputs, channels, *kernel_size).astype(x.dtype, copy=False))
+    return lay_out_weight(total.reshape(groups * outputs, channels, *kernel_size).astype(x.dtype, copy=False), x)

@@ -23,7 +23,7 @@ from ..first_use import load
 from ..gemm import matmul
 from ..registry import ArraySpec, Refused, without_observers
 from .heuristic import TIMED
-from .shapes import empty_output, is_channels_last, output_size, steps
+from .shapes import empty_output, is_channels_last, lay_out_weight, output_size, steps
 
 _SPECTRA = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
@@ -217,7 +217,7 @@ def _weight_gradient(
     left, right = _spectrum(g, groups, lengths, 1, plans), _spectrum(x, groups, lengths, 1, plans, at.padding)
     product = matmul(left.conj().mT, right)  # (frequencies, groups, O/groups, C/groups)
     rows = product.reshape(len(product), 1, groups * product.shape[2], product.shape[3])
-    return _back(rows, lengths, [slice(taps) for taps in kernel_size], False, plans)
+    return lay_out_weight(_back(rows, lengths, [slice(taps) for taps in kernel_size], False, plans), x)
 
 
 FOURIER = {

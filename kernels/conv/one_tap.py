@@ -23,6 +23,7 @@ from ..gemm.workspace import address_of, result
 from .kept import Kept, array_of, form_of
 from .reading import is_channels_last, is_one_row, result_array
 from .setting import Setting
+from .shapes import lay_out_weight
 
 _LEAST_POSITIONS = 16
 """Neighbouring positions that are worth a product for each image."""
@@ -260,5 +261,4 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     places = found.offsets + np.array((*operands, 0, address_of(sums), 0))[:, None]
     unpacked.multiply(found.ready, pool, places, found.parts)
     out = sums[0] if found.parts == 1 else np.add.reduce(sums, axis=0)
-    out = np.ascontiguousarray(out.T) if found.transposed else out
-    return out.reshape(*channels, *setting.size)
+    return lay_out_weight((out.T if found.transposed else out).reshape(*channels, *setting.size), x)

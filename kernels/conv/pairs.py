@@ -168,12 +168,12 @@ def _multiply(leaf, job):
 @subroutine
 def _store_panel(plan, sums, out, columns, panel, first_tap, last_tap):
     """Store the sums of a panel of output channels and a block of channels, whose first is at `out`."""
-    taps, channels = field("weight", plan, "taps"), field("weight", plan, "channels")
+    channel_stride, tap_stride = field("weight", plan, "channel_stride"), field("weight", plan, "tap_stride")
     for row in range(min(32, field("weight", plan, "outputs") - 32 * panel)):
-        to = out + 4 * ((32 * panel + row) * channels * taps + first_tap)
-        for column in range(columns):
-            for tap in range(last_tap - first_tap):
-                write32(to + 4 * (column * taps + tap), sums + tap * SUMS_BYTES + row * _SUMS_ROW + 4 * column)
+        for tap in range(last_tap - first_tap):
+            to = out + (32 * panel + row) * field("weight", plan, "row_stride") + (first_tap + tap) * tap_stride
+            for column in range(columns):
+                write32(to + column * channel_stride, sums + tap * SUMS_BYTES + row * _SUMS_ROW + 4 * column)
 
 
 class _MultiplyArguments(NamedTuple):
@@ -245,7 +245,8 @@ def _product_task(task, worker, job):
     panel, rest = task % across * panel_chunk, task // across
     tap, rest = rest % along * tap_chunk, rest // along
     block, group = rest % blocks, rest // blocks
-    out = job.out + 4 * taps * (group * field("weight", plan, "outputs") * channels + 32 * block)
+    out = job.out + group * field("weight", plan, "outputs") * field("weight", plan, "row_stride")
+    out += 32 * block * field("weight", plan, "channel_stride")
     call_at(
         field("weight", plan, "leaf"),
         _MultiplyArguments(
@@ -392,7 +393,8 @@ def _reduce_task(task, worker, job):
     sums = job.sums + group * partitions * whole + (block * panels + panel) * size
     for partition in range(1, partitions):
         _add_sums(sums, sums + partition * whole, size // 64)
-    out = job.out + 4 * taps * (group * field("weight", plan, "outputs") * channels + 32 * block)
+    out = job.out + group * field("weight", plan, "outputs") * field("weight", plan, "row_stride")
+    out += 32 * block * field("weight", plan, "channel_stride")
     _store_panel(plan, sums, out, min(32, channels - 32 * block), panel, 0, taps)
 
 

@@ -86,6 +86,18 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype, channels_last: bool) -
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
+def is_weight_last(x: np.ndarray) -> bool:
+    """Whether the gradient of a weight has its channels last in memory, as images x of two or three dimensions have."""
+    return x.ndim > 3 and is_channels_last(x)
+
+
+def lay_out_weight(weight: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """A gradient (O, C, *K) contiguous, or with its channels last: itself, or a copy."""
+    if not is_weight_last(x):
+        return np.ascontiguousarray(weight)
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(weight, 1, -1)), -1, 1)
+
+
 def pad(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
     """x (N, C, *S) with zeros on both sides of each spatial dimension, in its own layout; x itself without padding."""
     if not any(padding):

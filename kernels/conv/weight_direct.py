@@ -24,6 +24,7 @@ from .geometry import GROUP
 from .halves import rounded_sums
 from .reading import CHANNELS, Folding, describe_reading, folding, reading, three_strides
 from .setting import Setting, three
+from .shapes import is_weight_last, lay_out_weight
 
 _STEP = 32
 """Positions of a step."""
@@ -97,6 +98,7 @@ def _plan(
     g_shape: tuple[int, ...],
     g_strides: tuple[int, ...],
     dtype: np.dtype,
+    last: bool,
     threads: int,
 ) -> _Plan | None:
     conversion, groups, task = setting.conversion_to_parts(dtype), setting.groups, setting.task(x_shape, g_shape)
@@ -138,7 +140,9 @@ def _plan(
         "leaf": _leaf(conversion[0]), "steps": steps, "chunk": _STEPS[parts], "panels": panels, "blocks": blocks,
         "taps": count, "panel_chunk": panel_chunk, "tap_chunk": tap_chunk, "table": address_of(distances),
         "a_panel": a_panel, "b_part": len(odd) * part_bytes, "b_block": b_block, "outputs": outputs,
-        "channels": x_fields["count"], "sums_bytes": sums, "parities": len(odd), "odd": min(odd),
+        "channels": x_fields["count"], "row_stride": 4 * x_fields["count"] * count,
+        "channel_stride": 4 * (1 if last else count),
+        "tap_stride": 4 * (x_fields["count"] if last else 1), "sums_bytes": sums, "parities": len(odd), "odd": min(odd),
         "partitions": partitions, "front_groups": front, "lines_x": sizes[0], "lines_g": sizes[1],
         "panels_bytes": sizes[2],
     })  # fmt: skip
@@ -191,13 +195,14 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         if matrices is not None:
             inner, _ = setting.conversion_to_parts(x.dtype)
             found = product(*matrices, isa=isa_of_parts(), precision=inner, rounding=setting.rounding)
-            return found.reshape(*found.shape, *kernel)
+            return lay_out_weight(found.reshape(*found.shape, *kernel), x)
     pool, threads = threading.pool()
-    plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, threads)
+    last = is_weight_last(x)
+    plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, last, threads)
     if plan is None:
         raise Refused(f"arrays of shapes {list(x.shape)} and {list(g.shape)} reach too far for offsets of 32 bits")
     channels, outputs = x.shape[1] // groups, g.shape[1]
-    out = empty((outputs, channels, *kernel), np.dtype(np.float32))
+    out = empty((outputs, *((*kernel, channels) if last else (channels, *kernel))), np.dtype(np.float32))
     arrays = (address_of(x), address_of(g), address_of(out))
     space = sum(plan.spaces[:-1])
     limits_bytes = 2 * threads * LIMITS_BYTES
@@ -222,19 +227,19 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     if found[0] >> 32 >= _INFINITY:
         raise Refused("x is not finite, and positions of padding would multiply that by zero")
     ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.depth, *found), out)
-    if plan.folded.dimensions:
-        out = _unfold(out, plan.folded, kernel)
-    return rounded_sums(out, x.dtype)
+    found = rounded_sums(out, x.dtype)
+    return lay_out_weight(_unfold(found, plan.folded, (outputs, channels, *kernel), last), x)
 
 
-def _unfold(packed: np.ndarray, how: Folding, kernel: tuple[int, ...]) -> np.ndarray:
-    """The gradient in the weight's own order, from one whose trailing dimensions are folded into channels."""
-    outputs, channels, whole = packed.shape[0], packed.shape[1], three(kernel, 1)
+def _unfold(packed: np.ndarray, how: Folding, shape: tuple[int, ...], last: bool) -> np.ndarray:
+    """A view of this shape, the weight's, of a gradient whose trailing dimensions are folded into channels, which come
+    last or before the taps."""
+    (outputs, channels), whole = shape[:2], three(shape[2:], 1)
     kept, inside = whole[: 3 - how.dimensions], whole[3 - how.dimensions :]
-    rank = len(inside)
+    folded = (*inside, channels) if how.taps_first else (channels, *inside)
+    rank, taps = len(inside), math.prod(kept)
+    packed = packed.reshape(outputs, taps, -1).mT if last else packed.reshape(outputs, -1, taps)
+    packed = packed.reshape(outputs, *folded, *kept)
     if how.taps_first:
-        packed = packed.reshape(outputs, *inside, channels, *kept)
         packed = np.moveaxis(packed, 1 + rank, 1)
-    found = packed.reshape(outputs, channels, *inside, *kept)
-    order = (0, 1, *range(2 + rank, 5), *range(2, 2 + rank))
-    return np.ascontiguousarray(found.transpose(order)).reshape(outputs, channels, *kernel)
+    return packed.transpose(0, 1, *range(2 + rank, 5), *range(2, 2 + rank)).reshape(shape)

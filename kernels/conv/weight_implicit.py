@@ -25,6 +25,7 @@ from .geometry import GROUP, Geometry
 from .halves import rounded_sums
 from .reading import is_channels_last, three_strides
 from .setting import Setting
+from .shapes import is_weight_last
 
 
 class _Row(NamedTuple):
@@ -103,6 +104,7 @@ def _plan(
     g_shape: tuple[int, ...],
     g_strides: tuple[int, ...],
     dtype: np.dtype,
+    last: bool,
     threads: int,
 ) -> _Plan:
     isa, size, task = vector_isa(), working_dtype(dtype).itemsize, setting.task(x_shape, g_shape)
@@ -120,8 +122,11 @@ def _plan(
     of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
     front = -(-where.front // GROUP)
     region = front, front + -(-(where.end(where.passes[0]) + where.back) // GROUP)
-    last = is_channels_last(x_shape, x_strides, dtype.itemsize)
-    fields, of_planes = implicit.describe_planes(where, of_x, channels, dtype, conversion, region, last, threads)
+    channels_last = is_channels_last(x_shape, x_strides, dtype.itemsize)
+    taps = math.prod(task.kernel) if last else 1
+    fields, of_planes = implicit.describe_planes(
+        where, of_x, channels, dtype, conversion, region, channels_last, threads
+    )
     plan = implicit.plan_with(fields)
     table, starts = _tables(where, channels, GROUP * front * size, fields["array_bytes"], size, blocks * kernel.mr)
     k_stride = next((stride for size, stride in zip(task.output[::-1], of_g[:1:-1], strict=True) if size > 1), 0)
@@ -138,7 +143,8 @@ def _plan(
         line_stride=Bytes(of_g[1]), k_stride=Bytes(k_stride), image_stride=Bytes(of_g[0]), batch=Count(batch),
         batches=Count(task.images // batch), x_batch=Bytes(batch * of_x[0]), positions=Count(positions),
         piece=Count(-(-positions // -(-positions // 1024))), columns=Count(columns), panels=Count(panels),
-        b_bytes=Bytes(b_bytes), rows=Count(rows), table=Address(address_of(table)), starts=Address(address_of(starts)),
+        b_bytes=Bytes(b_bytes), rows=Count(rows // taps), taps=Count(taps),
+        table=Address(address_of(table)), starts=Address(address_of(starts)),
         lines=Count(len(starts)), width=Count(width), chunk=Count(chunk), splits=Count(splits), blocks=Count(blocks),
         block_chunk=Count(-(-blocks // -(-4 * threads // (panels * splits)))), block_bytes=Bytes(block_bytes),
         row_bytes=Bytes(kernel.nr * size),
@@ -164,8 +170,9 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     if not _in_one_run(g.shape, g.strides):
         g = np.ascontiguousarray(g)
     shape = g.shape[1] // groups, x.shape[1] // groups, *setting.size
-    out = np.empty((groups, *shape), working_dtype(x.dtype))
-    plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, threads)
+    last = is_weight_last(x)
+    out = np.empty((groups, shape[0], *((*shape[2:], shape[1]) if last else shape[1:])), working_dtype(x.dtype))
+    plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, last, threads)
     memory = take_workspace(2 * threads * LIMITS_BYTES + plan.sums_bytes + 64 + plan.packed_bytes)
     at, certain = address_of(memory), 0.0
     packed = at + -(-(2 * threads * LIMITS_BYTES + plan.sums_bytes) // 64) * 64
@@ -183,4 +190,5 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     finally:
         return_workspace(memory)
     ranges.refuse_uncertain(certain, out)
-    return rounded_sums(out.reshape(-1, *shape[1:]), x.dtype)
+    found = rounded_sums(out.reshape(-1, *out.shape[2:]), x.dtype)
+    return np.moveaxis(found, -1, 1) if last else found

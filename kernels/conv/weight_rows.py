@@ -125,20 +125,22 @@ class MultiplyRows(NamedTuple):
 
 
 @intrinsic
-def _turn(typingctx, tag, sums, split_bytes, splits, rows, columns, out, out_stride):
-    """Store the transpose of the first rows and columns of a square of sums, added up over the splits. Returns whether
-    a sum is not finite."""
+def _turn(typingctx, tag, sums, step, split_bytes, splits, rows, columns, out, out_stride):
+    """Store the transpose of the first rows, `step` bytes apart, and columns of a square of sums, added up over the
+    splits. Returns whether a sum is not finite."""
     kernel = instance(tag)
 
     def codegen(context, builder, signature, arguments):
-        _, sums, split_bytes, splits, rows, columns, out, out_stride = arguments
+        _, sums, step, split_bytes, splits, rows, columns, out, out_stride = arguments
         sums, out = pointer(builder, sums), pointer(builder, out)
         lanes, size = kernel.lanes, kernel.size
-        kind = vector(kernel.element, lanes)
+        kind, end = vector(kernel.element, lanes), builder.sub(rows, I64(1))
+        below = [builder.icmp_signed("<", I64(row), end) for row in range(lanes)]
+        places = [builder.mul(step, builder.select(less, I64(row), end)) for row, less in enumerate(below)]
 
         def of_split(index: ir.Value, lines: list[ir.Value]) -> list[ir.Value]:
             at = offset(builder, sums, builder.mul(index, split_bytes))
-            found = [load(builder, kind, offset(builder, at, row * kernel.nr * size), size) for row in range(lanes)]
+            found = [load(builder, kind, offset(builder, at, place), size) for place in places]
             return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
 
         lines = loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
@@ -153,13 +155,15 @@ def _turn(typingctx, tag, sums, split_bytes, splits, rows, columns, out, out_str
         unordered = builder.bitcast(builder.fcmp_unordered("uno", zeros, zeros), ir.IntType(lanes))
         return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), I64)
 
-    return types.int64(tag, *[types.int64] * 7), codegen
+    return types.int64(tag, *[types.int64] * 8), codegen
 
 
 class _OrderArguments(NamedTuple):
-    """Rows `first` to `last` of the sums of a panel, to where the weight of its first output begins."""
+    """Rows `first` to `last` of the sums of a panel, of which each `step`-th counts, to where the weight of its first
+    output begins."""
 
     sums: int
+    step: int
     split_bytes: int
     splits: int
     columns: int
@@ -178,8 +182,9 @@ def _order_rows(leaf, job):
     for row in range(job.first, job.last, lanes):
         for column in range(0, min(nr, job.columns), lanes):
             found |= _turn(
-                leaf.kernel, job.sums + (row * nr + column) * size, job.split_bytes, job.splits, job.last - row,
-                job.columns - column, job.out + column * job.out_stride + row * size, job.out_stride,
+                leaf.kernel, job.sums + (row * job.step * nr + column) * size, job.step * nr * size, job.split_bytes,
+                job.splits, job.last - row, job.columns - column, job.out + column * job.out_stride + row * size,
+                job.out_stride,
             )  # fmt: skip
     if found:
         put(job.flag, 0, 1)
@@ -220,7 +225,9 @@ class WeightGradient(Record):
     b_bytes: Bytes
     """Of a position in a panel of the gradient."""
     rows: Count
-    """Taps of all channels."""
+    """That are stored side by side: taps of all channels, or with the channels last those of all channels of a tap."""
+    taps: Count
+    """1, or with the channels last how many taps there are."""
     table: Address
     """For each row, whole blocks of them, the bytes from the first plane to its value at the first position."""
     starts: Address
@@ -300,14 +307,15 @@ _ORDERED = 256
 @subroutine
 def _order_task(task, worker, job):
     of = job.of
-    panel, first = task % of.panels, task // of.panels * _ORDERED
+    panel, tap, first = task % of.panels, task // of.panels % of.taps, task // of.panels // of.taps * _ORDERED
     nr = of.row_bytes // job.size
-    stride = of.rows * job.size
+    stride = of.taps * of.rows * job.size
     call_at(
         of.order,
         _OrderArguments(
-            job.sums + panel * of.blocks * of.block_bytes, of.panels * of.blocks * of.block_bytes, of.splits,
-            of.columns - panel * nr, job.out + panel * nr * stride, stride, first, min(first + _ORDERED, of.rows),
+            job.sums + panel * of.blocks * of.block_bytes + tap * of.row_bytes, of.taps,
+            of.panels * of.blocks * of.block_bytes, of.splits, of.columns - panel * nr,
+            job.out + panel * nr * stride + tap * of.rows * job.size, stride, first, min(first + _ORDERED, of.rows),
             job.flag,
         ),
     )  # fmt: skip
@@ -324,10 +332,10 @@ class _Order(NamedTuple):
 
 @njit
 def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
-    """The gradient of a group, at `out` as [output][channel][tap], of values of `size` bytes. All but `of`, threads and
-    the size are addresses: `memory` has LIMITS_BYTES for twice so many threads, 64 bytes, the addresses of all rows and
-    the sums; `packed` the gradient, and behind it the planes. Returns the magnitudes found in g and in x, and 1 if the
-    result is not finite."""
+    """The gradient of a group, at `out` as [output][channel][tap] or [output][tap][channel], of values of `size` bytes.
+    All but `of`, threads and the size are addresses: `memory` has LIMITS_BYTES for twice so many threads, 64 bytes, the
+    addresses of all rows and the sums; `packed` the gradient, and behind it the planes. Returns the magnitudes found in
+    g and in x, and 1 if the result is not finite."""
     limits, x_limits = memory, memory + threads * LIMITS_BYTES
     reset_limits(limits, 2 * threads)
     flag = memory + 2 * threads * LIMITS_BYTES
@@ -345,7 +353,8 @@ def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
         of_g = g + batch * of.batch * of.image_stride
         launch(pool, threads, of.batch * pieces * of.panels, _Pack(of, of_g, b, limits))
         launch(pool, threads, of.panels * of.splits * parts, _Multiply(of, places, b, sums, batch))
-    launch(pool, threads, (of.rows + _ORDERED - 1) // _ORDERED * of.panels, _Order(of, sums, out, size, flag))
+    tasks = (of.rows + _ORDERED - 1) // _ORDERED * of.taps * of.panels
+    launch(pool, threads, tasks, _Order(of, sums, out, size, flag))
     return found_limits(limits, threads), found_limits(x_limits, threads), read64(flag)
 
 

@@ -302,6 +302,18 @@ def test_large_ones_are_updated_by_loops_with_the_same_bits(make: Any, formula: 
     assert np.array_equal(result, np.resize(expected, count), equal_nan=True)
 
 
+@every_case
+@pytest.mark.parametrize("laid_out", [np.asfortranarray, np.ascontiguousarray])
+def test_large_ones_of_another_layout_have_the_same_bits(make: Any, formula: Any, options: dict, laid_out: Any) -> None:
+    values = np.random.default_rng(0).standard_normal((400, 200))
+    gradients = gradients_for(values)
+    expected = train(make([plain := parameter(values.copy())], **options), plain, gradients)
+    other = parameter(0)
+    other._array = np.asfortranarray(values)
+    assert np.array_equal(train(make([other], **options), other, [laid_out(each) for each in gradients]), expected)
+    assert other._array.flags.f_contiguous
+
+
 SHAPES = [(3, 4), (), (0, 2), (7,), (updates.LARGE + 7,)] * 8
 
 
