@@ -159,8 +159,7 @@ def _turn(typingctx, tag, sums, step, split_bytes, splits, rows, columns, out, o
 
 
 class _OrderArguments(NamedTuple):
-    """Rows `first` to `last` of the sums of a panel, of which each `step`-th counts, to where the weight of its first
-    output begins."""
+    """Rows `first` to `last` of the sums of a panel, `step` apart, to where the weight of its first output begins."""
 
     sums: int
     step: int
