@@ -11,8 +11,8 @@ from . import threading
 from .gemm.workspace import address_of, empty
 from .kinds import NUMBERS
 
-_LEAST, _LEAST_SHARED = 1 << 9, 1 << 13
-"""Numbers from which loops are worth calling (a row of 512 takes NumPy 20 us), and a second thread too."""
+_LEAST, _LEAST_SHARED = 1 << 5, 1 << 13
+"""Numbers from which loops are worth loading, and a second thread is worth waking."""
 
 _INT64 = np.dtype(np.int64)
 

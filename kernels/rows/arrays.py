@@ -18,7 +18,7 @@ from ..shapes import expect
 
 Dim = int | tuple[int, ...]
 
-LEAST = 1 << 7
+LEAST = 1 << 5
 """Numbers from which vectors are worth loading; calling them takes less than passes of NumPy do for any number."""
 
 _LEAST_APART = 8

@@ -222,8 +222,8 @@ def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tens
             "call requires_grad_() on an input before the computation, outside no_grad"
         )
     if weight is None:
-        if array.ndim == 0 and array.dtype in _ONES:
-            return node, adopt(_ONES[array.dtype].copy())
+        if array.ndim == 0 and (one := _ONES.get(array.dtype)) is not None:
+            return node, adopt(one.copy())
         if array.size != 1 or array.dtype.kind == "c":
             raise RuntimeError(
                 "grad can be implicitly created only for real scalar outputs, got "

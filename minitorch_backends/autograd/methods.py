@@ -126,6 +126,9 @@ def _delete_grad(self: Tensor) -> None:
     self.state.grad = None
 
 
+_pass = backward.__wrapped__  # type: ignore[attr-defined]  # errors are named once, for the method
+
+
 def _backward(
     self: Tensor,
     gradient: Tensor | None = None,
@@ -134,7 +137,7 @@ def _backward(
     inputs: Any = None,
 ) -> None:
     """Add the gradients of this tensor to `.grad` of the leaves that it depends on; see `autograd.backward`."""
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    _pass(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _detach(self: Tensor) -> Tensor:

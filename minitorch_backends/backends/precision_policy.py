@@ -347,12 +347,13 @@ def node_metadata(metadata: dict[str, Any], product: str) -> dict[str, Any]:
     """
     if metadata["precision"] is not None:
         return metadata
-    kept = _to_record(product, in_backward())
+    kept = precision_to_record(product, in_backward())
     return metadata if kept is None else {**metadata, "precision": kept}
 
 
 @per_state()
-def _to_record(state: State, product: str, _: bool) -> Recorded | GradientPrecisions | None:
+def precision_to_record(state: State, product: str, _: bool) -> Recorded | GradientPrecisions | None:
+    """What a node of a product records where its call names no precision; `_` is that of `in_backward`."""
     of_forward = None
     if state.read("backward_precision") == "recorded":
         of_forward = _decision_metadata(*precision_of(product), holds_always=False)

@@ -50,7 +50,7 @@ from ..autograd.modes import grad_mode
 from ..autograd.nodes import SELF, Node, history, next_sequence, record_results, save, save_operand, unpack
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
-from ..backends.precision_policy import node_metadata as with_recorded_precision
+from ..backends.precision_policy import precision_to_record
 from ..kernels import invariance
 from ..kernels.elementwise import in_rows, is_half, least_of
 from ..kernels.quiet import restore, silence
@@ -109,7 +109,7 @@ _NAMESPACE = {
     "_made_view": made_view,
     "_next_sequence": next_sequence,
     "_record_results": record_results,
-    "_with_recorded_precision": with_recorded_precision,
+    "_precision_to_record": precision_to_record,
     "_rounded": lambda value, dtype: float(cast_unchecked(np.asarray(value), dtype)),
 }
 """The names that every generated text refers to."""

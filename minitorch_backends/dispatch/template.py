@@ -273,7 +273,8 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         edges = [f"_n{index}" if index in self.recorded else "None" for index in range(len(self.inputs))]
         metadata = self.metadata
         if op.product is not None and "precision" in op.metadata_names:
-            metadata = f"_with_recorded_precision({metadata}, {op.product!r})"
+            recorded = f"_precision_to_record({op.product!r}, _mode().backward)"
+            metadata = metadata.replace(": precision", f": {recorded} if precision is None else precision")
         yield f"""\
                 _node = {"" if self.several else "_tensor._node = "}_new(_Node)
                 _node.op, _node.outputs, _node.sequence = _op, (), _next_sequence()

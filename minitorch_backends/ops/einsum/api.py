@@ -28,7 +28,7 @@ from .equation import equation_of_sublists, parse, resolve
 from .objectives import OBJECTIVES
 from .paths import BY_FLAGS, order_of, strategy_in_force
 from .plan import Plan, with_limit
-from .program import contraction, plan_for, plan_within, program_for, run, run_sharing, sharing_keys
+from .program import contraction, plan_for, plan_within, program_for, program_of, run, run_sharing, sharing_keys
 from .slices_asked import blocks_of_parts, blocks_of_tree
 
 _mode = grad_mode.get
@@ -197,11 +197,15 @@ def contract(
         if each._node is not None:
             followed = True
     keys = sharing_keys(plan, tensors) if share else None
-    if instrumentation.is_observed() or (followed and _mode().records):
+    mode = _mode()
+    if instrumentation.active > 1 or (followed and mode.records):
         needs = tuple(each.requires_grad or instrumentation.duals is not None for each in operands)
         options = strategy, needs, memory_limit, keys, slices, executor
         return recorded_contraction(list(operands), plan, precision, *options)
-    program = program_for(plan, dtypes, precision)
+    if precision is None:
+        program = program_of(plan, tuple(dtypes), None, mode.backward)
+    else:
+        program = program_for(plan, dtypes, precision)
     if slices is BY_FLAGS and keys is None:
         return adopt(run(program, arrays, memory_limit))  # a short call takes less time
     if keys is not None:

@@ -101,13 +101,13 @@ def program_for(plan: Plan, dtypes: Sequence[np.dtype], precision: Any) -> Progr
     Raises RuntimeError for a product of different dtypes, NotImplementedError for one of booleans.
     """
     if precision is None or type(precision) is str or type(precision) is tuple:
-        return _program(plan, tuple(dtypes), precision, _mode().backward)
+        return program_of(plan, tuple(dtypes), precision, _mode().backward)
     product_at = functools.partial(product, precision=precision)  # recorded by a node, with its origin
     return _make_program(current(), plan, dtypes, precision, lambda *_: product_at)
 
 
 @per_state(most=KEPT)
-def _program(
+def program_of(
     state: State, plan: Plan, dtypes: tuple[np.dtype, ...], precision: str | tuple[str | None, ...] | None, _: bool
 ) -> Program:
     return _make_program(state, plan, dtypes, precision, prepared_product)

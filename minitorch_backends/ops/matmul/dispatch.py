@@ -36,7 +36,7 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     RuntimeError for mismatched shapes and for factors of different dtypes.
     """
     if precision is None or type(precision) is str or is_float8(a.dtype):
-        return _prepare(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
+        return prepare(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
     call = resolve(kind, a.dtype, precision)  # recorded, with its origin
     multiply = functools.partial(_kernel(call), decided_by=call.decided_by, **call.keywords)
     return _check_shapes(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), lambda *_: multiply)(a, b)
@@ -82,7 +82,7 @@ def _narrow_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @per_state()
-def _prepare(
+def prepare(
     state: State,
     a: np.dtype,
     b: np.dtype,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widen
+from ...autograd.modes import grad_mode
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
@@ -17,11 +18,12 @@ from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
-from .dispatch import product, wide_product
+from .dispatch import prepare, product, wide_product
 from .shapes import check_factors
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
+_mode = grad_mode.get
 
 # Gradients. A vector stands as a matrix of one row (on the left) or one column (on the right).
 
@@ -142,6 +144,9 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     `precision` sets the precision of this float32 or complex64 product; None uses the flags
     (`explain.precision_of("matmul")`). Raises RuntimeError for mismatched sizes and operands of different dtypes.
     """
+    if precision is None:  # as `product` does, without a call in between
+        call = prepare(input.dtype, other.dtype, input.shape, other.shape, None, "matmul", _mode().backward)
+        return call(input, other)
     return product(input, other, precision)
 
 

@@ -100,8 +100,9 @@ def layer_norm(
     shape = _shape_of(normalized_shape, input, "layer_norm")
     _check("layer_norm", "weight", weight, shape)
     _check("layer_norm", "bias", bias, shape)
-    dim = tuple(range(input.ndim - len(shape), input.ndim))
-    return _affine(input.contiguous(), weight, bias, shape, dim, eps).output
+    dim = tuple(range(input._array.ndim - len(shape), input._array.ndim))
+    contiguous = input if input._array.flags.c_contiguous else input.contiguous()
+    return _affine(contiguous, weight, bias, shape, dim, eps).output
 
 
 def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:
