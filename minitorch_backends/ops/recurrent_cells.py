@@ -39,26 +39,28 @@ def _run(
 
     Half types are computed in float32 and rounded once, except products where flags round their sums.
     """
-    dtype, (weight_ih, weight_hh, *biases) = hidden.dtype, weights
-    for each in (input, *weights, *others):
+    dtype, (weight_ih, weight_hh, bias, bias_hh) = hidden.dtype, weights
+    half, width = dtype.itemsize == 2, weight_hh.shape[0]
+    for each in (input, *weights, *others) if half else ():  # otherwise products and the step refuse them
         if each is not None and each.dtype is not dtype:
             refuse_mixed(each, hidden)
-    half, extra = dtype.itemsize == 2, list(others)
+    for each in (bias, bias_hh):
+        if each is not None and (each.dtype is not dtype or each.shape != (width,)):
+            raise RuntimeError(f"{cell}: expected a bias of {width} values of {dtype}, got {each.dtype}{each.shape}")
     if half and not resolve(KIND, dtype, precision).keywords.keys() & {"sums", "unit"}:
         input, hidden, weight_ih, weight_hh, precision = *map(_widen, (input, hidden, weight_ih, weight_hh)), "ieee"
     sums, products = product(input, weight_ih.T, precision, KIND), product(hidden, weight_hh.T, precision, KIND)
     if half:
-        sums, products, hidden, *extra = map(_widen, (sums, products, hidden, *others))
-        biases = [None if each is None else _widen(each) for each in biases]
-    given = [each for each in biases if each is not None]
-    if any(each.shape != products.shape[1:] for each in given):
-        raise RuntimeError(f"{cell}: expected biases of {products.shape[1]} values, got {[len(x) for x in given]}")
+        sums, products, hidden = map(_widen, (sums, products, hidden))
+        others = tuple(map(_widen, others))
+        bias, bias_hh = (None if each is None else _widen(each) for each in (bias, bias_hh))
     if cell == "gru":
-        bias = np.zeros(products.shape[1], sums.dtype) if biases[1] is None else biases[1]
-        extra, given = [bias, hidden], given[:1]
-    if given:
-        sums += given[0] + given[1] if len(given) == 2 else given[0]
-    found = step(cell, products, sums, *extra)
+        others = (np.zeros(width, sums.dtype) if bias_hh is None else bias_hh, hidden)
+    elif bias_hh is not None:
+        bias = bias_hh if bias is None else bias + bias_hh
+    if bias is not None:
+        sums += bias
+    found = step(cell, products, sums, *others)
     return tuple([cast_unchecked(each, dtype) for each in found]) if half else found
 
 
@@ -127,6 +129,7 @@ def _of_rnn(
     g: Any, input: Tensor, hidden: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor, nonlinearity: str,
     precision: Any, edges: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_hidden: Tensor | None
     of_state = g[0] + g[1] if derives() or counts(g[1]) else g[0]
     if derives():
         of_state, kept = _sequences(of_state, gates)
@@ -134,7 +137,7 @@ def _of_rnn(
         of_sums = of_sums.squeeze(0)
     else:
         of_sums = adopt(step_gradient(f"rnn_{nonlinearity}", of_state._array, gates._array)[0])
-        of_hidden = times(of_sums, weight_hh, precision)
+        of_hidden = times(of_sums, weight_hh, precision) if edges[1] else None
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden)
 
 
@@ -171,6 +174,7 @@ def _of_lstm(
     g: Any, input: Tensor, hidden: Tensor, cell: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor,
     precision: Any, edges: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_hidden: Tensor | None
     size = cell._array.shape[1]
     if derives() or counts(g[2]):
         of_steps = _sequences(g[0], g[1] + g[2][:, 4 * size :], g[2][:, : 4 * size])
@@ -180,7 +184,7 @@ def _of_lstm(
     else:
         arrays = [each._array for each in (g[0], g[1], cell, gates)]
         of_sums, _, of_cell = map(adopt, step_gradient("lstm", *arrays))
-        of_hidden = times(of_sums, weight_hh, precision)
+        of_hidden = times(of_sums, weight_hh, precision) if edges[1] else None
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
 
 
@@ -205,6 +209,7 @@ def _of_gru(
     g: Any, input: Tensor, hidden: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor, precision: Any,
     edges: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_hidden: Tensor | None
     if derives() or counts(g[1]):
         output, of_step = _sequences(hidden, gates)
         found = gru_gradient(_sequences(*g), weight_hh, hidden, output, of_step, precision)
@@ -212,7 +217,7 @@ def _of_gru(
     else:
         arrays = [each._array for each in (g[0], hidden, gates)]
         of_sums, of_products, beside = map(adopt, step_gradient("gru", *arrays))
-        of_hidden = times(of_products, weight_hh, precision) + beside
+        of_hidden = times(of_products, weight_hh, precision) + beside if edges[1] else None
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
 
 
