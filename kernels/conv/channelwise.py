@@ -30,6 +30,9 @@ _OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)
 _MOST_TAPS = 32
 """Of a row, whose weights and values a block has code for."""
 
+_BESIDE = range(8, 3, -1)
+"""Vectors of columns of a block of a single row, which share the weights and need no masks."""
+
 _SEGMENTS = 4
 """Channels of a vector of columns, at most."""
 
@@ -151,8 +154,27 @@ class _Case:
         nested = bool((planes != 1).any()) or (self.spreads and self.multiplier > 1)
         return window_tag(
             int(self.weighs), int(self.spreads), inner.taps, inner.stride, inner.dilation, phase, self.outputs,
-            self.across, segments, int(nested),
+            self.across, segments, int(nested), self.beside(),
         )  # fmt: skip
+
+    @functools.cached_property
+    def whole(self) -> tuple[int, int]:
+        """The first of the vectors of columns that exist with all columns that they meet, and the one after the
+        last."""
+        table, step = self.line.table(self.phases, False), 1 if self.spreads else self.across
+        firsts, ends = table[:, 1], table[:, 1] + (table[:, 0] - 1) * self.line.steps[0]
+        low, high = int(np.minimum(firsts, ends).min()), int(np.maximum(firsts, ends).max())
+        reach = self.lanes * step
+        last = min((self.line.size - high) // reach, self.line.results // (self.lanes * self.phases))
+        return -(min(low, 0) // reach), last
+
+    def beside(self) -> int:
+        """How many vectors of columns are a block, where each would be one."""
+        inner, (first, last) = self.inner, self.whole if self.across else (0, 0)
+        alone = inner.taps == inner.size == inner.results == self.width == 1 and inner.padding == 0
+        if not alone or last - first < min(_BESIDE) or self.across > 2:
+            return 1
+        return min(_BESIDE, key=lambda count: (last - first) // count * (count + 1) + (last - first) % count * 4)
 
     def tables(self, read: tuple[int, ...], to: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the vectors of lanes, where what they read, write, multiply with and begin with lies, and of two
@@ -257,6 +279,7 @@ def _plan(
     pieces = case.pieces(len(units), threads)
     values = describe(DEPTHWISE, case.steps(read, to) | pieces | {
         "leaf": _leaf(DepthwiseWeight if case.weighs else Depthwise, dtype.name, conversion, case.window),
+        "whole_from": case.whole[0] if case.across else 0, "whole_to": case.whole[1] if case.across else 0,
         "pack": _leaf(PackWeights, case.working.name, ("ieee", None)) if packs else 0,
         "images": case.images, "channels": case.channels, "units": len(units), "unit_table": address_of(units),
         "plane_table": address_of(planes), "line_table": address_of(lines), "rows": case.rows,

@@ -20,11 +20,12 @@ from .positions import pointer
 
 
 @subroutine
-def _row(leaf, job, image, row_of_all, unit, end):
-    """The blocks of a row of an image, for some vectors of lanes: a block of all of them before the next one, so that
-    memory is read in order where lanes are channels."""
-    plan, rows = job.plan, field("depthwise", job.plan, "rows")
+def _rows(leaf, job, image, row_of_all, limit, unit, end):
+    """The blocks of a row of an image, or of some before the limit, for some vectors of lanes: a block of all of them
+    before the next one, so that memory is read in order where lanes are channels. Returns how many rows."""
+    plan, rows, beside = job.plan, field("depthwise", job.plan, "rows"), constant(leaf.window, "beside")
     plane, row = row_of_all // rows, row_of_all % rows
+    inside = field("depthwise", plan, "whole_from") <= row <= field("depthwise", plan, "whole_to") - beside
     planes = field("depthwise", plan, "plane_table") + AXIS_BYTES * plane
     lines = field("depthwise", plan, "line_table") + field("depthwise", plan, "line_row") * row
     across, units = (planes, lines, row), (unit, end)
@@ -34,6 +35,9 @@ def _row(leaf, job, image, row_of_all, unit, end):
     x = job.x + image * field("depthwise", plan, "x_image") + first * field("depthwise", plan, "read_step")
     out = job.out + image * field("depthwise", plan, "out_image")
     out += plane * field("depthwise", plan, "out_plane") + row * field("depthwise", plan, "out_row")
+    if beside > 1 and inside and row_of_all + beside <= limit:
+        emit_block(leaf, 3, plan, (x, out, job.weights, job.bias), across, (first, left), units)
+        return beside
     while left > 0:
         starts, along = (x, out, job.weights, job.bias), (first, left)
         if left < outputs:
@@ -45,6 +49,7 @@ def _row(leaf, job, image, row_of_all, unit, end):
         first, left = first + advance, left - outputs
         x += advance * field("depthwise", plan, "read_step")
         out += outputs * field("depthwise", plan, "write_step")
+    return 1
 
 
 @subroutine
@@ -56,8 +61,9 @@ def _convolve(leaf, job):
         chunk, strip = rest // field("depthwise", plan, "strips"), rest % field("depthwise", plan, "strips")
         unit, row = chunk * field("depthwise", plan, "chunk"), strip * field("depthwise", plan, "strip")
         end = min(unit + field("depthwise", plan, "chunk"), field("depthwise", plan, "units"))
-        for here in range(row, min(row + field("depthwise", plan, "strip"), field("depthwise", plan, "all_rows"))):
-            _row(leaf, job, image, here, unit, end)
+        limit = min(row + field("depthwise", plan, "strip"), field("depthwise", plan, "all_rows"))
+        while row < limit:
+            row += _rows(leaf, job, image, row, limit, unit, end)
         piece += 1
 
 
@@ -128,9 +134,11 @@ def _weigh(leaf, job):
         end = min(unit + field("depthwise", plan, "chunk"), field("depthwise", plan, "units"))
         clear(job.weights, (end - unit) * unit_bytes)
         # The sums of a chunk lie at the beginning of the worker's memory.
-        for here in range(row, min(row + strip, rows * field("depthwise", plan, "images"))):
+        limit = min(row + strip, rows * field("depthwise", plan, "images"))
+        while row < limit:
             own = _Arguments(plan, job.x, job.out, job.weights - unit * unit_bytes, 0, 0, 0, 0)
-            _row(leaf, own, here // rows, here % rows, unit, end)
+            first = row // rows * rows
+            row += _rows(leaf, own, row // rows, row - first, min(limit - first, rows), unit, end)
         for one in range(unit, end):
             result = job.results + part * field("depthwise", plan, "part_bytes")
             result += read64(field("depthwise", plan, "unit_table") + UNIT_BYTES * one + 24)

@@ -9,6 +9,7 @@ A gradient with respect to the weight has the same blocks, with g in registers a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +23,9 @@ from .positions import pointer
 AXIS_BYTES, UNIT_BYTES = 24, 32
 """Of a row of the tables of a dimension and of vectors of lanes."""
 
-_INSIDE, _AT_EDGE, _LAST = 0, 1, 2
-"""Of a block: all values and results exist; all results; or some."""
+_INSIDE, _AT_EDGE, _LAST, _WHOLE = 0, 1, 2, 3
+"""Of a block: all values and results exist; all results; some; or those of several vectors of columns, which all
+exist."""
 
 
 def _axis(lanes: Any, table: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -78,7 +80,7 @@ class _Block:
         self.lines = [_axis(lanes, builder.add(lines, I64(AXIS_BYTES * phase))) for phase in range(lanes.phases)]
         self.read_step, self.write_step, self.tap = (lanes.field(name) for name in ("read_step", "write_step", "tap"))
         self.there = {}
-        for place in window.met if edge != _INSIDE else ():
+        for place in window.met if edge in (_AT_EDGE, _LAST) else ():
             at = builder.add(first, I64(place))
             self.there[place] = builder.icmp_unsigned("<", at, lanes.field("places"))
 
@@ -101,7 +103,7 @@ class _Block:
             def one(at=at, pairs=pairs, totals=totals) -> list:
                 return meet(self.lanes.read(at), pairs, list(totals))
 
-            totals = one() if self.edge == _INSIDE else either(self.builder, self.there[place], one, lambda t=totals: t)
+            totals = either(self.builder, self.there[place], one, lambda t=totals: t) if self.there else one()
         return totals
 
 
@@ -111,30 +113,37 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
     where after each of `starts` (values, results, weights, bias) they begin. `across` are rows of the tables of two
     dimensions, and the number of the row; `along` is the place of the first value, and how many results are left."""
     window, kind = field_class(leaf, "window"), edge.literal_value
+    beside = window.beside if kind == _WHOLE else 1
 
     def codegen(context, builder, signature, arguments):
+        if kind == _WHOLE and beside == 1:
+            return context.get_dummy_value()
         addresses, across, along, units = (cgutils.unpack_tuple(builder, each) for each in arguments[3:])
         starts, (unit, end) = [pointer(builder, address) for address in addresses], units
         lanes = lanes_of(builder, leaf, arguments[2], across[2])
         block = _Block(lanes, window, kind, across, along)
         table = pointer(builder, lanes.field("unit_table"))
+        if kind == _WHOLE:
+            lanes.whole = True
+        steps = builder.mul(lanes.field("row_source"), lanes.field("line_step")), lanes.field("out_row")
 
         def some(first: ir.Value, count: int) -> list:
             vectors = []
             for which in range(count):
                 at = builder.add(first, I64(which))
                 at = offset(builder, table, builder.mul(at, I64(UNIT_BYTES)))
-                vectors.append([
+                x, out, *others = [
                     offset(builder, start, load(builder, I64, offset(builder, at, 8 * field), 8))
                     for field, start in enumerate(starts)
-                ])  # fmt: skip
-            if window.weighs:
-                _weigh_block(block, *vectors[0][:3])
-            else:
-                _convolve_block(block, *zip(*vectors, strict=True))
+                ]
+                for row in range(beside):
+                    shifts = [builder.mul(step, I64(row)) for step in steps]
+                    here = [offset(builder, each, shift) for each, shift in zip((x, out), shifts, strict=True)]
+                    vectors.append([*here, *others])
+            (_weigh_block if window.weighs else _convolve_block)(block, *zip(*vectors, strict=True))
             return []
 
-        count, together = builder.sub(end, unit), window.together
+        count, together = builder.sub(end, unit), 1 if kind == _WHOLE else window.together
         if together > 1:
             sets = builder.sdiv(count, I64(together))
             done = builder.mul(sets, I64(together))
@@ -186,9 +195,11 @@ def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biase
             lanes.write(values, block.result(outs[which], output))
 
 
-def _weigh_block(block: _Block, x: ir.Value, g: ir.Value, sums: ir.Value) -> None:
+def _weigh_block(block: _Block, xs: tuple, gs: tuple, sums: tuple, _: tuple) -> None:
+    """Weigh for some vectors of lanes of one channel."""
     builder, lanes, last, given, exist = block.builder, block.lanes, block.edge == _LAST, [], []
-    for output in range(block.window.outputs):
+    each = block.window.outputs
+    for g, output in itertools.product(gs, range(each)):
         at = block.result(g, output)
         if last:
             there = block.exists(output)
@@ -198,16 +209,19 @@ def _weigh_block(block: _Block, x: ir.Value, g: ir.Value, sums: ir.Value) -> Non
             given.append(lanes.read_result(at))
 
     def line(xs: list, sums: list, _: list) -> list:
-        (x,), slots = xs, block.slots(*sums)
+        slots = block.slots(*sums)
+        found = [lanes.working(slot) for slot in slots]
+        for which, x in enumerate(xs):
 
-        def meet(value: ir.Value, pairs: list, totals: list) -> list:
-            for output, tap in pairs:
-                total = lanes.add(value, given[output], totals[tap])
-                totals[tap] = builder.select(exist[output], total, totals[tap]) if last else total
-            return totals
+            def meet(value: ir.Value, pairs: list, totals: list, first: int = which * each) -> list:
+                for output, tap in pairs:
+                    total = lanes.add(value, given[first + output], totals[tap])
+                    totals[tap] = builder.select(exist[output], total, totals[tap]) if last else total
+                return totals
 
-        for slot, total in zip(slots, block.each_value(x, [lanes.working(s) for s in slots], meet), strict=True):
+            found = block.each_value(x, found, meet)
+        for slot, total in zip(slots, found, strict=True):
             store(builder, total, slot, lanes.size)
         return []
 
-    _for_each_line(block, [x], [sums], 0, [], line)
+    _for_each_line(block, list(xs), [sums[0]], 0, [], line)

@@ -41,7 +41,19 @@ from .positions import widen
 
 VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
 
-_FIELDS = ("weighs", "spreads", "taps", "stride", "dilation", "phase", "outputs", "across", "segments", "nested")
+_FIELDS = (
+    "weighs",
+    "spreads",
+    "taps",
+    "stride",
+    "dilation",
+    "phase",
+    "outputs",
+    "across",
+    "segments",
+    "nested",
+    "beside",
+)
 
 
 @functools.cache
@@ -57,6 +69,7 @@ def window_tag(*values: int) -> Any:
         across: the stride of the columns, where lanes are columns; 0 where they are channels.
         segments: where lanes are columns, the channels of a vector; else 1 where a vector has lanes without a channel.
         nested: whether results meet any number of planes but one, or those of several outputs.
+        beside: vectors of columns of a block where all of them exist; 1 for no such blocks.
     """
     name = "Window" + "_".join(map(str, values))
     tag: Any = namedtuple(name, (), module=__name__)
@@ -169,7 +182,8 @@ class Columns(Lanes):
         self.width = self.count // self.segments
         before = builder.mul(row, I64(self.count * self.phases))
         self.results_left = builder.sub(self.field("result_columns"), before)
-        self.reading: list[ir.Value] = []
+        self.reading: list[ir.Value | None] = []
+        self.whole = False
 
     def _numbers(self, raw: int, step: int) -> tuple[ir.Constant, list[tuple[int, ir.Constant]]]:
         """For one of `step` vectors of neighbours: the columns of its lanes, and its segments with their lanes."""
@@ -179,7 +193,7 @@ class Columns(Lanes):
         kind = vector(I1, self.count)
         return columns, [(one, ir.Constant(kind, [each == one for each in owners])) for one in sorted(set(owners))]
 
-    def _pieces(self, at: ir.Value, step: int, channel: str, masks: list[ir.Value]) -> list[list[tuple]]:
+    def _pieces(self, at: ir.Value, step: int, channel: str, masks: list) -> list[list[tuple]]:
         """For each of `step` vectors of neighbours: where its segments lie, and the masks of these."""
         builder, found = self.builder, []
         for raw, mask in enumerate(masks):
@@ -197,13 +211,17 @@ class Columns(Lanes):
         kind, builder = vector(self.element.stored, self.count), self.builder
         found, name = zero(kind), f"llvm.masked.load.{suffix(self.element.stored, self.count)}.p0"
         for here, mask in pieces:
+            if mask is None:
+                return load(builder, kind, here, self.element.size)
             at = builder.bitcast(here, kind.as_pointer())
             found = call(builder, name, kind, at, I32(self.element.size), mask, found)
         return found
 
     def begin_line(self, source: ir.Value) -> None:
         """Find which lanes meet a column that exists, where the first one meets column `source`."""
-        builder, self.reading = self.builder, []
+        builder, self.reading = self.builder, [None] * self.step if self.whole else []
+        if self.whole:
+            return
         limit = builder.sub(self.field("columns"), source)
         if self.weighs:  # what no result meets is zero on both sides
             most = builder.add(builder.mul(builder.sub(self.results_left, I64(1)), I64(self.step)), I64(1))
@@ -230,7 +248,7 @@ class Columns(Lanes):
 
     def read_result(self, at: ir.Value) -> ir.Value:
         """What lies where results do, zero behind the last one."""
-        mask = self.below(self.results_left, self._numbers(0, 1)[0])
+        mask = None if self.whole else self.below(self.results_left, self._numbers(0, 1)[0])
         return self.convert(self._load(self._pieces(at, 1, "write_channel", [mask])[0]))
 
     def _of_channels(self, at: ir.Value, step: ir.Value) -> ir.Value:
@@ -279,7 +297,9 @@ class Columns(Lanes):
                 self.store_elements(value, here, None)
             return []
 
-        if self.segments > 1 or VECTOR_BYTES == 64:
+        if self.whole:
+            whole()
+        elif self.segments > 1 or VECTOR_BYTES == 64:
             some()
         else:  # AVX2 stores with a mask in twelve times the time
             least = I64(self.count * phases)

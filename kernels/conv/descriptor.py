@@ -48,12 +48,12 @@ WEIGHT = (
 """Fields of the gradient with respect to a weight."""
 
 DEPTHWISE = (
-    "leaf", "pack", "images", "channels", "units", "unit_table", "plane_table", "line_table", "line_row", "rows",
-    "all_rows", "row_source", "x_image", "out_image", "out_plane", "out_row", "first", "advance", "places", "results",
-    "read_step", "write_step", "plane_step", "line_step", "plane_source", "plane_tap", "line_source", "line_tap",
-    "plane_weight", "line_weight", "tap", "reads", "group_step", "group_weight", "read_channel", "write_channel",
-    "weight_channel", "columns", "result_columns", "relu", "all_taps", "unit_bytes", "part_bytes", "chunk", "chunks",
-    "strip", "strips", "pieces", "all_pieces", "pieces_each",
+    "leaf", "pack", "whole_from", "whole_to", "images", "channels", "units", "unit_table", "plane_table", "line_table",
+    "line_row", "rows", "all_rows", "row_source", "x_image", "out_image", "out_plane", "out_row", "first", "advance",
+    "places", "results", "read_step", "write_step", "plane_step", "line_step", "plane_source", "plane_tap",
+    "line_source", "line_tap", "plane_weight", "line_weight", "tap", "reads", "group_step", "group_weight",
+    "read_channel", "write_channel", "weight_channel", "columns", "result_columns", "relu", "all_taps", "unit_bytes",
+    "part_bytes", "chunk", "chunks", "strip", "strips", "pieces", "all_pieces", "pieces_each",
 )  # fmt: skip
 """Fields of a depthwise convolution and of its gradients."""
 
