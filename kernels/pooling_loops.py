@@ -88,19 +88,24 @@ def _largest_of_row(task, worker, job):
         to = (task * at.columns + column) * count
         values = carray(pointer(at.values + to * size, job.word), count)
         indices = carray(pointer(at.indices + to * 8, 0), count)
-        for channel in range(count):
-            values[channel] = job.lowest
-            indices[channel] = -1
+        if first >= last or begin >= end:
+            for channel in range(count):
+                values[channel] = job.lowest
+                indices[channel] = -1
         for i in range(first, last):
             for j in range(begin, end):
                 place = (top + i * at.dilation_down) * at.width + left + j * at.dilation_along
                 source = at.images + (image * at.height * at.width + place) * count * size
                 here = carray(pointer(source, job.word), count)
+                if i == first and j == begin:
+                    for channel in range(count):
+                        values[channel] = here[channel]
+                        indices[channel] = place
+                    continue
                 for channel in range(count):
-                    found, key = indices[channel], _key(here[channel], job)
-                    larger = found < 0 or key > _key(values[channel], job)
+                    larger = _key(here[channel], job) > _key(values[channel], job)
                     values[channel] = here[channel] if larger else values[channel]
-                    indices[channel] = place if larger else found
+                    indices[channel] = place if larger else indices[channel]
 
 
 @subroutine
@@ -211,16 +216,22 @@ def _gather_row(task, worker, job):
     for column in range(at.width):
         begin, end = _windows_over(column, at.padding_before, at.reach_along, at.stride_along, at.columns)
         place = row * at.width + column
-        for channel in range(count):
-            sums[channel] = 0.0
+        out = carray(pointer(at.images + (task * at.width + column) * count * size, job.zero), count)
+        if first >= last or begin >= end:
+            for channel in range(count):
+                out[channel] = 0.0
+            continue
         for i in range(first, last):
             for j in range(begin, end):
                 window = ((image * at.rows + i) * at.columns + j) * count
                 values = carray(pointer(at.values + window * size, job.zero), count)
                 indices = carray(pointer(at.indices + window * 8, 0), count)
+                if i == first and j == begin:
+                    for channel in range(count):
+                        sums[channel] = 0.0 + (values[channel] if indices[channel] == place else 0.0)
+                    continue
                 for channel in range(count):
                     sums[channel] += values[channel] if indices[channel] == place else 0.0
-        out = carray(pointer(at.images + (task * at.width + column) * count * size, job.zero), count)
         for channel in range(count):
             out[channel] = sums[channel]
 
