@@ -84,15 +84,6 @@ def batch_product(plan: Plan, a: Side, b: Side) -> tuple[loops.Product, int]:
     return product, each + 2 * loops.LIMITS_BYTES
 
 
-def gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
-    """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
-    row = tuning(plan.isa)
-    if count == 1 and not row.rows_alone:
-        return False
-    few = b.lines <= row.few_columns_most and a.lines >= 2 * max(row.rows_at_once, b.lines)
-    return few and count * a.lines >= 32 * b.lines and _is_held(plan, a._replace(lines=row.rows_at_once), b)
-
-
 def _is_held(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and sums of a product that does not fit may still be one thread's, where no thread
     waits for the last one: a product that is divided waits twice for the other threads."""
@@ -148,15 +139,12 @@ def column_product(plan: Plan, a: Side, b: Side, width: int, threads: int) -> tu
 
 
 def divide(plan: Plan, a: Side, b: Side, count: int) -> str | None:
-    """How products of one shape are divided as wholes: "brief" (on the caller's thread), "batch" (each by one thread),
-    "batch of rows" (some rows of each by one thread); None where each is divided by `divide_one`."""
+    """How products of one shape are divided as wholes: "brief" (on the caller's thread) or "batch" (each by one thread);
+    None where each is divided by `divide_one`."""
     if is_brief(plan, a, b):
         return "brief"
-    if count >= 4 and fits(plan, a, b):
-        return "batch"
-    if gains_by_rows(plan, a, b, count):
-        return "batch of rows"
-    return "batch" if gains_by_thread(plan, a, b, count) else None
+    by_thread = (count >= 4 and fits(plan, a, b)) or gains_by_thread(plan, a, b, count)
+    return "batch" if by_thread else None
 
 
 def divide_one(plan: Plan, a: Side, n: int, packed: bool, threads: int) -> tuple[str, int]:

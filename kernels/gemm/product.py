@@ -21,7 +21,6 @@ from .divisions import (
     column_product,
     divide,
     divide_one,
-    gains_by_rows,
     is_brief,
     lines_at_once,
     packing,
@@ -207,7 +206,7 @@ def _prepare_strips(
     if not rows:
         return None
     a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
-    if gains_by_rows(plan, a, b, 1) or lines_at_once(b, plan.scheme.nc) < n:
+    if lines_at_once(b, plan.scheme.nc) < n:
         return None
     how, needed = strip_product(plan, a, b, n, rows, threads)
     return plan, how, target_for(plan, dtype, n * dtype.itemsize), needed
@@ -292,18 +291,6 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     finally:
         return_workspace(memory)
     return _certain_from(plan, a.depth, *found)
-
-
-def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> float:
-    """Products of one shape, some rows at a time."""
-    at_once = tuning(plan.isa).rows_at_once
-    blocks, rest = divmod(a.lines, at_once)
-    steps = np.array((a.line_stride, 0, target.how.row_stride, target.how.addend_row))[:, None] * at_once
-    several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
-    certain = _batch(plan, a._replace(lines=at_once), b, target, np.ascontiguousarray(several.reshape(4, -1)))
-    if rest:
-        certain = max(certain, _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks))
-    return certain
 
 
 def _size(x: np.ndarray) -> int:
@@ -393,9 +380,8 @@ def _run(
     else:
         added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
         places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
-    way = divide(plan, side_a, side_b, places.shape[1])
-    if way is not None:
-        return (_batch_of_rows if way == "batch of rows" else _batch)(plan, side_a, side_b, target, places)
+    if divide(plan, side_a, side_b, places.shape[1]) is not None:
+        return _batch(plan, side_a, side_b, target, places)
     return max(
         _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
         for one_a, one_b, one_c, one_addend in places.T.tolist()

@@ -124,10 +124,6 @@ class Tuning(NamedTuple):
     column_rows_most: int = 320
     column_caches: int = 0
     """Rows up to which threads pack the columns that they multiply, of right operands that fill so many caches."""
-    few_columns_most: int = 128
-    rows_at_once: int = 128
-    rows_alone: bool = True
-    """Columns up to which so many rows are packed and multiplied at a time; whether that is so of one product too."""
 
     # Split K
     split_results_most: int = 10_000
@@ -168,9 +164,8 @@ _LEVELS: dict[str, dict[str, Any]] = {
         "rows_converted_most": 16,
         "rows_split_most": 6,
         "rows_kept_most": 4,
-        "rows_alone": False,
     },
-    "portable": {"block_part": 8, "sums_part": 8, "rounded_products_most": 16_000_000, "rows_alone": False},
+    "portable": {"block_part": 8, "sums_part": 8, "rounded_products_most": 16_000_000},
 }
 """By level: what differs from the defaults."""
 

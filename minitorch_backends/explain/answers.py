@@ -33,8 +33,8 @@ class Answer(NamedTuple):
         refusals: pairs of an implementation and its reason for rejecting the shapes, dtypes or this CPU.
         options: the kernel's other keywords.
         shapes: the shapes of the arguments.
-        division: how a matrix product is partitioned among threads if the arrays are contiguous ("brief", "batch",
-            "batch of rows", "strips", "columns" or "blocks"); None for other kernels.
+        division: how a matrix product is partitioned among threads if the arrays are contiguous ("unpacked", "brief",
+            "batch", "strips", "columns" or "blocks"); None for other kernels.
         tuning: where the thresholds between the ways of a matrix product are from; None for other kernels.
     """
 

@@ -54,7 +54,7 @@ SHAPES = [
 def test_the_division_that_explain_prints_is_the_one_that_runs(shapes, monkeypatch):
     a, b = (np.ones(shape, np.float32) for shape in shapes)
     isa, ran = compiled.vector_isa(), []
-    named = {"_batch": "batch", "_batch_of_rows": "batch of rows", "_by_strips": "strips", "_by_columns": "columns"}
+    named = {"_batch": "batch", "_by_strips": "strips", "_by_columns": "columns"}
     for function, name in named.items():
         monkeypatch.setattr(product, function, lambda *_, name=name: ran.append(name) or 0.0)
     monkeypatch.setattr(product.loops, "multiply", lambda *_: ran.append("blocks"))

@@ -114,38 +114,22 @@ def test_operands_read_where_they_lie_keep_infinity_and_nan():
         ("bfloat16", "ieee"),
     ],
 )
-def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatch):
-    """Whatever the number of rows that are packed at a time, with a rest, in batches, and with an addend; a single
-    product is divided so where no strips are better."""
+def test_strips_of_any_height_give_the_same_bits(isa, kind, precision):
+    """Many rows with few columns, with a rest, in batches, and with an addend; in strips of rows or in blocks."""
     dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
     if cpu.refusal(isa) is not None or computed_precision(isa, dtype, precision) is None:
         pytest.skip(f"no {kind} products at {precision} by {isa} here")
     multiply = implementation(isa)
-    row = tuning.tuning(isa)
     for shape_a, shape_b in (((300, 70), (70, 5)), ((2, 333, 90), (2, 90, 13)), ((3, 260, 40), (1, 40, 9))):
         a, b, results = normal(*shape_a).astype(dtype), normal(*shape_b, seed=1).astype(dtype), []
         addend = normal(*shape_a[:-1], 1, seed=2).astype(dtype)
-        for at_once in (1 << 20, 128, 64):
-            split = []
-            changed = tuning.thresholds(isa).override(rows_at_once=at_once, spread_microseconds=0.0)
-            with changed, monkeypatch.context() as patch:
-                patch.setattr(product, "_batch_of_rows", _noting(product._batch_of_rows, split))
+        for least in (1 << 20, 64, 16):
+            with tuning.thresholds(isa).override(strip_rows=least, spread_microseconds=0.0):
                 plain = multiply(a, b, precision=precision)
                 results.append((plain, multiply(a, b, addend, precision=precision, alpha=2.0, beta=0.5)))
-            by_strips = len(shape_a) == 2 and not row.rows_alone
-            in_place = isa == "avx512" and kind in ("float32", "float64")
-            assert len(split) == 2 * (at_once < 1 << 20 and not by_strips and not in_place)
         for plain, added in results[1:]:
             np.testing.assert_array_equal(plain, results[0][0])
             np.testing.assert_array_equal(added, results[0][1])
         np.testing.assert_allclose(
             results[0][1].astype(float), 2 * a.astype(float) @ b.astype(float) + 0.5 * addend.astype(float), atol=0.5
         )
-
-
-def _noting(function, calls):
-    def note(*arguments):
-        calls.append(arguments)
-        return function(*arguments)
-
-    return note
