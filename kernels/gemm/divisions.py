@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,20 +71,6 @@ def sizes(a: Side, n: int, mc: int, nc: int, scratch_bytes: int) -> loops.Sizes:
     )
 
 
-@functools.lru_cache(4096)
-def batch_product(plan: Plan, a: Side, b: Side) -> tuple[loops.Product, int]:
-    """What `loops.multiply_batch` takes, and the memory that it needs for each thread."""
-    kernel, each = plan.scheme.kernel, _batch_bytes(plan, a, b)
-    product = loops.Product(
-        a=packing(a, a.lines, 1),
-        b=packing(b, b.lines, 1),
-        sizes=sizes(a, b.lines, plans.up(a.lines, kernel.mr), plans.up(b.lines, kernel.nr), each),
-        a_bytes=Bytes(a.bytes(a.lines)),
-        b_bytes=Bytes(b.bytes(b.lines)),
-    )
-    return product, each + 2 * loops.LIMITS_BYTES
-
-
 def _is_held(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and sums of a product that does not fit may still be one thread's, where no thread
     waits for the last one: a product that is divided waits twice for the other threads."""
@@ -103,58 +90,38 @@ def lines_at_once(side: Side, block: int) -> int:
     return max(1, _PACKED_LIMIT // line_bytes // block) * block
 
 
-@functools.lru_cache(4096)
-def strip_product(
-    plan: Plan, a: Side, b: Side | None, width: int, rows: int, threads: int
-) -> tuple[loops.Product, int]:
-    """What `strips.multiply_strips` takes for so many columns of b (None: packed), and the memory that it needs."""
-    scheme, a_bytes = plan.scheme, a.bytes(rows)
-    each = a_bytes + scheme.mc * scheme.nc * scheme.kernel.size
-    b_bytes = b.bytes(width) if b else 0
-    without_leaf = a._replace(leaf=0)
-    product = loops.Product(
-        a=packing(a, rows, 1),
-        b=packing(b or without_leaf, width, threads),
-        sizes=sizes(a, width, rows, plans.even(width, scheme.nc, scheme.kernel.nr), each),
-        a_bytes=Bytes(a_bytes),
-        b_bytes=Bytes(b_bytes),
-    )
-    return product, threads * (each + loops.LIMITS_BYTES) + b_bytes
+class Division(NamedTuple):
+    """How one product is divided. Its tasks compute so many rows and columns, `width` columns at a time."""
+
+    name: str
+    rows: int
+    columns: int
+    width: int
+    step: int
+    """The depth that a task packs at a time."""
+    packs_a: bool
+    packs_b: bool
+    """Whether a task packs what it reads of an operand; if not, that is packed before."""
 
 
-@functools.lru_cache(4096)
-def column_product(plan: Plan, a: Side, b: Side, width: int, threads: int) -> tuple[loops.Product, int]:
-    """What `strips.multiply_columns` takes for so many columns at a time, and the memory that it needs."""
-    kernel, a_bytes, b_bytes = plan.scheme.kernel, a.bytes(a.lines), b._replace(depth=min(b.kc, b.depth)).bytes(width)
-    rows = plans.up(a.lines, kernel.mr)
-    each = plans.up(b_bytes + rows * width * kernel.size, 64)
-    product = loops.Product(
-        a=packing(a, a.lines, threads),
-        b=packing(b, width, 1),
-        sizes=sizes(a, b.lines, rows, width, each),
-        a_bytes=Bytes(a_bytes),
-        b_bytes=Bytes(b_bytes),
-    )
-    return product, threads * (each + loops.LIMITS_BYTES) + a_bytes
-
-
-def divide(plan: Plan, a: Side, b: Side, count: int) -> str | None:
-    """How products of one shape are divided as wholes: "brief" (on the caller's thread) or "batch" (each by one thread);
-    None where each is divided by `divide_one`."""
-    if is_brief(plan, a, b):
-        return "brief"
-    by_thread = (count >= 4 and fits(plan, a, b)) or gains_by_thread(plan, a, b, count)
-    return "batch" if by_thread else None
-
-
-def divide_one(plan: Plan, a: Side, n: int, packed: bool, threads: int) -> tuple[str, int]:
-    """How one product is divided, whose b has n columns and may be packed: "strips" of rows of a and "columns" of b,
-    with how many a thread packs and multiplies at a time, or "blocks" of the result, after both are packed."""
-    strip = plans.strip(plan, a.lines, n, a.depth, threads)
-    if strip:
-        return "strips", strip
-    width = 0 if packed else plans.columns(plan, a.lines, n, a.depth, threads)
-    return ("columns", width) if width and a.lines <= lines_at_once(a, plan.scheme.mc) else ("blocks", 0)
+def divide(plan: Plan, a: Side, b: Side | None, n: int, count: int, threads: int) -> Division:
+    """How products of one shape are divided, whose right operands (None: packed already) have n columns: "brief" ones
+    on the caller's thread, a "batch" by whole products, others into "strips" of rows, "columns", or "blocks"."""
+    (_, _, mc, nc), kernel = plan.scheme, plan.scheme.kernel
+    m, depth = a.lines, max(a.depth, 1)
+    all_rows, all_columns = plans.up(m, kernel.mr), plans.up(n, kernel.nr)
+    if b is not None:
+        brief = is_brief(plan, a, b)
+        if brief or (count >= 4 and fits(plan, a, b)) or gains_by_thread(plan, a, b, count):
+            name = "brief" if brief else "batch"
+            return Division(name, all_rows, all_columns, all_columns, depth, True, True)
+    if strip := plans.strip(plan, m, n, a.depth, threads):
+        return Division("strips", strip, all_columns, plans.even(n, nc, kernel.nr), depth, True, False)
+    width = 0 if b is None else plans.columns(plan, m, n, a.depth, threads)
+    if width and m <= lines_at_once(a, mc):
+        return Division("columns", all_rows, width, width, a.kc, False, True)
+    rows, columns = plans.blocks(plan, m, n, threads)
+    return Division("blocks", rows, columns, columns, depth, False, False)
 
 
 def is_read_in_place(plan: Plan, dtype: np.dtype, m: int, unit: bool) -> bool:
@@ -181,5 +148,4 @@ def division_of(
     kernel, size = plan.scheme.kernel, dtype.itemsize
     a = Side(0, True, m, k, k * size, size, kernel.mr, kernel.step, kernel.a_bytes, plan.scheme.kc)
     b = Side(0, False, n, k, size, n * size, kernel.nr, kernel.step, kernel.b_bytes, plan.scheme.kc)
-    whole = divide(plan, a, b, math.prod(batch))
-    return whole or divide_one(plan, a, n, False, threading.get_num_threads())[0]
+    return divide(plan, a, b, n, math.prod(batch), threading.get_num_threads()).name

@@ -171,7 +171,7 @@ def _multiply_block(leaf, job):
     end(tag)
 
 
-class _BlockArguments(NamedTuple):
+class BlockArguments(NamedTuple):
     m: int
     n: int
     k: int
@@ -201,7 +201,7 @@ class MultiplyBlock(NamedTuple):
     element: NamedTuple
     finish: NamedTuple
     run = _multiply_block
-    arguments = _BlockArguments
+    arguments = BlockArguments
 
 
 @subroutine
@@ -299,17 +299,6 @@ class Target(Record):
     addend_column: Bytes
 
 
-class Product(Record):
-    """A product whose threads pack operands for themselves."""
-
-    a: Packing
-    b: Packing
-    sizes: Sizes
-    a_bytes: Bytes
-    """Of what a worker packs of an operand."""
-    b_bytes: Bytes
-
-
 @subroutine
 def _block_task(task, worker, job):
     sizes, target = job.sizes, job.target
@@ -317,7 +306,7 @@ def _block_task(task, worker, job):
     i0, j0, scratch = task // across * sizes.mc, task % across * sizes.nc, job.scratch + worker * sizes.scratch_bytes
     call_at(
         target.leaf,
-        _BlockArguments(
+        BlockArguments(
             sizes.m, sizes.n, sizes.k, sizes.kc, sizes.mc, sizes.nc, job.a, job.b, job.c, target.row_stride,
             target.alpha_bits, target.beta_bits, job.addend, target.addend_row, target.addend_column, scratch, i0, j0,
             0, sizes.k,
@@ -344,56 +333,3 @@ def multiply(pool, threads, sizes, target, a, b, c, addend, scratch):
     """
     tasks = ((sizes.m + sizes.mc - 1) // sizes.mc) * ((sizes.n + sizes.nc - 1) // sizes.nc)
     launch(pool, threads, tasks, _Blocks(sizes, target, a, b, c, addend, scratch))
-
-
-@subroutine
-def _batch_task(task, worker, job):
-    """Some whole products, each packed into the worker's own memory."""
-    of, pack_a, pack_b, sizes, target = job.of, job.of.a, job.of.b, job.of.sizes, job.target
-    mine, limits = job.scratch + worker * sizes.scratch_bytes, job.limits + worker * LIMITS_BYTES
-    limits_b, packed_b = limits + job.threads * LIMITS_BYTES, mine + of.a_bytes
-    sums = packed_b + of.b_bytes
-    m, n, k, kc = sizes.m, sizes.n, sizes.k, sizes.kc
-    before = 0
-    for item in range(task * job.chunk, min((task + 1) * job.chunk, job.addresses.shape[1])):
-        a, b, c, addend = job.addresses[0, item], job.addresses[1, item], job.addresses[2, item], job.addresses[3, item]
-        call_at(pack_a.leaf, PackArguments(pack_a.line_stride, pack_a.k_stride, m, k, kc, a, mine, limits, 0, m, 0, k))
-        if b != before:
-            call_at(
-                pack_b.leaf,
-                PackArguments(pack_b.line_stride, pack_b.k_stride, n, k, kc, b, packed_b, limits_b, 0, n, 0, k),
-            )
-            before = b
-        call_at(
-            target.leaf,
-            _BlockArguments(
-                m, n, k, kc, sizes.mc, sizes.nc, mine, packed_b, c, target.row_stride, target.alpha_bits,
-                target.beta_bits, addend, target.addend_row, target.addend_column, sums, 0, 0, 0, k,
-            ),
-        )  # fmt: skip
-
-
-class _Batch(NamedTuple):
-    of: Product
-    target: Target
-    addresses: object
-    chunk: int
-    scratch: int
-    limits: int
-    threads: int
-    run = _batch_task
-
-
-@njit
-def multiply_batch(pool, threads, product, target, addresses, chunk, scratch):
-    """Products of one shape: `addresses` (4, count) are those of A, B, the result and the addend. One block covers a
-    result, and a task is so many products.
-
-    A worker's scratch memory holds A packed (a_bytes), B packed (b_bytes) and the sums; behind that of all are twice
-    their limits. Returns the magnitudes found in all of A and in all of B.
-    """
-    limits = scratch + threads * product.sizes.scratch_bytes
-    reset_limits(limits, 2 * threads)
-    job = _Batch(product, target, addresses, chunk, scratch, limits, threads)
-    launch(pool, threads, (addresses.shape[1] + chunk - 1) // chunk, job)
-    return found_limits(limits, threads), found_limits(limits + threads * LIMITS_BYTES, threads)

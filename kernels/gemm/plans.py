@@ -261,7 +261,7 @@ def even(count: int, most: int, multiple: int) -> int:
 
 @memoise
 def strip(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
-    """How many rows a thread packs and multiplies at a time (`strips.py`); 0 where all are packed before."""
+    """How many rows a thread packs and multiplies at a time (`tasks.py`); 0 where all are packed before."""
     scheme, kernel, row = plan.scheme, plan.scheme.kernel, tuning(plan.isa)
     shared = n * k * kernel.b_bytes // kernel.nr
     beyond, most = (2 * scheme.mc, scheme.mc) if plan.isa == "amx" else (m + 1, scheme.mc // 2)
@@ -273,7 +273,7 @@ def strip(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
 
 @memoise
 def columns(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
-    """How many columns a thread packs and multiplies at a time (`strips.py`), where rows are few and, for bf16 parts,
+    """How many columns a thread packs and multiplies at a time (`tasks.py`), where rows are few and, for bf16 parts,
     the right operand is larger than caches; 0 where it is packed before. Their sums fill half of the L2 cache."""
     kernel, row = plan.scheme.kernel, tuning(plan.isa)
     shared = row.column_caches * row.cache_bytes

@@ -5,48 +5,24 @@ from __future__ import annotations
 import functools
 import math
 import struct
-import threading as python_threads
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import threading
 from ..elementwise import each
-from ..record import Address, Bytes
+from ..record import Address, Bytes, Count
 from ..shapes import broadcast_shapes
-from . import loops, plans, ranges, strips, unpacked
+from . import loops, plans, ranges, unpacked
 from .addresses import addresses
-from .divisions import (
-    batch_product,
-    column_product,
-    divide,
-    divide_one,
-    is_brief,
-    lines_at_once,
-    packing,
-    sizes,
-    strip_product,
-)
-from .plans import Plan, Side
-from .tuning import in_force, memoise, tuning, when_changed
+from .divisions import divide, lines_at_once, packing
+from .plans import Plan, Side, up
+from .tasks import Divided, multiply_divided
+from .tuning import memoise, tuning
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
-
-
-class _Target(NamedTuple):
-    """How the result is stored, where, and the address of what is added to it."""
-
-    how: loops.Target
-    at: int
-    addend: int = 0
-
-    def part(self, row: int, column: int) -> _Target:
-        """From a row and a column on."""
-        how = self.how
-        at = self.at + row * how.row_stride + column * how.item_bytes
-        return _Target(how, at, self.addend + row * how.addend_row + column * how.addend_column)
 
 
 def _bits(value: float) -> int:
@@ -70,14 +46,6 @@ def target_for(
     )
 
 
-def _target(plan: Plan, c: np.ndarray, alpha: float, beta: float, addend: np.ndarray | None) -> _Target:
-    if addend is None and alpha == 1.0:
-        return _Target(target_for(plan, c.dtype, c.strides[-2]), address_of(c))
-    added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
-    how = target_for(plan, c.dtype, c.strides[-2], (alpha, beta, *added.strides[-2:]))
-    return _Target(how, address_of(c), address_of(added))
-
-
 def _ending(
     c: np.ndarray, alpha: float, beta: float, addend: np.ndarray | None, relu: bool
 ) -> tuple[unpacked.Finish, np.ndarray] | None:
@@ -86,12 +54,6 @@ def _ending(
         return None
     added, beta = (np.broadcast_to(_ZERO, c.shape), 0.0) if addend is None else (addend, beta)
     return unpacked.Finish(_bits(alpha), _bits(beta), *added.strides[-2:], relu), added
-
-
-def _sides(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[Side, Side]:
-    (m, k), n = a.shape[-2:], b.shape[-1]
-    (a_line, a_k), (b_k, b_line) = a.strides[-2:], b.strides[-2:]
-    return plans.side(plan, True, a.dtype, m, k, a_line, a_k), plans.side(plan, False, b.dtype, n, k, b_line, b_k)
 
 
 def _certain_from(plan: Plan, depth: int, found_a: int, found_b: int) -> float:
@@ -121,176 +83,115 @@ class Packed:
         return f"<packed {self.dtype}{list(self.shape)} for {self.wanted} products by {self.isa}>"
 
 
-def _most_bytes() -> int:
-    """Of a product that fits, by any instruction set."""
-    return max(each.row.cache_bytes for each in in_force().rows.values())
+class _Prepared(NamedTuple):
+    """The record of some products, the bytes of memory that they need, and the threads that they take."""
 
-
-class _Small(python_threads.local):
-    """What a thread keeps for small products: memory for the operands and sums, and the addresses of one product."""
-
-    def __init__(self) -> None:
-        self.memory = aligned_bytes(_most_bytes() + 64 + 2 * loops.LIMITS_BYTES)
-        self.address = address_of(self.memory)
-        self.addresses = np.zeros((4, 1), np.int64)
-
-
-_small = _Small()
-
-
-def _renew_small() -> None:
-    """Have each thread allocate memory for small products anew: more may count as small now."""
-    global _small
-    _small = _Small()
-
-
-when_changed.append(_renew_small)
+    products: Divided
+    bytes: int
+    threads: int
+    whole: bool
+    """Whether a task computes all of a product, as of a brief one."""
 
 
 @memoise
-def _prepare_small(
-    isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
-) -> tuple | None:
-    """For a small product of two matrices all that does not depend on addresses: the plan, what `loops.multiply_batch`
-    takes, and how the result is stored. None if it is not small."""
-    plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
+def _prepare(plan: Plan, a: Side, b: Side | None, n: int, count: int, threads: int) -> _Prepared:
+    """What does not depend on addresses, for products of one shape whose right operands (None: packed already) have n
+    columns."""
+    division, kernel, chunk = divide(plan, a, b, n, count, threads), plan.scheme.kernel, 1
+    whole = division.packs_a and division.packs_b
+    if whole:
+        work = count * (a.lines * n * a.depth / plan.products_per_microsecond + 0.5)
+        threads = threads if count > 1 and work > tuning(plan.isa).spread_microseconds else 1
+        chunk = max(1, count // (8 * threads))
+    a_bytes = a.bytes(division.rows) if division.packs_a else 0
+    b_bytes = b._replace(depth=division.step).bytes(division.columns) if b and division.packs_b else 0
+    scratch = up(a_bytes + b_bytes + up(division.rows, kernel.mr) * division.width * kernel.size, 64)
+    before_a = 0 if division.packs_a else a.bytes(a.lines)
+    before_b = 0 if b is None or division.packs_b else b.bytes(n)
+    products = Divided(
+        a=packing(a, a.lines, threads),
+        b=packing(b or a._replace(leaf=0), n, threads),
+        m=Count(a.lines),
+        n=Count(n),
+        rows=Count(division.rows),
+        columns=Count(division.columns),
+        width=Count(division.width),
+        step=Count(division.step),
+        a_bytes=Bytes(a_bytes),
+        b_bytes=Bytes(b_bytes),
+        whole_a_bytes=Bytes(before_a),
+        scratch_bytes=Bytes(scratch),
+        chunk=Count(chunk),
+    )
+    return _Prepared(products, threads * (scratch + 2 * loops.LIMITS_BYTES) + before_a + before_b, threads, whole)
+
+
+def _run(
+    plan: Plan, prepared: _Prepared, depth: int, target: loops.Target, pool: int, places: np.ndarray,
+    packed: Packed | None = None,
+) -> float:  # fmt: skip
+    """Compute the products. `places`, contiguous, are four addresses for each: of its operands, of the result, and of
+    what is added. Returns the magnitude from which the results are certain."""
+    memory = take_workspace(prepared.bytes)
+    try:
+        found_a, found_b = multiply_divided(
+            pool if prepared.threads > 1 else 0, prepared.threads, prepared.products, target, places.size // 4,
+            address_of(places), packed.address if packed else 0, address_of(memory),
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    return _certain_from(plan, depth, found_a, packed.found if packed else found_b)
+
+
+@memoise
+def _prepare_one(
+    threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
+) -> tuple[Plan, _Prepared, int, loops.Target] | None:
+    """What `_run` takes for one product of two matrices; None where it is none, or done in parts."""
     if not (m and k and n):
         return None
+    plan = plans.for_rows(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), m)
     a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
-    if not is_brief(plan, a, b):
+    if m > lines_at_once(a, plan.scheme.mc) or n > lines_at_once(b, plan.scheme.nc):
         return None
-    return plan, batch_product(plan, a, b)[0], target_for(plan, dtype, n * dtype.itemsize)
+    return plan, _prepare(plan, a, b, n, 1, threads), k, target_for(plan, dtype, n * dtype.itemsize)
 
 
-def _small_product(a: np.ndarray, b: np.ndarray, prepared: tuple) -> np.ndarray:
-    """A small product, on the caller's thread: some 5 us in all where the general way takes 15."""
-    plan, how, stored = prepared
-    c, mine = np.empty((a.shape[0], b.shape[1]), a.dtype), _small
-    addresses = mine.addresses
-    addresses[0, 0], addresses[1, 0], addresses[2, 0] = address_of(a), address_of(b), address_of(c)
-    found = loops.multiply_batch(0, 1, how, stored, addresses, 1, mine.address)
-    ranges.refuse_uncertain(_certain_from(plan, a.shape[1], *found), c, a, b)
+def _multiply_one(
+    a: np.ndarray, b: np.ndarray, pool: int, prepared: tuple[Plan, _Prepared, int, loops.Target]
+) -> np.ndarray:
+    """The product of two matrices in one call of compiled code. What surrounds it counts, since such a product takes
+    all of the caches and leaves Python's own code cold: 100 us beside the 200 of a bf16 product of 512."""
+    make = np.empty if prepared[1].whole else result
+    c = make((a.shape[0], b.shape[1]), a.dtype)
+    places = np.array((address_of(a), address_of(b), address_of(c), 0))
+    ranges.refuse_uncertain(_run(*prepared, pool, places), c, a, b)
     return c
 
 
-def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target, rows: int) -> float:
-    """One product, spread over the threads; each packs some rows of a at a time."""
-    (pool, threads), certain = threading.pool(), 0.0
-    source = None if isinstance(b, Packed) else b
-    n, start = (b.shape[1], b.address) if isinstance(b, Packed) else (b.lines, at_b)
-    columns = n if source is None else lines_at_once(source, plan.scheme.nc)
+def _multiply(plan: Plan, a: Side, b: Side | Packed, target: loops.Target, places: np.ndarray) -> float:
+    """Compute products of one shape; the magnitude from which their results are certain. Those that are divided among
+    threads are done one after the other, in parts whose packed operands are of a limited size."""
+    (packed, side, n) = (b, None, b.shape[1]) if isinstance(b, Packed) else (None, b, b.lines)
+    (pool, threads), count = threading.pool(), places.shape[1]
+    rows, columns = lines_at_once(a, plan.scheme.mc), n if side is None else lines_at_once(side, plan.scheme.nc)
+    if a.lines <= rows and n <= columns:
+        prepared = _prepare(plan, a, side, n, count, threads)
+        if count == 1 or prepared.whole:
+            return _run(plan, prepared, a.depth, target, pool, places, packed)
+    if count > 1:
+        return max(_multiply(plan, a, b, target, places[:, item : item + 1].copy()) for item in range(count))
+    certain = 0.0
     for column in range(0, n, columns):
-        how, needed = strip_product(plan, a, source, min(columns, n - column), rows, threads)
-        if column:
-            start, target = start + columns * b.line_stride, target.part(0, columns)
-        memory = take_workspace(needed)
-        try:
-            found_a, found_b = strips.multiply_strips(
-                pool, threads, how, target.how, at_a, start, target.at, target.addend, address_of(memory)
-            )
-        finally:
-            return_workspace(memory)
-        found_b = b.found if isinstance(b, Packed) else found_b
-        certain = max(certain, _certain_from(plan, a.depth, found_a, found_b))
+        for row in range(0, a.lines, rows):
+            some, width = a._replace(lines=min(rows, a.lines - row)), min(columns, n - column)
+            prepared = _prepare(plan, some, side and side._replace(lines=width), width, 1, threads)
+            of_b = column * side.line_stride if side else 0
+            of_c = row * target.row_stride + column * target.item_bytes
+            added = row * target.addend_row + column * target.addend_column
+            there = places + np.array(((row * a.line_stride,), (of_b,), (of_c,), (added,)))
+            certain = max(certain, _run(plan, prepared, a.depth, target, pool, there, packed))
     return certain
-
-
-@memoise
-def _prepare_strips(
-    threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
-) -> tuple | None:
-    """The plan of a product by strips, what `strips.multiply_strips` takes, how the result is stored, and the memory
-    needed. None where the product is divided otherwise."""
-    plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
-    rows = plans.strip(plan, m, n, k, threads) if m and k and n else 0
-    if not rows:
-        return None
-    a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
-    if lines_at_once(b, plan.scheme.nc) < n:
-        return None
-    how, needed = strip_product(plan, a, b, n, rows, threads)
-    return plan, how, target_for(plan, dtype, n * dtype.itemsize), needed
-
-
-def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divided: tuple) -> np.ndarray:
-    """A product by strips in one call of compiled code. What surrounds it counts, since such a product takes all of the
-    caches and leaves Python's own code cold: 100 us beside the 200 of a bf16 product of 512, 40 less in this way."""
-    plan, how, stored, needed = divided
-    c = result((a.shape[0], b.shape[1]), a.dtype)
-    memory = take_workspace(needed)
-    try:
-        found = strips.multiply_strips(
-            pool, threads, how, stored, address_of(a), address_of(b), address_of(c), 0, address_of(memory)
-        )
-    finally:
-        return_workspace(memory)
-    ranges.refuse_uncertain(_certain_from(plan, a.shape[1], *found), c, a, b)
-    return c
-
-
-def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Target, width: int) -> float:
-    """One product, spread over the threads; each packs some columns of b at a time."""
-    pool, threads = threading.pool()
-    how, needed = column_product(plan, a, b, width, threads)
-    memory = take_workspace(needed)
-    try:
-        found = strips.multiply_columns(
-            pool, threads, how, target.how, at_a, at_b, target.at, target.addend, address_of(memory)
-        )
-    finally:
-        return_workspace(memory)
-    return _certain_from(plan, a.depth, *found)
-
-
-def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target) -> float:
-    """One product, spread over the threads; the magnitude from which its results are certain."""
-    scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
-    (pool, threads), certain = threading.pool(), 0.0
-    n, sums = b.shape[1] if ready else b.lines, scheme.mc * scheme.nc * scheme.kernel.size
-    way, lines = divide_one(plan, a, n, ready, threads)
-    if way == "strips":
-        return _by_strips(plan, a, at_a, b, at_b, target, lines)
-    if way == "columns" and not isinstance(b, Packed):
-        return _by_columns(plan, a, at_a, b, at_b, target, lines)
-    columns, rows = n if ready else lines_at_once(b, scheme.nc), lines_at_once(a, scheme.mc)
-    a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))
-    memory = take_workspace(a_bytes + b_bytes + threads * (sums + loops.LIMITS_BYTES))
-    try:
-        packed_a = address_of(memory)
-        limits = packed_a + a_bytes + threads * sums
-        packed_b = b.address if ready else limits + threads * loops.LIMITS_BYTES
-        for column in range(0, n, columns):
-            width, found_b = min(columns, n - column), b.found if ready else 0
-            if not ready:
-                start = at_b + column * b.line_stride
-                found_b = loops.pack(pool, threads, packing(b, width, threads), start, packed_b, limits)
-            here = target.part(0, column) if column else target
-            for row in range(0, a.lines, rows):
-                height, start = min(rows, a.lines - row), at_a + row * a.line_stride
-                found_a = loops.pack(pool, threads, packing(a, height, threads), start, packed_a, limits)
-                certain = max(certain, _certain_from(plan, depth, found_a, found_b))
-                blocks = sizes(a._replace(lines=height), width, *plans.blocks(plan, height, width, threads), sums)
-                there = here.part(row, 0) if row else here
-                loops.multiply(
-                    pool, threads, blocks, there.how, packed_a, packed_b, there.at, there.addend, packed_a + a_bytes
-                )
-    finally:
-        return_workspace(memory)
-    return certain
-
-
-def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray) -> float:
-    """Many products of one shape, each by one thread. `addresses` are as `loops.multiply_batch` says."""
-    count = addresses.shape[1]
-    work = count * (a.lines * b.lines * a.depth / plan.products_per_microsecond + 0.5)
-    pool, threads = threading.pool() if count > 1 and work > tuning(plan.isa).spread_microseconds else (0, 1)
-    (how, each), chunk = batch_product(plan, a, b), max(1, count // (8 * threads))
-    memory = take_workspace(threads * each)
-    try:
-        found = loops.multiply_batch(pool, threads, how, target.how, addresses, chunk, address_of(memory))
-    finally:
-        return_workspace(memory)
-    return _certain_from(plan, a.depth, *found)
 
 
 def _size(x: np.ndarray) -> int:
@@ -326,12 +227,9 @@ def product(
         ready = unpacked.prepare_one(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if ready is not None:
             return unpacked.multiply_one(a, b, pool, ready)
-        prepared = _prepare_small(isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
-        if prepared is not None:
-            return _small_product(a, b, prepared)
-        divided = _prepare_strips(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
-        if divided is not None:
-            return _divided_product(a, b, pool, threads, divided)
+        one = _prepare_one(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
+        if one is not None:
+            return _multiply_one(a, b, pool, one)
     plan, batch = plans.for_rows(plans.plan_for(isa, precision, rounding, _size(a)), m), ()
     if a.ndim > 2 or b.ndim > 2:
         if b.ndim == 2 and (addend is None or addend.ndim < 2):
@@ -349,40 +247,15 @@ def product(
     if k == 0:
         c[...] = 0 if addend is None else beta * addend
         return c
-    place = (b.address, None) if isinstance(b, Packed) else (address_of(b), b)
-    if unpacked.multiply_into(c, plan, a, *place, batch, _ending(c, alpha, beta, addend, relu)):
+    array, at_b = (None, b.address) if isinstance(b, Packed) else (b, address_of(b))
+    if unpacked.multiply_into(c, plan, a, at_b, array, batch, _ending(c, alpha, beta, addend, relu)):
         return c
-    target = _target(plan, c, alpha, beta, addend)
-    if isinstance(b, Packed):
-        side_a = plans.side(plan, True, a.dtype, m, k, *a.strides)
-        certain = _one(plan, side_a, address_of(a), b, 0, target)
-    else:
-        certain = _run(plan, a, b, c, target, addend, batch)
-    ranges.refuse_uncertain(certain * max(abs(alpha), 1.0), c, a, None if isinstance(b, Packed) else b)
+    added, affine = np.broadcast_to(_ZERO, c.shape) if addend is None else addend, None
+    if addend is not None or alpha != 1.0:
+        affine = alpha, beta, *added.strides[-2:]
+    right: Side | Packed = b if isinstance(b, Packed) else plans.side(plan, False, b.dtype, n, k, *b.strides[:-3:-1])
+    places = np.stack([addresses(x, batch) for x in (a, a if array is None else array, c, added)])
+    target = target_for(plan, c.dtype, c.strides[-2], affine)
+    certain = _multiply(plan, plans.side(plan, True, a.dtype, m, k, *a.strides[-2:]), right, target, places)
+    ranges.refuse_uncertain(certain * max(abs(alpha), 1.0), c, a, array)
     return each(np.maximum, c, c.dtype.type(0), out=c) if relu else c
-
-
-def _run(
-    plan: Plan,
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray,
-    target: _Target,
-    addend: np.ndarray | None,
-    batch: tuple[int, ...],
-) -> float:
-    """Do the products of all matrices, together or one after the other, into c; the magnitude from which results are
-    certain."""
-    side_a, side_b = _sides(plan, a, b)
-    at_a, at_b = address_of(a), address_of(b)
-    if not batch:
-        places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
-    else:
-        added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
-        places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
-    if divide(plan, side_a, side_b, places.shape[1]) is not None:
-        return _batch(plan, side_a, side_b, target, places)
-    return max(
-        _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
-        for one_a, one_b, one_c, one_addend in places.T.tolist()
-    )

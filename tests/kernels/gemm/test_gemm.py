@@ -190,22 +190,29 @@ def test_batches(isa, shape_a, shape_b):
 @pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
 def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
     """Few rows with a matrix whose columns each thread packs for itself, or that is packed beforehand."""
-    from minitorch_backends.kernels.gemm import strips, tuning, unpacked
+    from minitorch_backends.kernels.gemm import product as products_of
+    from minitorch_backends.kernels.gemm import tuning, unpacked
 
     a, b = round_held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
     addend, places = normal(415, seed=3), layouts(b)[layout]
     monkeypatch.setattr(unpacked, "is_read_in_place", lambda *_: False)
-    calls, run = [], strips.multiply_columns
-    monkeypatch.setattr(strips, "multiply_columns", lambda *arguments: calls.append(1) or run(*arguments))
+    calls, divide = [], products_of.divide
+
+    def note(*arguments):
+        division = divide(*arguments)
+        calls.append(division.name)
+        return division
+
+    monkeypatch.setattr(products_of, "divide", note)
 
     def products(right, most_by_columns):
         with tuning.thresholds(isa).override(column_caches=0, column_rows_most=most_by_columns):
             return product(a, right, isa=isa), product(a, right, isa=isa, alpha=0.5, addend=addend)
 
     expected = products(b, 0)
-    assert not calls
+    assert "columns" not in calls
     found = products(places, 320)
-    assert len(calls) == 2
+    assert calls[-1] == "columns"
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
