@@ -17,7 +17,7 @@ from ..precision import PRECISIONS, ROUNDINGS, acting_rounding
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
-from .compiled import computed_by_panels, is_exact, pairs_multiply, working_dtype
+from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa, working_dtype
 from .tuning import tuning
 from .workspace import address_of, empty
 
@@ -48,10 +48,10 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     return max(row.rows_always, int(most))
 
 
-def _leaves_to_blocks(isa: str, dtype: np.dtype, precision: str, m: int, n: int) -> bool:
+def _leaves_to_blocks(dtype: np.dtype, precision: str, m: int, n: int) -> bool:
     """Whether blocks that read both operands where they lie (`unpacked.py`) are faster."""
-    row, rounded = tuning(isa), computed_by_panels(isa, dtype, precision)
-    in_place = isa == "avx512" and dtype.name in ("float32", "float64") and rounded not in (None, "bf16x3")
+    row, rounded = tuning("avx512"), computed_by_panels("avx512", dtype, precision)
+    in_place = vector_isa() == "avx512" and dtype.name in ("float32", "float64") and rounded not in (None, "bf16x3")
     return in_place and cpu.refusal("amx") is not None and m >= row.rows_in_place and n >= row.columns_in_place
 
 
@@ -68,7 +68,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), is_exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
-        if _leaves_to_blocks(isa, a.dtype, precision, m, n):
+        if _leaves_to_blocks(a.dtype, precision, m, n):
             return f"leaves [{m}, {k}] @ [{k}, {n}] to blocks of operands that are read where they lie"
         row = tuning(isa)
         least = row.exact_products if few > 1 else row.exact_row_bytes // a.dtype.itemsize

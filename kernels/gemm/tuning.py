@@ -96,7 +96,7 @@ class Tuning(NamedTuple):
     rows_always: int = 4
     """So many are done in one pass at any depth."""
     rows_in_place: int = 12
-    columns_in_place: int = 6
+    columns_in_place: int = 9
     """Rows and columns from which blocks that read both operands where they lie are faster."""
     depth_of_row: int = 3
     depth_of_column: int = 8
@@ -156,7 +156,7 @@ _LEVELS: dict[str, dict[str, Any]] = {
         "column_caches": 4,
     },
     "avx512_bf16": {"products_per_microsecond": 6e4, "column_caches": 4},
-    "avx512": {},
+    "avx512": {"wide_columns_most": 512},
     "avx2": {
         "wide_columns_most": 512,
         "rows_most": 32,
