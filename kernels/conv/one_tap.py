@@ -17,7 +17,7 @@ from .. import threading
 from ..gemm import plans, unpacked
 from ..gemm.compiled import vector_isa
 from ..gemm.product import Packed, product
-from ..gemm.tuning import memoise
+from ..gemm.tuning import memoise, tuning
 from ..gemm.unpacked_strips import LEAST_ROWS
 from ..gemm.workspace import address_of, result
 from .kept import Kept, array_of, form_of
@@ -57,7 +57,7 @@ def _is_planes(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> b
         if size > 1 and stride != expected:
             return False
         expected *= size
-    return positions >= _LEAST_POSITIONS and strides[1] >= positions * item
+    return positions >= tuning(vector_isa()).tap_positions and strides[1] >= positions * item
 
 
 def _plan(setting: Setting, dtype: np.dtype) -> plans.Plan:
@@ -193,12 +193,14 @@ class _Gradient(NamedTuple):
 def _cost(m: int, n: int, positions: int, packs: bool, transposed: bool) -> float:
     """Cycles for each position of a product of m rows with n columns, with those of packing columns and of transposing
     the result."""
-    return m * plans.up(n, 16) / 32 + 0.4 * n * packs + 4 * m * n / positions * transposed
+    product, pack, turn = tuning(vector_isa()).tap_cycles
+    return m * plans.up(n, 16) * product + pack * n * packs + turn * m * n / positions * transposed
 
 
 def _segments(images: int, positions: int, step: int) -> tuple[int, list[tuple[int, int, int]]]:
     """How many sums are computed apart, and the terms of all: the image, its first position, and how many."""
-    most = max(1, min(_MOST_PARTS, images * positions // _PART))
+    row = tuning(vector_isa())
+    most = max(1, min(row.tap_gradient_parts_most, images * positions // row.tap_gradient_positions))
     if images >= most:
         parts, depth = max(part for part in range(1, most + 1) if images % part == 0), positions
     else:

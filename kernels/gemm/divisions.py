@@ -18,9 +18,6 @@ from .tuning import tuning
 _PACKED_LIMIT = 1 << 27
 """Bytes of one packed operand; a larger product is done in parts, each packed in turn."""
 
-_MOST_CACHES = 8
-"""Caches of a core that the operands of one thread's product may fill."""
-
 
 def _batch_bytes(plan: Plan, a: Side, b: Side) -> int:
     """The packed operands and the sums of a product."""
@@ -74,7 +71,8 @@ def sizes(a: Side, n: int, mc: int, nc: int, scratch_bytes: int) -> loops.Sizes:
 def _is_held(plan: Plan, a: Side, b: Side) -> bool:
     """Whether the packed operands and sums of a product that does not fit may still be one thread's, where no thread
     waits for the last one: a product that is divided waits twice for the other threads."""
-    return _batch_bytes(plan, a, b) <= _MOST_CACHES * tuning(plan.isa).cache_bytes
+    row = tuning(plan.isa)
+    return _batch_bytes(plan, a, b) <= row.thread_caches * row.cache_bytes
 
 
 def gains_by_thread(plan: Plan, a: Side, b: Side, count: int) -> bool:

@@ -125,6 +125,34 @@ class Tuning(NamedTuple):
     column_caches: int = 0
     """Rows up to which threads pack the columns that they multiply, of right operands that fill so many caches."""
 
+    thread_caches: int = 8
+    """Caches that the operands of a product may fill which one thread does, in a batch that keeps all busy."""
+
+    # Blocks of operands that are read where they lie: an estimate in cycles, by which they are divided
+    strip_cycles: tuple[float, float, float, float] = (8.0, 13.0, 12.4, 12.2)
+    """Of a strip for each place along K, by its vectors."""
+    pack_cycles: float = 0.35
+    read_cycles: float = 0.1
+    """Of packing a value, and of the first reading of one by a task."""
+    task_cycles: int = 500
+    barrier_cycles: int = 8000
+    """Of a task besides, and of having other threads see what was packed."""
+    near_bytes_most: int = 2048
+    """Between rows of B up to which these are always read where they lie."""
+    distant_rows_most: int = 192
+    page_rows_most: int = 24
+    """Rows of the result up to which others are, since strips read them again and again, each from a page of its own;
+    the latter where distances are multiples of a part of a page."""
+
+    # Convolutions of one tap
+    tap_positions: int = 16
+    """Neighbouring positions that are worth a product for each image."""
+    tap_gradient_positions: int = 1536
+    tap_gradient_parts_most: int = 16
+    """Positions of a part of a weight's gradient, whose sums are added at the end, and such parts."""
+    tap_cycles: tuple[float, float, float] = (1 / 32, 0.4, 4.0)
+    """Of a gradient's product for each number of it, of packing a value, and of transposing a number of the result."""
+
     # Split K
     split_results_most: int = 10_000
     split_columns_for_row_most: int = 8

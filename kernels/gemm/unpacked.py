@@ -18,7 +18,7 @@ from .emit import LINE
 from .loops import LIMITS_BYTES, leaf_address
 from .plans import Plan, up
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source
-from .tuning import memoise, tuning
+from .tuning import Tuning, memoise, tuning
 from .unpacked_loops import BY_TASK, BY_WORKER, NEVER, WHOLE, Unpacked, multiply_unpacked
 from .unpacked_strips import HEIGHTS, LEAST_ROWS
 from .workspace import address_of, result, return_workspace, take_workspace
@@ -35,12 +35,8 @@ _TASK_CYCLES, _BARRIER_CYCLES = 500, 8000
 _MOST_PARTS = 4
 """Parts for each thread of a dimension of the result."""
 
-_NEAR = 2048
-"""Bytes between rows of B up to which these are always read where they lie."""
-
-_FEW_ROWS, _SOME_ROWS, _PART_OF_PAGE = 24, 192, 1024
-"""Rows of the result up to which others are: strips read them again and again, each from a page of its own. More of
-them where distances are not multiples of a part of a page: lines at such distances share few places in a cache."""
+_PART_OF_PAGE = 1024
+"""Lines at distances of a multiple of so many bytes share few places in a cache."""
 
 
 class Shape(NamedTuple):
@@ -99,49 +95,49 @@ def _convert_leaf(plan: Plan, dtype: np.dtype) -> int:
     return leaf_address(small_lines.ConvertLines(source, plan.a_panel.conversion, small_lines.InTurn()))
 
 
-def _cycles(rows: int, columns: int, lanes: int) -> float:
+def _cycles(row: Tuning, rows: int, columns: int, lanes: int) -> float:
     """Of a block for each place along K: strips of four vectors, and of what is left."""
     groups, rest = divmod(-(-columns // lanes), 4)
-    found = groups * -(-rows // HEIGHTS[4]) * _STRIP_CYCLES[4]
-    return found + (-(-rows // HEIGHTS[rest]) * _STRIP_CYCLES[rest] if rest else 0)
+    found = groups * -(-rows // HEIGHTS[4]) * row.strip_cycles[3]
+    return found + (-(-rows // HEIGHTS[rest]) * row.strip_cycles[rest - 1] if rest else 0)
 
 
-def _makespan(shape: Shape, way: int, mc: int, nc: int, lanes: int, threads: int) -> float:
+def _makespan(row: Tuning, shape: Shape, way: int, mc: int, nc: int, lanes: int, threads: int) -> float:
     """Cycles for each place along K until all threads have done their tasks, with packing."""
     tasks = shape.items * -(-shape.m // mc) * -(-shape.n // nc)
     rows, columns = min(mc, shape.m), min(nc, shape.n)
-    each = _READ_CYCLES * (2 * rows + columns) + _TASK_CYCLES / shape.k
-    largest = _cycles(rows, columns, lanes) + each
-    total = shape.items * _cycles(shape.m, shape.n, lanes) + tasks * each
+    each = row.read_cycles * (2 * rows + columns) + row.task_cycles / shape.k
+    largest = _cycles(row, rows, columns, lanes) + each
+    total = shape.items * _cycles(row, shape.m, shape.n, lanes) + tasks * each
     before = 0.0
     if way == BY_TASK:
-        largest += _PACK_CYCLES * columns
-        total += shape.items * -(-shape.m // mc) * shape.n * _PACK_CYCLES
+        largest += row.pack_cycles * columns
+        total += shape.items * -(-shape.m // mc) * shape.n * row.pack_cycles
     elif way == BY_WORKER:
-        before = shape.n * _PACK_CYCLES
+        before = shape.n * row.pack_cycles
     elif way == WHOLE and not shape.packed:
-        before = 2 * shape.n * _PACK_CYCLES + _BARRIER_CYCLES / shape.k
+        before = 2 * shape.n * row.pack_cycles + row.barrier_cycles / shape.k
     uneven = (threads - 1) / threads * largest / 2  # threads begin and end at different times
     return before + max(-(-tasks // threads) * total / tasks, total / threads + uneven)
 
 
-def _ways_of_packing(shape: Shape, as_is: bool, size: int, cache_bytes: int) -> tuple[int, ...]:
+def _ways_of_packing(row: Tuning, shape: Shape, as_is: bool, size: int) -> tuple[int, ...]:
     """The ways in which columns of B may be made ready."""
     if shape.packed:
         return (WHOLE,)
-    most = _SOME_ROWS if shape.b_k % _PART_OF_PAGE else _FEW_ROWS
-    if as_is and shape.b_column == size and (shape.b_k <= _NEAR or shape.m <= most):
+    most = row.distant_rows_most if shape.b_k % _PART_OF_PAGE else row.page_rows_most
+    if as_is and shape.b_column == size and (shape.b_k <= row.near_bytes_most or shape.m <= most):
         return (NEVER,)
     if not shape.shared:
         return (BY_TASK,)
-    return BY_TASK, BY_WORKER if shape.n * shape.k * size <= cache_bytes // 4 else WHOLE
+    return BY_TASK, BY_WORKER if shape.n * shape.k * size <= row.cache_bytes // 4 else WHOLE
 
 
-@functools.lru_cache(4096)
-def _divide(shape: Shape, ways: tuple[int, ...], lanes: int, most: int, threads: int) -> tuple[int, int, int]:
+@memoise
+def _divide(isa: str, shape: Shape, ways: tuple[int, ...], lanes: int, most: int, threads: int) -> tuple[int, int, int]:
     """How columns are packed, and the rows and columns of blocks, at most so many rows where tasks do not pack: those
     with which threads are done first."""
-    best = None
+    row, best = tuning(isa), None
     for way in ways:
         least = -(-shape.m // (4 * most if way == BY_TASK else most))
         fewest = -(-shape.n // most) if way == BY_TASK else 1
@@ -149,7 +145,7 @@ def _divide(shape: Shape, ways: tuple[int, ...], lanes: int, most: int, threads:
             mc = up(-(-shape.m // rows), HEIGHTS[4])
             for columns in range(fewest, fewest + _MOST_PARTS * threads):
                 nc = up(-(-shape.n // columns), 2 * lanes)
-                found = _makespan(shape, way, mc, nc, lanes, threads), way, mc, nc
+                found = _makespan(row, shape, way, mc, nc, lanes, threads), way, mc, nc
                 best = found if best is None or found[0] < 0.99 * best[0] else best
                 if nc <= 2 * lanes or threads == 1:
                     break
@@ -169,10 +165,9 @@ def prepare(plan: Plan, dtype: np.dtype, shape: Shape, finish: Finish | None, th
     if products < tuning(plan.isa).spread_microseconds * plan.products_per_microsecond:
         threads = 1
     as_is, kc, kernel = type(plan.a_panel.conversion) is AsIs, plan.scheme.kc, unpacked_strips.KERNELS[plan.isa, size]
-    cache_bytes, lanes = tuning(plan.isa).cache_bytes, kernel.lanes
-    most = up(cache_bytes // (4 * kc * size), HEIGHTS[4])
-    ways = _ways_of_packing(shape, as_is, size, cache_bytes)
-    way, mc, nc = _divide(shape, ways, lanes, most, threads)
+    row, lanes = tuning(plan.isa), kernel.lanes
+    most = up(row.cache_bytes // (4 * kc * size), HEIGHTS[4])
+    way, mc, nc = _divide(plan.isa, shape, _ways_of_packing(row, shape, as_is, size), lanes, most, threads)
     side = plans.side(plan, False, dtype, shape.n, shape.k, shape.b_column, shape.b_k)
     panel, panel_bytes = kernel.nr, kernel.b_bytes
     b_bytes = up(min(nc, shape.n), panel) // panel * panel_bytes * kc if way == BY_TASK else 0
