@@ -275,11 +275,9 @@ MARKS = {
     "amx_small": ("p", "AMX tiles, small"),
     "avx512_bf16": ("h", "AVX512_BF16"),
     "avx512": ("^", "AVX-512"),
-    "avx512_small": ("v", "AVX-512, small"),
-    "avx512_rows": ("D", "AVX-512, few rows or columns"),
+    "small": ("v", "vectors, small"),
+    "rows": ("D", "vectors, few rows or columns"),
     "avx2": (">", "AVX2"),
-    "avx2_small": ("<", "AVX2, small"),
-    "avx2_rows": ("d", "AVX2, few rows or columns"),
     "portable": ("P", "any CPU"),
 }
 """By implementation: mark and name in the legend."""

@@ -53,15 +53,12 @@ addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
 matmul.impl("scaled", refuses=scaling.refuses, by_unit=True, scales=True, keeps=BOTH)(scaling.implementation(matmul))
-for _isa in small.ISAS:
-    _shared = {"refuses": small.refuses(_isa), "specialise": small.specialise(_isa), "keeps": BATCH}
-    matmul.impl(f"{_isa}_small", isa=_isa, **_shared)(small.implementation(_isa))
-for _isa in split_k.ISAS:
-    _refuses, _run = split_k.refuses(_isa), split_k.implementation(_isa)
-    matmul.impl(f"{_isa}_split_k", isa=_isa, refuses=_refuses, specialise=split_k.specialise(_isa))(_run)
-    addmm.impl(f"{_isa}_split_k", isa=_isa, refuses=_refuses)(_run)
-for _isa in thin.ISAS:
-    matmul.impl(f"{_isa}_rows", isa=_isa, refuses=thin.refuses(_isa))(thin.implementation(_isa))
+for _name, _isa, _named in (("amx_small", "amx", "amx"), ("small", "avx2", None)):
+    _shared = {"refuses": small.refuses(_named), "specialise": small.specialise(_named), "keeps": BATCH}
+    matmul.impl(_name, isa=_isa, **_shared)(small.implementation(_named))
+matmul.impl("split_k", isa="avx2", refuses=split_k.refuses, specialise=split_k.specialise)(split_k.implementation())
+addmm.impl("split_k", isa="avx2", refuses=split_k.refuses)(split_k.implementation())
+matmul.impl("rows", isa="avx2", refuses=thin.refuses())(thin.implementation())
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa), keeps=BOTH)(compiled.implementation(_isa))

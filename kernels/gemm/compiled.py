@@ -203,8 +203,11 @@ def _by_panels() -> Callable[..., np.ndarray]:
     return product
 
 
-def implementation(isa: str, loops: Callable[[], Callable[..., np.ndarray]] = _by_panels) -> Callable[..., np.ndarray]:
-    """The product by the loops of `isa`, in the call form of `matmul`, and with an addend in that of `addmm`.
+def implementation(
+    named: str | None, loops: Callable[[], Callable[..., np.ndarray]] = _by_panels
+) -> Callable[..., np.ndarray]:
+    """The product by the loops of an instruction set, that of this CPU's vectors if none is named, in the call form of
+    `matmul`, and with an addend in that of `addmm`.
 
     `loops` loads the function that runs them, whose call form is that of `product.product`.
     """
@@ -219,12 +222,13 @@ def implementation(isa: str, loops: Callable[[], Callable[..., np.ndarray]] = _b
         precision: str = "ieee",
         rounding: str = "rna",
     ) -> np.ndarray:
+        isa = named or vector_isa()
         inner = computed_by_panels(isa, a.dtype, precision)
         return loops()(
             a, b, isa=_unfused_schemes(isa), precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend
         )
 
-    multiply.__name__ = multiply.__qualname__ = f"matmul_{isa}"
+    multiply.__name__ = multiply.__qualname__ = f"matmul_{named or 'on_vectors'}"
     return multiply
 
 

@@ -14,10 +14,11 @@ from .. import cpu, invariance
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
-from .compiled import computed_by_panels, computed_precision, is_exact, pairs_multiply, varies
+from .compiled import computed_by_panels, computed_precision, is_exact, pairs_multiply, varies, vector_isa
 from .tuning import Tuning, tuning
 
 ISAS = ("amx", "avx512", "avx2")
+"""Those that have loops for such products. Where none is named it is that of this CPU's vectors."""
 
 SIDE, DEPTH = 128, 256
 """The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits.
@@ -32,10 +33,11 @@ LINES = 32
 """Rows or columns that tiles do at a time where there are many."""
 
 
-def refuses(isa: str) -> Callable[..., str | None]:
-    """Why `isa` does not multiply arrays of these shapes and dtypes without panels."""
+def refuses(named: str | None = None) -> Callable[..., str | None]:
+    """Why an instruction set does not multiply arrays of these shapes and dtypes without panels."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+        isa = named or vector_isa()
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed_by_panels(isa, a.dtype, precision) is None:
@@ -113,25 +115,26 @@ def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, 
     return None
 
 
-def implementation(isa: str) -> Callable[..., np.ndarray]:
-    """The product by `isa` without panels, in the call form of `matmul`."""
+def implementation(named: str | None = None) -> Callable[..., np.ndarray]:
+    """The product by an instruction set without panels, in the call form of `matmul`."""
 
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         from .small_products import product
 
+        isa = named or vector_isa()
         return product(a, b, isa, computed_by_panels(isa, a.dtype, precision), rounding)
 
-    multiply.__name__ = multiply.__qualname__ = f"matmul_small_{isa}"
+    multiply.__name__ = multiply.__qualname__ = f"matmul_small_{named or 'on_vectors'}"
     return multiply
 
 
-def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
+def specialise(named: str | None = None) -> Callable[..., Callable[..., np.ndarray] | None]:
     """For two matrices: the job prepared, so that a call only has to find the addresses."""
 
     def choose(
         a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
     ) -> Callable[..., np.ndarray] | None:
-        longest = max(a.shape[-2], b.shape[-1])
+        isa, longest = named or vector_isa(), max(a.shape[-2], b.shape[-1])
         in_lines = is_in_lines(isa, a.shape[-2], b.shape[-1])
         if a.shape[:-2] != b.shape[:-2] or (in_lines and (a.ndim > 2 or longest % LINES)):
             return None

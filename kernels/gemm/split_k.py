@@ -22,37 +22,31 @@ from .tuning import tuning
 ISAS = ("avx512", "avx2")
 
 
-def refuses(isa: str) -> Callable[..., str | None]:
-    """Why `isa` does not split K for arrays of these shapes and dtypes."""
-
-    def refusal(
-        a: ArraySpec, b: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: float
-    ) -> str | None:
-        if precision not in PRECISIONS or rounding not in ROUNDINGS:
-            return f"does not know precision {precision!r} with rounding {rounding!r}"
-        if computed_by_panels(isa, a.dtype, precision) is None:
-            return f"has no loops for {a.dtype.name} at {precision}"
-        if vector_isa() != isa:
-            return f"leaves products to the instructions of {vector_isa()}"
-        exact = is_exact(a.dtype, precision)
-        if not exact and (cpu.refusal("amx") is None or pairs_multiply(a.dtype, precision)):
-            return "leaves operands that are rounded or split to products of bf16 parts"
-        if b.ndim > 2:
-            return "takes no batches of right operands"
-        (k, n), m = b.shape, math.prod(a.shape[:-1])
-        row = tuning(isa)
-        least, most, for_row = row.exact_lines, row.split_results_most, row.split_columns_for_row_most
-        few = min(m, n) >= least and max(m, n) <= SIDE and m * n <= most
-        if not few or n > for_row * m or k <= DEPTH:
-            return (
-                f"takes no [{m}, {k}] @ [{k}, {n}]; {least} to {SIDE} rows and columns, at most {for_row} columns for "
-                f"each row and {most:,} numbers in the result, and a depth from {DEPTH + 1} on"
-            )
-        if exact and m * k * n < row.exact_split_products:
-            return f"leaves {m * k * n:,} products to BLAS; it is faster from {row.exact_split_products:,}"
-        return None
-
-    return refusal
+def refuses(
+    a: ArraySpec, b: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: float
+) -> str | None:
+    """Why K is not split for arrays of these shapes and dtypes."""
+    if precision not in PRECISIONS or rounding not in ROUNDINGS:
+        return f"does not know precision {precision!r} with rounding {rounding!r}"
+    isa, exact = vector_isa(), is_exact(a.dtype, precision)
+    if computed_by_panels(isa, a.dtype, precision) is None:
+        return f"has no loops for {a.dtype.name} at {precision}"
+    if not exact and (cpu.refusal("amx") is None or pairs_multiply(a.dtype, precision)):
+        return "leaves operands that are rounded or split to products of bf16 parts"
+    if b.ndim > 2:
+        return "takes no batches of right operands"
+    (k, n), m = b.shape, math.prod(a.shape[:-1])
+    row = tuning(isa)
+    least, most, for_row = row.exact_lines, row.split_results_most, row.split_columns_for_row_most
+    few = min(m, n) >= least and max(m, n) <= SIDE and m * n <= most
+    if not few or n > for_row * m or k <= DEPTH:
+        return (
+            f"takes no [{m}, {k}] @ [{k}, {n}]; {least} to {SIDE} rows and columns, at most {for_row} columns for "
+            f"each row and {most:,} numbers in the result, and a depth from {DEPTH + 1} on"
+        )
+    if exact and m * k * n < row.exact_split_products:
+        return f"leaves {m * k * n:,} products to BLAS; it is faster from {row.exact_split_products:,}"
+    return None
 
 
 def _by_parts() -> Callable[..., np.ndarray]:
@@ -61,16 +55,13 @@ def _by_parts() -> Callable[..., np.ndarray]:
     return product
 
 
-def implementation(isa: str) -> Callable[..., np.ndarray]:
-    """The product by parts of K, in the call form of `matmul`, and with an addend in that of `addmm`."""
+def implementation(isa: str | None = None) -> Callable[..., np.ndarray]:
+    """The product by parts of K and the vectors of this CPU, or of `isa`, in the call form of `matmul`, and with an
+    addend in that of `addmm`."""
     return compiled.implementation(isa, _by_parts)
 
 
-def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray]]:
+def specialise(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> Callable[..., np.ndarray]:
     """For two operands of a dtype and a precision: what depends on these looked up before."""
-
-    def choose(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> Callable[..., np.ndarray]:
-        inner = computed_by_panels(isa, a.dtype, precision)
-        return functools.partial(_by_parts(), isa=isa, precision=inner, rounding=rounding)
-
-    return choose
+    inner = computed_by_panels(vector_isa(), a.dtype, precision)
+    return functools.partial(_by_parts(), isa=vector_isa(), precision=inner, rounding=rounding)

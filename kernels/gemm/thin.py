@@ -55,10 +55,12 @@ def _leaves_to_blocks(dtype: np.dtype, precision: str, m: int, n: int) -> bool:
     return in_place and cpu.refusal("amx") is not None and m >= row.rows_in_place and n >= row.columns_in_place
 
 
-def refuses(isa: str) -> Callable[..., str | None]:
-    """The function that says why `isa` does not multiply some arrays in one pass."""
+def refuses(named: str | None = None) -> Callable[..., str | None]:
+    """The function that says why an instruction set, that of this CPU's vectors if none is named, does not multiply
+    some arrays in one pass."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+        isa = named or vector_isa()
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         m, k, n, large = *a.shape[-2:], b.shape[-1], b if a.shape[-2] <= b.shape[-1] else a
@@ -77,8 +79,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"leaves {values * few:,} products to BLAS; it is faster from {least:,}"
         if not exact and values < row.rounded_values:
             return f"leaves a matrix of {values:,} values to others; it is faster from {row.rounded_values:,}"
-        named = a.dtype.name in ("float32", "float64", "float16", "bfloat16")
-        if not named or computed_by_panels(isa, a.dtype, precision) is None:
+        known = a.dtype.name in ("float32", "float64", "float16", "bfloat16")
+        if not known or computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
         if a.dtype.itemsize == 2 and a.dtype == np.float16 and not cpu.converts_half():
             return "float16 is converted by instructions that are not there"
@@ -87,10 +89,11 @@ def refuses(isa: str) -> Callable[..., str | None]:
     return refusal
 
 
-def implementation(isa: str) -> Callable[..., np.ndarray]:
+def implementation(named: str | None = None) -> Callable[..., np.ndarray]:
     """The product in one pass over the matrix, in the call form of `matmul`."""
 
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+        isa = named or vector_isa()
         rows, columns = a.shape[-2], b.shape[-1]
         along_k = b.strides[-2] if rows <= columns else a.strides[-1]
         row = tuning(isa)
@@ -101,7 +104,7 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
                 raise Refused(f"leaves more than {most} rows of a matrix that runs across the result to panels")
         return product(a, b, isa, precision, rounding)
 
-    multiply.__name__ = multiply.__qualname__ = f"matmul_rows_{isa}"
+    multiply.__name__ = multiply.__qualname__ = f"matmul_rows_{named or 'on_vectors'}"
     return multiply
 
 

@@ -93,21 +93,21 @@ def crossovers() -> list[Crossover]:
         return [Crossover(isa, "integer_products", "definition", "integer", False, ("int32", "ieee"), _INTEGERS)]
     float32 = ("float32", "ieee")
     found = [
-        Crossover(isa, "exact_small_products", "blas", f"{isa}_small", False, float32, _SMALL),
+        Crossover(isa, "exact_small_products", "blas", "small", False, float32, _SMALL),
         Crossover(isa, "exact_products", "blas", isa, False, float32, _PANELS),
         Crossover(isa, "outer_products", "blas", isa, False, float32, _OUTER),
-        Crossover(isa, "exact_row_bytes", "blas", f"{isa}_rows", False, float32, _ROW),
-        Crossover(isa, "exact_split_products", "blas", f"{isa}_split_k", False, float32, _DEEP),
+        Crossover(isa, "exact_row_bytes", "blas", "rows", False, float32, _ROW),
+        Crossover(isa, "exact_split_products", "blas", "split_k", False, float32, _DEEP),
         Crossover(isa, "integer_products", "definition", "integer", False, ("int32", "ieee"), _INTEGERS),
-        Crossover(isa, "rows_most", f"{isa}_rows", isa, True, float32, _ROWS, along_k=isa == "avx2"),
-        Crossover(isa, "columns_most", f"{isa}_rows", isa, True, float32, _COLUMNS),
-        Crossover(isa, "split_results_most", f"{isa}_split_k", isa, True, ("float32", "tf32"), _RESULTS),
+        Crossover(isa, "rows_most", "rows", isa, True, float32, _ROWS, along_k=isa == "avx2"),
+        Crossover(isa, "columns_most", "rows", isa, True, float32, _COLUMNS),
+        Crossover(isa, "split_results_most", "split_k", isa, True, ("float32", "tf32"), _RESULTS),
         Crossover(isa, "spread_microseconds", "1 thread", "all threads", False, float32, ()),
     ]  # fmt: skip
     if compiled.passed_over("avx512_bf16") is None:
         field = "vector_products_beside_pairs_most"
         path = _squares(48, 64, 72, 80, 96, 112, 128)
-        found.append(Crossover(isa, field, f"{isa}_small", "avx512_bf16", False, ("float32", "bf16"), path))
+        found.append(Crossover(isa, field, "small", "avx512_bf16", False, ("float32", "bf16"), path))
     return found
 
 

@@ -236,7 +236,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     path = tuple(crossovers.Point(m, m, 64, 64) for m in (64, 128, 256, 512))
     monkeypatch.setenv("MINITORCH_CONFIG_DIR", str(tmp_path))
-    one = crossovers.Crossover("avx512", "rows_most", "avx512_rows", "avx512", True, ("float32", "ieee"), path)
+    one = crossovers.Crossover("avx512", "rows_most", "rows", "avx512", True, ("float32", "ieee"), path)
     monkeypatch.setattr(crossovers, "crossovers", lambda: [one])
     monkeypatch.setattr(crossovers, "_race", lambda crossover, point, rounds: [1.0, 2.0 if point.value < 300 else 0.5])
     return tmp_path

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import matmul, split_k
+from minitorch_backends.kernels.gemm import matmul, split_k, thin
 from minitorch_backends.kernels.registry import Refused
 
 from ...support.reference import UNSCALED
@@ -13,7 +13,7 @@ from .test_small import by_panels, layouts, normal
 
 every_isa = pytest.mark.parametrize(
     "isa",
-    [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in split_k.ISAS],
+    [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS],
 )
 CASES = [(np.float32, precision) for precision in UNSCALED]
 CASES += [(dtype, "ieee") for dtype in (np.float64, np.float16, ml_dtypes.bfloat16)]

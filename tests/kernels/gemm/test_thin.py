@@ -42,8 +42,12 @@ def in_one_pass():
 
 def by_rows(isa, a, b, *how):
     """By the implementation, or by its loops where it leaves a layout to panels."""
+    keywords = dict(zip(("precision", "rounding"), how, strict=False))
+    specs = [ArraySpec(x.shape, x.dtype) for x in (a, b)]
     try:
-        return matmul[f"{isa}_rows"](a, b, **dict(zip(("precision", "rounding"), how, strict=False)))
+        if sentence := thin.refuses(isa)(*specs, **keywords):
+            raise Refused(sentence)
+        return thin.implementation(isa)(a, b, **keywords)
     except Refused as refused:
         if "to panels" not in str(refused):
             raise
@@ -90,9 +94,9 @@ def test_avx2_leaves_some_rows_to_panels_by_their_layout():
     few, matrix = normal(7, 1000), normal(1000, 1100)
     for a, b in ((few, matrix), (np.asfortranarray(matrix.T), few.T)):
         with pytest.raises(Refused, match="runs across the result to panels"):
-            matmul["avx2_rows"](a, b)
+            thin.implementation("avx2")(a, b)
     for a, b in ((few[:6], matrix), (few, np.asfortranarray(matrix)), (matrix.T.copy(), few.T)):
-        assert_right(matmul["avx2_rows"](a, b), *expected_of(a, b, "ieee"))
+        assert_right(thin.implementation("avx2")(a, b), *expected_of(a, b, "ieee"))
 
 
 @every_isa
@@ -188,7 +192,7 @@ def test_two_parts_of_every_size(isa):
 
 def test_who_multiplies_few_rows():
     usable = [isa for isa in thin.ISAS if cpu.refusal(isa) is None]
-    matrix, expected = np.zeros((1000, 1000), np.float32), f"{usable[0]}_rows" if usable else "blas"
+    matrix, expected = np.zeros((1000, 1000), np.float32), "rows" if usable else "blas"
     for precision in reference.UNSCALED:
         row = PRECISIONS[precision]
         first = matmul.decide(matrix[:1], matrix, precision=precision).candidates[0].name
