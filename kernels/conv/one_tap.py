@@ -25,14 +25,6 @@ from .reading import is_channels_last, is_one_row, result_array
 from .setting import Setting
 from .shapes import lay_out_weight
 
-_LEAST_POSITIONS = 16
-"""Neighbouring positions that are worth a product for each image."""
-
-_PART = 1536
-"""Least positions of a part of a weight's gradient: adding its sums takes about a thirtieth of its time."""
-
-_MOST_PARTS = 16
-
 _ONE = 0x3FF0000000000000
 """Bits of 1 in float64."""
 

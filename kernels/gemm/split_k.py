@@ -19,8 +19,6 @@ from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa
 from .small import DEPTH, SIDE
 from .tuning import tuning
 
-ISAS = ("avx512", "avx2")
-
 
 def refuses(
     a: ArraySpec, b: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: float

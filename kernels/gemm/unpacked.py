@@ -23,15 +23,6 @@ from .unpacked_loops import BY_TASK, BY_WORKER, NEVER, WHOLE, Unpacked, multiply
 from .unpacked_strips import HEIGHTS, LEAST_ROWS
 from .workspace import address_of, result, return_workspace, take_workspace
 
-_STRIP_CYCLES = {4: 12.2, 3: 12.4, 2: 13.0, 1: 8.0}
-"""Of a strip for each place along K, by its vectors."""
-
-_PACK_CYCLES, _READ_CYCLES = 0.35, 0.1
-"""Of packing a value, and of the first reading of one by a task."""
-
-_TASK_CYCLES, _BARRIER_CYCLES = 500, 8000
-"""Of a task besides, and of having other threads see what was packed."""
-
 _MOST_PARTS = 4
 """Parts for each thread of a dimension of the result."""
 

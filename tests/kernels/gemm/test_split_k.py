@@ -12,8 +12,7 @@ from ...support.reference import UNSCALED
 from .test_small import by_panels, layouts, normal
 
 every_isa = pytest.mark.parametrize(
-    "isa",
-    [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS],
+    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
 )
 CASES = [(np.float32, precision) for precision in UNSCALED]
 CASES += [(dtype, "ieee") for dtype in (np.float64, np.float16, ml_dtypes.bfloat16)]
