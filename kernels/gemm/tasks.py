@@ -1,4 +1,4 @@
-"""Products of packed operands: which task computes what, and who packs what it reads.
+"""Products of packed operands: which task computes what, and which operands it packs.
 
 A task computes some rows and columns of a product. What it reads of an operand it packs for itself, where that stays in
 the cache of its core, or all threads pack the whole operand before. So strips of many rows read a whole right operand
