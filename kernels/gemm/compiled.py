@@ -5,6 +5,7 @@ Nothing here imports the compiler; the first product does.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -89,6 +90,7 @@ def pairs_multiply(dtype: np.dtype, precision: str) -> bool:
     return passed_over("avx512_bf16") is None and computed_precision("avx512_bf16", dtype, precision) is not None
 
 
+@functools.cache
 def vector_isa() -> str:
     """The instruction set of vectors whose loops are taken here."""
     return next(isa for isa in ISAS if isa not in OF_PARTS and cpu.refusal(isa) is None)
