@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.loops import PackArguments, _BlockArguments
+from ..gemm.loops import BlockArguments, PackArguments
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
@@ -111,7 +111,7 @@ def _multiply(sizes, rows, packed_a, packed_b, c, scratch, j0):
     """All rows, and columns from j0 on, of a product."""
     call_at(
         rows.leaf,
-        _BlockArguments(
+        BlockArguments(
             sizes.m, sizes.n, sizes.k, sizes.kc, sizes.mc, sizes.nc, packed_a, packed_b, c, rows.stride,
             rows.one, rows.one, c, rows.stride, rows.size, scratch, 0, j0, 0, sizes.k,
         ),
