@@ -142,7 +142,8 @@ def _argument_type(function: Callable[..., Any], parameter: inspect.Parameter, n
         given = type(parameter.default)
     text = names.annotation(given, function)
     op = _op_of(function)
-    if op is not None and op.promote and parameter.name in op.inputs and "_Tensor" in text:
+    numbers = op is not None and op.promote and parameter.name in op.inputs
+    if op is not None and numbers and parameter.name not in (op.only_tensors or ()) and "_Tensor" in text:
         return f"{text} | {names.annotation('complex', function)}"
     return text
 
