@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -32,6 +33,8 @@ def fit_gradient(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_
     quick = not create_graph and not instrumentation.is_observed() and array.dtype is dtype and dtype in _QUICK
     new = array.ndim - len(shape)
     if quick and new > 0 and array.shape[new:] == shape:
+        if array.size == math.prod(shape):
+            return adopt(array.reshape(shape))
         return adopt(np.asarray(sum_over(array, tuple(range(new)) if shape else None)))
     if array.shape != shape:
         value = value.sum_to_size(shape)

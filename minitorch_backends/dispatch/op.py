@@ -146,7 +146,7 @@ def _with_checks(
         if first is not None and not (args and type(args[0]) is Tensor and args[0]._array.dtype in taken):
             _check_first(name, first, takes, also, args, named)
         try:
-            if scalars:
+            if scalars and (named or len(args) > scalars[0][0]):
                 args, named = _with_scalars(name, scalars, args, named)
             if out is None:
                 return function(*args, **named)

@@ -82,6 +82,15 @@ def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: 
     return out.reshape(target.shape)
 
 
+def _spread(shares: np.ndarray, target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> np.ndarray:
+    """Minus each target's share at its class in zeros of this shape."""
+    classes, count = _target_classes(target, shape)
+    out = scatter(_as_lines(shares, shape, 1), classes, count, skip=ignore_index, negative=True)
+    if out is None:
+        raise _no_class(target, count, ignore_index)
+    return out.reshape(shape)
+
+
 def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
     """For the first target that is none."""
     if not count:
@@ -101,11 +110,7 @@ def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
 )
 def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
     """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
-    classes, count = _target_classes(target, shape)
-    out = scatter(_as_lines(grad_output, shape, 1), classes, count, skip=ignore_index, negative=True)
-    if out is None:
-        raise _no_class(target, count, ignore_index)
-    return out.reshape(shape)
+    return _spread(grad_output, target, shape, ignore_index)
 
 
 @op(
@@ -141,10 +146,10 @@ def _count_targets(target: np.ndarray, ignore_index: int) -> int:
 def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], ignore_index: int) -> Tensor:
     count, array = _count_targets(target._array, ignore_index), g._array
     if array.dtype.itemsize == 2 or derives():
-        shares = (g / count).expand(target.shape)
-    else:
-        shares = adopt(np.full(target._array.shape, array / array.dtype.type(count)))
-    return nll_spread(shares, target, input_shape, ignore_index)
+        return nll_spread((g / count).expand(target.shape), target, input_shape, ignore_index)
+    with np.errstate(all="ignore"):  # where all targets are ignored
+        share = array / array.dtype.type(count)
+    return adopt(_spread(np.full(target._array.shape, share), target._array, input_shape, ignore_index))
 
 
 @op(method=False, takes="if", input=_mean_gradient, reference=_mean_reference, samples=_mean_samples)

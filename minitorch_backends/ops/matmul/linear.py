@@ -57,7 +57,9 @@ def _of_input(g: Tensor, weight: Tensor, precision: str | None) -> Tensor:
 
 def _of_weight(g: Tensor, input: Tensor, precision: str | None) -> Tensor:
     if is_plain(g, input):
-        rows, factor = (each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in (g._array, input._array))
+        rows, factor = g._array, input._array
+        if rows.ndim != 2:
+            rows, factor = (each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in (rows, factor))
         return adopt(product(rows.T, factor, precision))
     return times(_flat(g).mT, _flat(input).conj(), precision)
 

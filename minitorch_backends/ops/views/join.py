@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.modes import derives
 from ...dispatch.op import Arrays, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import between, sample, strided_matrix
@@ -38,13 +39,14 @@ def _tensors_of(name: str, tensors: Any) -> list[Any]:
 
 def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
     """The parts of the gradient of `cat` that belong to inputs of these shapes."""
-    dim, start, pieces = wrap_dim(dim, g._array.ndim), 0, []
+    dim, start, pieces, by_ops = wrap_dim(dim, g._array.ndim), 0, [], derives()
     for shape in shapes:
-        if len(shape) == g._array.ndim:
-            pieces.append(narrow(g, dim, start, shape[dim]))
-            start += shape[dim]
-        else:
+        if len(shape) < g._array.ndim:
             pieces.append(reshape(narrow(g, dim, start, 0), (0,)))
+            continue
+        part = (slice(None),) * dim + (slice(start, start + shape[dim]),)
+        pieces.append(getitem(g, part) if by_ops else adopt(g._array[part]))
+        start += shape[dim]
     return pieces
 
 
