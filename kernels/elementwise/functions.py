@@ -36,6 +36,24 @@ class ReluGradient(NamedTuple):
         return v.builder.select(v.builder.fcmp_ordered("==", y, zero), zero, g)
 
 
+class Relu6(NamedTuple):
+    """min(max(x, 0), 6); NaN stays."""
+
+    operands, emit = 1, staticmethod(lambda v, x: v.clamp(x, 0.0, 6.0))
+
+
+class Relu6Gradient(NamedTuple):
+    """g, or 0 where x is not between 0 and 6."""
+
+    operands = 2
+
+    @staticmethod
+    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
+        zero, six = v.number(0.0), v.number(6.0)
+        outside = v.builder.or_(v.builder.fcmp_ordered("<=", x, zero), v.builder.fcmp_ordered(">=", x, six))
+        return v.builder.select(outside, zero, g)
+
+
 # Rounded ones
 
 

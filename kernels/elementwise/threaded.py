@@ -25,7 +25,7 @@ _LEAST_IN_VECTORS = 1 << 12
 """Minimum number of elements for vectors to pay off, for functions that NumPy computes number by number."""
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
-_TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
+_TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient", "relu6": "Relu6", "relu6_gradient": "Relu6Gradient"}
 
 _EITHER, _FLOAT32, _FLOAT64 = (4, 8), (4,), (8,)
 _IN_VECTORS = {

@@ -46,6 +46,8 @@ _ZERO = {np.dtype(dtype): np.zeros((), dtype) for dtype in (np.float32, np.float
 
 _large_relu: Any = threaded_function("relu")
 _large_relu_backward: Any = threaded_function("relu_gradient")
+_large_relu6: Any = threaded_function("relu6")
+_large_relu6_backward: Any = threaded_function("relu6_gradient")
 
 
 def _relu_results() -> Iterator[Sample]:
@@ -195,14 +197,39 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input / alpha) * alpha
 
 
+def _inside_samples() -> Iterator[Sample]:
+    for seed, x in enumerate(arrays_like(-2, 2.5)):
+        yield sample(between(-2, 2, *x.shape, seed=seed), x, -0.6, 1.7)
+
+
+@op(
+    takes="f",
+    widen=False,
+    warns=False,
+    method=False,
+    grad_output=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
+    input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
+    reference=lambda grad_output, input, min_val, max_val: np.where(
+        (input <= min_val) | (input >= max_val), 0, grad_output
+    ),
+    samples=_inside_samples,
+)
+def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val: float):
+    """The gradient of hardtanh: `grad_output`, and 0 where `input` is outside the limits or on them."""
+    if input.size >= LARGE and (min_val, max_val) == (0, 6):
+        found = _large_relu6_backward(grad_output, input)
+        if found is not None:
+            return found
+    outside = np.logical_or(input <= min_val, input >= max_val)
+    return np.where(outside, grad_output.dtype.type(0), grad_output)
+
+
 @functional(inplace="both")
 @op(
     takes="if",
     warns=False,
     method=False,
-    input=lambda g, input, min_val, max_val: _by_choice(
-        g.masked_fill((input <= min_val).logical_or(input >= max_val), 0), input
-    ),
+    input=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
     reference=lambda input, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(input, min_val), max_val),
     samples=with_options(-2, 2.5, {"min_val": -0.6, "max_val": 1.7}),
 )
@@ -213,6 +240,8 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
         raise ValueError(f"min_val cannot be larger than max_val, got {min_val} and {max_val}")
     if input.dtype.kind in "iu":
         return np.clip(input, _whole_limit(min_val, input), _whole_limit(max_val, input))
+    if input.size >= LARGE and (min_val, max_val) == (0, 6) and (found := _large_relu6(input, input)) is not None:
+        return found
     return np.clip(input, min_val, max_val)
 
 
