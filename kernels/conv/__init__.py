@@ -185,15 +185,15 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "run": fast.weight_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_weight_depthwise,
     },
     ("conv", "direct"): {
-        "run": fast.conv_direct, "isa": "avx512_bf16", "refuses": fast.refuses_direct,
+        "run": fast.conv_direct, "isa": "amx", "refuses": fast.refuses_direct,
         "workspace": fast.workspace_direct, "packs": True,
     },
     ("conv_input_gradient", "direct"): {
-        "run": fast.input_gradient_direct, "isa": "avx512_bf16", "refuses": fast.refuses_direct,
+        "run": fast.input_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
         "workspace": fast.workspace_direct, "packs": True,
     },
     ("conv_weight_gradient", "direct"): {
-        "run": fast.weight_gradient_direct, "isa": "avx512_bf16", "refuses": fast.refuses_direct,
+        "run": fast.weight_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
         "workspace": fast.workspace_weight_direct,
     },
     ("conv", "implicit"): {

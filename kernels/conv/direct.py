@@ -1,4 +1,4 @@
-"""Convolutions by bf16 parts: which there are, and what is done once for a shape."""
+"""Convolutions on tiles: which there are, and what is done once for a shape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
-from ..gemm.compiled import isa_of_parts
 from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.plans import kernel_of_parts
@@ -51,7 +50,7 @@ _LEAST_BIAS = 2.0**-102
 
 @functools.cache
 def _block_leaf(precision: str) -> int:
-    return leaf_address(tiles.ConvolveBlock(kernel_of_parts(isa_of_parts(), precision)))
+    return leaf_address(tiles.ConvolveBlock(kernel_of_parts("amx", precision)))
 
 
 @functools.cache
@@ -96,7 +95,7 @@ def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, in
     end = max(shape.end(one) for one in shape.passes)
     blocks, around = -(-end // BLOCK), GROUP * (front + back)
     least = max(2 * around, 256)
-    cache = tuning(isa_of_parts()).cache_bytes
+    cache = tuning("amx").cache_bytes
     for limit in (cache // 2, cache) if blocks * BLOCK * position_bytes > cache // 2 else ():
         fitting = (limit // position_bytes - around) // BLOCK
         if fitting * BLOCK < least:
@@ -133,7 +132,7 @@ def _plan(
     """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
     strides. None where it reaches too far."""
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
-    inner, way = setting.conversion_to_parts(dtype)
+    inner, way = setting.conversion("amx", dtype)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     item, last = dtype.itemsize, is_channels_last(shape, strides, dtype.itemsize)

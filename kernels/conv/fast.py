@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import cpu
 from .. import precision as precisions
-from ..gemm.compiled import computed_by_panels, computed_precision, isa_of_parts, passed_over, vector_isa
+from ..gemm.compiled import computed_by_panels, computed_precision, vector_isa
 from ..registry import ArraySpec
 from .setting import setting_of
 
@@ -44,9 +45,8 @@ def _unknown(
 def refuses_direct(
     x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
 ) -> str | None:
-    """Why a convolution, or one of its gradients, is not done by bf16 parts."""
-    isa = isa_of_parts()
-    return passed_over(isa) or _unknown(isa, x, weight, precision, rounding)
+    """Why a convolution, or one of its gradients, is not done by tiles."""
+    return cpu.refusal("amx") or _unknown("amx", x, weight, precision, rounding)
 
 
 def _not_depthwise(channels: int, groups: int) -> str | None:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
-from ..gemm import plans, ranges, vectors
-from ..gemm.compiled import vector_isa, working_dtype
-from ..gemm.conversions import CONVERSIONS
+from ..gemm import pairs, plans, ranges, vectors
+from ..gemm.compiled import pairs_multiply, vector_isa, working_dtype
+from ..gemm.conversions import CONVERSIONS, PAIRED, PAIRED_IN_PLACE
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import OfB, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from ..gemm.tuning import tuning
+from ..gemm.tuning import memoise, tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import blocks, geometry, one_tap, planes, strips, weights
@@ -28,21 +28,71 @@ from .segments import Blocks, blocks_of
 from .setting import Setting
 
 
+class Unit(NamedTuple):
+    """What multiplies values of a dtype at a precision.
+
+    Attributes:
+        precision: that it computes.
+        how: the conversion of the operands.
+        kernel: the microkernel, for so many columns.
+        panel: of a right operand. (Of pairs, what comes before values are joined.)
+        size: bytes of a value of what is laid out, which is a word, or one of two that make one.
+    """
+
+    precision: str
+    how: Any
+    kernel: Any
+    panel: VectorPanel
+    size: int
+
+    @property
+    def together(self) -> int:
+        """Channels whose values a word has."""
+        return 2 if self.how.paired and not self.how.in_place else 1
+
+    @property
+    def limited(self) -> bool:
+        """Whether only operands of some magnitudes are certain (`gemm.ranges`)."""
+        return self.how.paired or self.how.vector_parts == 2
+
+    @property
+    def b_bytes(self) -> int:
+        """Of a place along K in a panel of a right operand."""
+        return self.kernel.b_bytes * len(self.parts)
+
+    @property
+    def parts(self) -> list[int]:
+        """Of a left operand, for each row of a panel of the right one."""
+        return [part for part, _ in self.how.walk] if self.how.paired else list(range(self.how.vector_parts))
+
+
+@memoise
+def unit_of(setting: Setting, dtype: np.dtype, columns: int) -> Unit:
+    """Pairs of bf16 where they are faster, vectors elsewhere. Those of a weight's gradient are of positions."""
+    if pairs_multiply(dtype, setting.precision):
+        precision, _ = setting.conversion("avx512_bf16", dtype)
+        how = (PAIRED_IN_PLACE if setting.kind == "weight" else PAIRED)[precision]
+        kernel = _fitting(pairs.Avx512Pairs(), columns)
+        size = 2 if how.in_place else 4
+        return Unit(precision, how, kernel, VectorPanel(OfB(), CONVERSIONS["ieee", None], kernel), size)
+    (precision, rounding), size = setting.conversion(vector_isa(), dtype), working_dtype(dtype).itemsize
+    how, of_one = CONVERSIONS[precision, rounding], plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel
+    whole = of_one if how.vector_parts == 1 else plans.plan_for(vector_isa(), precision, "rna", size).scheme.kernel
+    return Unit(precision, how, _fitting(of_one, columns), VectorPanel(OfB(), how, _fitting(whole, columns)), size)
+
+
 class _Plan(NamedTuple):
     """All that does not depend on addresses and values.
 
     Attributes:
         columns: output channels of a group.
-        panel: in which weights are packed.
         products: of each sum.
         depth: channels whose weights for one tap lie together.
     """
 
     gradient: bool
-    working: np.dtype
-    conversion: tuple[str, str | None]
+    unit: Unit
     columns: int
-    panel: VectorPanel
     products: int
     depth: int
     geometry: Geometry
@@ -100,7 +150,7 @@ def describe_planes(
     strides: tuple[int, ...],
     channels: int,
     dtype: np.dtype,
-    conversion: tuple[str, str | None],
+    unit: Unit,
     region: tuple[int, int],
     last: bool,
     threads: int,
@@ -114,14 +164,15 @@ def describe_planes(
         last: whether channels are neighbours in memory.
         threads: among which it is divided, where it is laid out as a whole.
     """
-    size, parts = working_dtype(dtype).itemsize, CONVERSIONS[conversion].vector_parts
+    size, parts, words = unit.size, unit.how.vector_parts, -(-channels // unit.together)
     part_bytes = (GROUP * region[1] + GROUP) * size  # a cache line or two more: equal addresses would share a set
-    squares, arrays = last and channels > 4, channels * where.planes  # those of few are mostly empty
+    squares, arrays = last and channels > 4, words * where.planes  # those of few are mostly empty
     rows = planes.plane_rows(where, strides)
     pace = planes.pace_of(int(rows[0, PLANE.index("step_w")]), dtype.itemsize, squares)
     fields = {
-        "pack": _pack_leaf(dtype.name, conversion, pace), "plane_table": address_of(rows), "planes": where.planes,
-        "channels": strides[1], "blocks": channels, "group_stride": channels * strides[1],
+        "pack": _pack_leaf(dtype.name, type(unit.how), pace), "plane_table": address_of(rows), "planes": where.planes,
+        "channels": unit.together * strides[1], "count": channels, "blocks": words,
+        "group_stride": channels * strides[1],
         "array_bytes": parts * part_bytes, "part_bytes": part_bytes, "region_bytes": arrays * parts * part_bytes,
         "region_groups": region[1], "front_groups": region[0], "channel_groups": 1, "group_bytes": GROUP * size,
         "pack_chunk": -(-region[1] // (4 * threads)) if squares or arrays < 4 * threads else region[1],
@@ -165,23 +216,24 @@ def _plan(
     threads: int,
 ) -> _Plan:
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
-    conversion, working = setting.conversion(vector_isa(), dtype), working_dtype(dtype)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
-    item, size, parts = dtype.itemsize, working.itemsize, CONVERSIONS[conversion].vector_parts
-    last, wide, kernel = is_channels_last(shape, strides, item), three_strides(shape, strides), kernel_of(size, columns)
+    unit, item = unit_of(setting, dtype, columns), dtype.itemsize
+    kernel, size, parts, words = unit.kernel, unit.size, unit.how.vector_parts, -(-channels // unit.together)
+    last, wide = is_channels_last(shape, strides, item), three_strides(shape, strides)
     where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
     out_strides = contiguous_strides(out_shape, item, last)
     passes = [one for one in where.passes if one.taps]
     length, segments = blocks.segments_of(kernel)
     found = [blocks_of(where, one, length, segments) for one in passes]
-    divided = _strips(where, found, length, channels * where.planes * parts * size, threads)
+    divided = _strips(where, found, length, words * where.planes * parts * size, threads)
     count, region = len(divided.table), (divided.front, divided.region)
-    fields, of_planes = describe_planes(where, wide, channels, dtype, conversion, region, last, threads * groups)
+    fields, of_planes = describe_planes(where, wide, channels, dtype, unit, region, last, threads * groups)
     panels, depth = -(-columns // kernel.nr), _depth(setting, w_shape, w_strides, item)
-    numbers = np.arange(channels * where.planes * parts).reshape(channels, where.planes, parts)
-    arrays = np.split(numbers * fields["part_bytes"], range(depth, channels, depth))
+    step = weights.PAIRED_DEPTH // 2 if unit.how.paired else depth
+    numbers = np.arange(words * where.planes * parts).reshape(words, where.planes, parts)[:, :, unit.parts]
+    arrays = np.split(numbers * fields["part_bytes"], range(step, words, step))
     pass_rows = []
     for one, each in zip(passes, found, strict=True):
         values, kept = _describe_pass(one, each, where, arrays, size, out_strides, item)
@@ -191,17 +243,16 @@ def _plan(
     pass_table = np.array([values for values, _ in pass_rows], np.int64).reshape(-1, len(PASS))
     region_bytes, sums = fields["region_bytes"], blocks.sums_bytes(kernel)
     values = plan_with(fields | {
-        "strip_table": address_of(divided.table), "strips": count, "convolve": _block_leaf(dtype.name, size, columns),
+        "strip_table": address_of(divided.table), "strips": count, "convolve": _block_leaf(dtype.name, type(kernel)),
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "bias_group": columns * size,
     })  # fmt: skip
-    key: tuple = ("vectors", conversion, groups, depth)
+    key: tuple = ("vectors", setting.precision, setting.rounding, groups, depth)
     key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
     return _Plan(
-        gradient, working, conversion, columns, panel_of(conversion, size, columns),
-        channels * math.prod(task.kernel), depth, where, last, (*out_shape[:2], *out_shape[7 - len(shape) :]),
-        len(passes) < len(where.passes), groups, address_of(values),
+        gradient, unit, columns, channels * math.prod(task.kernel), depth, where, last,
+        (*out_shape[:2], *out_shape[7 - len(shape) :]), len(passes) < len(where.passes), groups, address_of(values),
         sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
         (values, pass_table, of_planes, pass_rows, divided.table),
     )  # fmt: skip
@@ -216,7 +267,11 @@ def _depth(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], i
     return 16 if setting.gradient else 64
 
 
-_NARROW = {vectors.Avx512Float32: vectors.Avx512Float32Narrow(), vectors.Avx512InTwo: vectors.Avx512InTwoNarrow()}
+_NARROW = {
+    vectors.Avx512Float32: vectors.Avx512Float32Narrow(),
+    vectors.Avx512InTwo: vectors.Avx512InTwoNarrow(),
+    pairs.Avx512Pairs: pairs.Avx512PairsNarrow(),
+}
 _NARROW_TIME = 7.5 / 14
 """Of a block of one vector of columns, which loads bound, relative to one of two."""
 
@@ -229,50 +284,42 @@ def _fitting(kernel: Any, columns: int) -> Any:
     return narrow
 
 
-def kernel_of(size: int, columns: int) -> Any:
-    """The microkernel for elements of a size and so many output channels: that of products, or a narrow one."""
-    return _fitting(plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel, columns)
-
-
-def panel_of(conversion: tuple[str, str | None], size: int, columns: int) -> VectorPanel:
-    """The panels of so many columns: for the same microkernel, or that of products in two parts."""
-    if CONVERSIONS[conversion].vector_parts == 1:
-        return VectorPanel(OfB(), CONVERSIONS[conversion], kernel_of(size, columns))
-    kernel = plans.plan_for(vector_isa(), conversion[0], "rna", size).scheme.kernel
-    return VectorPanel(OfB(), CONVERSIONS[conversion], _fitting(kernel, columns))
+@functools.cache
+def _pack_leaf(dtype: str, how: type, pace: type) -> int:
+    return leaf_address(planes.PackPlanes(ELEMENTS[dtype], how(), pace()))
 
 
 @functools.cache
-def _pack_leaf(dtype: str, conversion: tuple[str, str | None], pace: type) -> int:
-    return leaf_address(planes.PackPlanes(ELEMENTS[dtype], CONVERSIONS[conversion], pace()))
+def _block_leaf(dtype: str, kernel: type) -> int:
+    return leaf_address(blocks.ConvolveVectors(kernel(), ELEMENTS[dtype]))
 
 
 @functools.cache
-def _block_leaf(dtype: str, size: int, columns: int) -> int:
-    return leaf_address(blocks.ConvolveVectors(kernel_of(size, columns), ELEMENTS[dtype]))
-
-
-@functools.cache
-def _weights_leaf(
-    dtype: str, conversion: tuple[str, str | None], size: int, columns: int, along_k: bool, unit: bool
-) -> int:
+def weights_leaf(dtype: str, how: type, kernel: type, along_k: bool, unit: bool) -> int:
     source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
-    return leaf_address(weights.PackWeights(source, panel_of(conversion, size, columns)))
+    if how.paired:
+        rows = VectorPanel(OfB(), CONVERSIONS["ieee", None], kernel())
+        return leaf_address(weights.PackPairs(source, rows, how()))
+    return leaf_address(weights.PackWeights(source, VectorPanel(OfB(), how(), kernel())))
 
 
 def _form(w: np.ndarray, plan: _Plan, lent: bool) -> weights.Form:
-    wide, kernel = spread(w), plan.panel.kernel
+    wide, unit = spread(w), plan.unit
+    kernel, how, item = unit.panel.kernel, unit.how, w.itemsize
     side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
-    panel = (kernel.nr, plan.depth, 1, kernel.b_bytes)
     passes = tuple(one for one in plan.geometry.passes if one.taps)
-    taps = weights.tap_offsets(wide.shape, wide.strides, passes)
-    if plan.depth == 1:  # all taps of all channels are a row
-        side = side._replace(k_stride=wide.itemsize, count=side.count * len(taps[0]))
-        taps, panel = ((0,),), (kernel.nr, side.count, 1, kernel.b_bytes)
-    leaf = _weights_leaf(
-        wide.dtype.name, plan.conversion, plan.working.itemsize, plan.columns, *side.order(wide.itemsize)
-    )
-    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threading.pool()[1]), wide, lent)
+    taps, order, tap_stride = weights.tap_offsets(wide.shape, wide.strides, passes), side.order(item), 0
+    panel = weights.PanelShape(kernel.nr, plan.depth, 1, unit.b_bytes)
+    if how.paired:
+        depth = weights.PAIRED_DEPTH
+        panel = weights.PanelShape(kernel.nr, depth, 2, unit.b_bytes // 2)
+        if plan.depth == 1:
+            order, tap_stride = (True, True), item
+    elif plan.depth == 1:  # all taps of all channels are a row
+        side = side._replace(k_stride=item, count=side.count * len(taps[0]))
+        taps, panel, order = ((0,),), panel._replace(depth=side.count), (True, True)
+    leaf, threads = weights_leaf(wide.dtype.name, type(how), type(kernel), *order), threading.pool()[1]
+    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threads, tap_stride), wide, lent)
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
@@ -293,7 +340,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         out[...] = 0
     lent = not isinstance(w, Kept)
     form = form_of(w, plan.form_key, lambda array: _form(array, plan, lent))
-    added = np.zeros(plan.out_shape[1] + plan.panel.kernel.nr, plan.working)  # whole vectors of it are read
+    added = np.zeros(plan.out_shape[1] + plan.unit.kernel.nr, working_dtype(x.dtype))  # whole vectors of it are read
     if bias is not None:
         added[: plan.out_shape[1]] = bias
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
@@ -307,6 +354,6 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         return_workspace(memory)
         if lent:
             form.give_back()
-    if plan.conversion[0] == "bf16x3":
-        ranges.refuse_uncertain(ranges.certain_from("bf16x3", plan.products, found, form.found), out)
+    if plan.unit.limited:
+        ranges.refuse_uncertain(ranges.certain_from(plan.unit.precision, plan.products, found, form.found), out)
     return out

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import threading
 from ..gemm import plans, unpacked
-from ..gemm.compiled import vector_isa
+from ..gemm.compiled import pairs_multiply, vector_isa
 from ..gemm.product import Packed, product
 from ..gemm.tuning import memoise, tuning
 from ..gemm.unpacked_strips import LEAST_ROWS
@@ -52,8 +52,12 @@ def _is_planes(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> b
     return positions >= tuning(vector_isa()).tap_positions and strides[1] >= positions * item
 
 
-def _plan(setting: Setting, dtype: np.dtype) -> plans.Plan:
-    isa = vector_isa()
+def _isa(setting: Setting, dtype: np.dtype) -> str:
+    """Of the product: of pairs where they are faster, of vectors elsewhere."""
+    return "avx512_bf16" if pairs_multiply(dtype, setting.precision) else vector_isa()
+
+
+def _plan(setting: Setting, dtype: np.dtype, isa: str) -> plans.Plan:
     precision, rounding = setting.conversion(isa, dtype)
     return plans.plan_for(isa, precision, rounding or "rna", 8 if dtype.itemsize == 8 else 4)
 
@@ -89,7 +93,7 @@ def _call(
     w_shape, w_strides = of_weight
     if not _is_one_tap(setting, w_shape[2:]) or 0 in shape:
         return None
-    isa, item, plan = vector_isa(), dtype.itemsize, _plan(setting, dtype)
+    isa, item = _isa(setting, dtype), dtype.itemsize
     precision, rounding = setting.conversion(isa, dtype)
     how = {"isa": isa, "precision": precision, "rounding": rounding or "rna"}
     outputs, channels = w_shape[:2][:: -1 if setting.gradient else 1]
@@ -113,8 +117,8 @@ def _call(
     finish = unpacked.Finish(_ONE, _ONE, *(ending if biased else (0, 0)), setting.relu)
     if not biased and not setting.relu:
         finish = None
-    ready = unpacked.prepare(plan, dtype, sizes, finish, threads)
-    if ready is None and not last:
+    ready = unpacked.prepare(_plan(setting, dtype, isa), dtype, sizes, finish, threads)
+    if ready is None and not last and isa == vector_isa():
         return None
     offsets, image = np.zeros((5, count), np.int64), np.arange(count)
     offsets[2] = channels
@@ -147,6 +151,12 @@ def convolve(
     if call.last and isinstance(w, Kept):
         key = "one tap", *call.how.values(), setting.gradient
         weights = form_of(w, key, lambda array: Packed(_right(setting, array), **call.how))
+    if call.ready is None and not call.last:
+        matrix = weights.reshape(weights.shape[:2])
+        added = None if bias is None else addend[:, None]
+        left = matrix.T if setting.gradient else matrix
+        out = product(left, x.reshape(*x.shape[:2], -1), addend=added, relu=setting.relu, **call.how)
+        return out.reshape(call.out_shape)
     if call.ready is None:
         rows = np.moveaxis(x, 1, -1)
         right = weights if isinstance(weights, Packed) else _right(setting, weights)
@@ -227,7 +237,7 @@ def _gradient(
         transposed = channels > outputs
     order = -1 if transposed else 1
     (m, n), ((a_row, a_k), (b_column, b_k)) = (outputs, channels)[::order], lines[::order]
-    plan = _plan(setting, dtype)
+    plan = _plan(setting, dtype, vector_isa())
     parts, segments = _segments(images, positions, plan.scheme.kc)
     image, first, depth = np.array(segments).T
     shape = unpacked.Shape(
@@ -243,8 +253,20 @@ def _gradient(
     return _Gradient(transposed, parts, offsets, ready)
 
 
+def _gradient_by_pairs(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray | None:
+    """The gradient as a product of pairs of rows of channels."""
+    if not _is_one_tap(setting, setting.size) or not all(_is_last(a.shape, a.strides, a.itemsize) for a in (x, g)):
+        return None
+    rows, columns = (np.moveaxis(each, 1, -1).reshape(-1, each.shape[1]) for each in (g, x))
+    precision, _ = setting.conversion("avx512_bf16", x.dtype)
+    found = product(rows.T, columns, isa="avx512_bf16", precision=precision, rounding=setting.rounding)
+    return lay_out_weight(found.reshape(*found.shape, *setting.size), x)
+
+
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray | None:
     """`weight_implicit.weight_gradient`, or None where it does not apply."""
+    if pairs_multiply(x.dtype, setting.precision):
+        return _gradient_by_pairs(setting, x, g)
     pool, threads = threading.pool()
     found = _gradient(setting, (x.shape, x.strides), (g.shape, g.strides), x.dtype, threads)
     if found is None:

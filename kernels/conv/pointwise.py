@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
-from ..gemm.compiled import isa_of_parts
 from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.plans import kernel_of_parts
@@ -42,7 +41,7 @@ def takes(
     """Whether there are tiles, columns of a channel are neighbours in memory, and positions meet one tap each and are
     many enough."""
     stride, padding, _ = setting.at
-    if isa_of_parts() != "amx" or any(each != 1 for each in kernel) or any(padding):
+    if any(each != 1 for each in kernel) or any(padding):
         return False
     if strides[-1] != item or 0 in shape:
         return False
@@ -106,7 +105,7 @@ def _plan(
     w_shape: tuple[int, ...],
     threads: int,
 ) -> _Plan | None:
-    (inner, way), groups, stride = setting.conversion_to_parts(dtype), setting.groups, setting.at.stride
+    (inner, way), groups, stride = setting.conversion("amx", dtype), setting.groups, setting.at.stride
     channels, columns = w_shape[0] // groups, w_shape[1]
     if not setting.gradient:
         channels, columns = columns, channels
@@ -200,7 +199,7 @@ _FAR_CACHES = 4
 def _cache_bytes() -> int:
     """Of the L2 cache: a strip fills half of it, and so do the sums that wait for the next steps; the weights of a task
     of `flat` fill it."""
-    return tuning(isa_of_parts()).cache_bytes
+    return tuning("amx").cache_bytes
 
 
 @functools.lru_cache(1024)
@@ -210,7 +209,7 @@ def takes_lines(
     """Whether there are tiles, positions meet one tap each, and their channels are whole lines, before and after, in
     one group."""
     stride, padding, _ = setting.at
-    if isa_of_parts() != "amx" or setting.groups != 1 or dtype.name not in ("float32", "bfloat16"):
+    if setting.groups != 1 or dtype.name not in ("float32", "bfloat16"):
         return False
     if any(each != 1 for each in w_shape[2:]) or any(padding) or 0 in shape or 0 in w_shape:
         return False
@@ -219,7 +218,7 @@ def takes_lines(
         return False
     lines = is_channels_last(shape, strides, dtype.itemsize) and is_one_row(shape, strides, dtype.itemsize)
     whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
-    least = 1 if setting.conversion_to_parts(dtype)[0] == "bf16" else _LEAST_SPLIT_BLOCKS
+    least = 1 if setting.conversion("amx", dtype)[0] == "bf16" else _LEAST_SPLIT_BLOCKS
     return lines and whole and shape[0] * math.prod(_sizes(shape, stride)) >= least * _BLOCK
 
 
@@ -252,7 +251,7 @@ def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, 
 
 @functools.lru_cache(1024)
 def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, columns: int, threads: int) -> _LinesPlan:
-    (inner, way), stride = setting.conversion_to_parts(dtype), setting.at.stride
+    (inner, way), stride = setting.conversion("amx", dtype), setting.at.stride
     parts = CONVERSIONS[inner, way].tile_parts
     channels, sizes, item = shape[1], _sizes(shape, stride), dtype.itemsize
     positions, picked = shape[0] * math.prod(sizes), any(each != 1 for each in stride)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.compiled import computed_by_panels, isa_of_parts
+from ..gemm.compiled import computed_by_panels
 from ..precision import acting_rounding
 from .geometry import Task
 from .shapes import Steps, steps
@@ -52,10 +52,6 @@ class Setting(NamedTuple):
         inner = computed_by_panels(isa, dtype, self.precision)
         assert inner is not None
         return inner, acting_rounding(inner, self.rounding)
-
-    def conversion_to_parts(self, dtype: np.dtype) -> tuple[str, str | None]:
-        """`conversion` for loops over bf16 parts."""
-        return self.conversion(isa_of_parts(), dtype)
 
 
 def setting_of(

@@ -1,4 +1,4 @@
-"""Convolutions on AMX tiles, or by products of pairs: the tile load is the im2col.
+"""Convolutions on AMX tiles: the tile load is the im2col.
 
 The loop along K walks through a table of distances, one for each block of 32 channels and tap: 16 lines from there on
 are the tile of A. Weights are panels of 32 output channels, as `gemm.packing` has them, in the order of the table.
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm import pairs
 from ..gemm.amx import tile
-from ..gemm.emit import F32, I64, LINE, TILE, either, load, loop, offset, prefetch_to_l2, store, vector
+from ..gemm.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
@@ -60,61 +59,6 @@ def multiply_step(
         before = now
 
 
-def _emit_tiles(
-    builder: ir.IRBuilder, kernel: Any, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead
-) -> None:
-    parts = kernel.b_bytes // 64
-    with builder.if_else(resume) as (go_on, start):
-        with go_on:
-            for register in range(4):
-                at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * LINE)
-                tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
-        with start:
-            for register in range(4):
-                tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * LINE), I64(0))
-
-    def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
-        table, b, ahead = pointers
-        prefetch_to_l2(builder, ahead, 4 * parts)
-        here = offset(builder, a, load(builder, I64, table, 8))
-        multiply_step(builder, kernel.walk, here, I64(LINE), part_bytes, b)
-        return [offset(builder, table, 8), offset(builder, b, 2 * TILE * parts), offset(builder, ahead, 256 * parts)]
-
-    loop(builder, steps, [table, b, ahead], step)
-    for register in range(4):
-        at = offset(builder, high if register >> 1 else low, (register & 1) * LINE)
-        tile(builder, "tilestored64", register, at, stride)
-
-
-def _emit_pairs(
-    builder: ir.IRBuilder, kernel: Any, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead
-) -> None:
-    parts = kernel.b_bytes // 64
-    for rows in kernel.groups:
-
-        def lines(base: ir.Value, row_bytes: int, rows: range = rows) -> list[ir.Value]:
-            return [offset(builder, base, row * row_bytes + half) for row in rows for half in (0, LINE)]
-
-        def load_pairs(places: list[ir.Value]) -> list[ir.Value]:
-            return [load(builder, vector(F32), at, 4) for at in places]
-
-        def step(index: ir.Value, found: list[ir.Value], rows: range = rows) -> list[ir.Value]:
-            if rows.start == 0:
-                prefetch_to_l2(builder, offset(builder, ahead, builder.mul(index, I64(256 * parts))), 4 * parts)
-            here = offset(builder, a, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
-            weights = offset(builder, b, builder.mul(index, I64(2 * TILE * parts)))
-            return pairs.add_terms(builder, kernel.walk, here, part_bytes, weights, I64(2 * TILE), rows, found)
-
-        resumed, begun = lines(sums, _SUMS_ROW), lines(bias, 0)
-        found = either(builder, resume, lambda at=resumed: load_pairs(at), lambda at=begun: load_pairs(at))
-        found = iter(loop(builder, steps, found, step))
-        for row in rows:
-            base, below = (low, row) if row < 16 else (high, row - 16)
-            for half in (0, LINE):
-                at = offset(builder, base, builder.add(builder.mul(stride, I64(below)), I64(half)))
-                store(builder, next(found), at, 4)
-
-
 @intrinsic
 def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead):
     """32 positions x 32 channels: the sums so far (or the bias, a row of 32) and `steps` steps of the table.
@@ -123,14 +67,37 @@ def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume
     needed soon.
     """
     kernel = instance(tag)
-    emit = _emit_pairs if issubclass(kernel, pairs.Pairs1) else _emit_tiles
+    parts = kernel.b_bytes // 64
 
     def codegen(context, builder, signature, arguments):
         _, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead = arguments
         a, table, b, sums, bias, low, high, ahead = (
             pointer(builder, x) for x in (a, table, b, sums, bias, low, high, ahead)
         )
-        emit(builder, kernel, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead)
+        with builder.if_else(resume) as (go_on, start):
+            with go_on:
+                for register in range(4):
+                    at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * LINE)
+                    tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
+            with start:
+                for register in range(4):
+                    tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * LINE), I64(0))
+
+        def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+            table, b, ahead = pointers
+            prefetch_to_l2(builder, ahead, 4 * parts)
+            here = offset(builder, a, load(builder, I64, table, 8))
+            multiply_step(builder, kernel.walk, here, I64(LINE), part_bytes, b)
+            return [
+                offset(builder, table, 8),
+                offset(builder, b, 2 * TILE * parts),
+                offset(builder, ahead, 256 * parts),
+            ]
+
+        loop(builder, steps, [table, b, ahead], step)
+        for register in range(4):
+            at = offset(builder, high if register >> 1 else low, (register & 1) * LINE)
+            tile(builder, "tilestored64", register, at, stride)
         return context.get_dummy_value()
 
     integer = types.int64
@@ -209,7 +176,7 @@ class BlockArguments(NamedTuple):
 
 
 class ConvolveBlock(NamedTuple):
-    """Leaf: a part of the result. Field: a class of `gemm.tiles` or `gemm.pairs`."""
+    """Leaf: a part of the result. Field: a class of `gemm.tiles`."""
 
     kernel: NamedTuple
     run = _convolve_block

@@ -1,4 +1,4 @@
-"""The gradient of a convolution with respect to its weight by bf16 parts: what is done once for a shape."""
+"""The gradient of a convolution with respect to its weight on tiles: what is done once for a shape."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
-from ..gemm.compiled import isa_of_parts
 from ..gemm.conversions import CONVERSIONS
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.plans import kernel_of_parts
 from ..gemm.product import product
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import geometry, pairs
+from . import geometry, weight_tiles
 from .descriptor import WEIGHT, describe
 from .geometry import GROUP
 from .halves import rounded_sums
@@ -56,7 +55,7 @@ _INFINITY = 0x7F800000
 
 @functools.cache
 def _leaf(precision: str) -> int:
-    return leaf_address(pairs.MultiplyPairs(kernel_of_parts(isa_of_parts(), precision)))
+    return leaf_address(weight_tiles.MultiplyPairs(kernel_of_parts("amx", precision)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -101,7 +100,7 @@ def _plan(
     last: bool,
     threads: int,
 ) -> _Plan | None:
-    conversion, groups, task = setting.conversion_to_parts(dtype), setting.groups, setting.task(x_shape, g_shape)
+    conversion, groups, task = setting.conversion("amx", dtype), setting.groups, setting.task(x_shape, g_shape)
     channels, outputs = x_shape[1] // groups, g_shape[1] // groups
     wide = three_strides(x_shape, x_strides)
     folded = folding(task, wide, channels, groups, dtype.itemsize)
@@ -133,7 +132,7 @@ def _plan(
     distances = np.array(table, np.int64)
     panel_chunk, tap_chunk = _chunks(panels, blocks, count, groups, threads)
     a_panel, b_block = steps * parts * 2048, len(odd) * where.planes * parts * part_bytes
-    sums = panel_chunk * tap_chunk * pairs.SUMS_BYTES
+    sums = panel_chunk * tap_chunk * weight_tiles.SUMS_BYTES
     sizes = (x_fields["region_bytes"], g_fields["region_bytes"], panels * a_panel, blocks * b_block)
     sizes = tuple(-(-size // 64) * 64 for size in sizes)
     product = describe(WEIGHT, {
@@ -148,7 +147,7 @@ def _plan(
     })  # fmt: skip
     descriptors = product, describe_reading(x_fields), describe_reading(g_fields)
     if partitions:
-        all_sums = groups * partitions * blocks * panels * count * pairs.SUMS_BYTES
+        all_sums = groups * partitions * blocks * panels * count * weight_tiles.SUMS_BYTES
         spaces = (sum(sizes), all_sums)
     else:
         spaces = (*(groups * size for size in sizes), sums)
@@ -193,8 +192,8 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     if groups == 1 and all(each == 1 for each in (*kernel, *at.stride)) and not any(at.padding):
         matrices = _matrices(x, g)
         if matrices is not None:
-            inner, _ = setting.conversion_to_parts(x.dtype)
-            found = product(*matrices, isa=isa_of_parts(), precision=inner, rounding=setting.rounding)
+            inner, _ = setting.conversion("amx", x.dtype)
+            found = product(*matrices, isa="amx", precision=inner, rounding=setting.rounding)
             return lay_out_weight(found.reshape(*found.shape, *kernel), x)
     pool, threads = threading.pool()
     last = is_weight_last(x)
@@ -214,14 +213,14 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         base = address_of(memory)
         if plan.partitioned:
             sums = base + threads * space
-            found = pairs.weight_gradient_in_partitions(
+            found = weight_tiles.weight_gradient_in_partitions(
                 pool, threads, *plan.addresses, *arrays, base, space, sums, sums + plan.spaces[-1]
             )  # fmt: skip
         else:
             starts = [base + sum(plan.spaces[:index]) for index in range(4)]
             scratch = base + space
             limits = scratch + threads * plan.spaces[-1]
-            found = pairs.weight_gradient(pool, threads, *plan.addresses, *arrays, *starts, scratch, limits)
+            found = weight_tiles.weight_gradient(pool, threads, *plan.addresses, *arrays, *starts, scratch, limits)
     finally:
         return_workspace(memory)
     if found[0] >> 32 >= _INFINITY:

@@ -11,9 +11,7 @@ import numpy as np
 from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import vector_isa, working_dtype
-from ..gemm.conversions import CONVERSIONS
-from ..gemm.loops import LIMITS_BYTES, PackRange, leaf_address
-from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.tuning import tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..record import Address, Bytes, Count
@@ -26,6 +24,7 @@ from .halves import rounded_sums
 from .reading import is_channels_last, three_strides
 from .setting import Setting
 from .shapes import is_weight_last
+from .weights import PAIRED_DEPTH
 
 
 class _Row(NamedTuple):
@@ -46,12 +45,13 @@ class _Plan(NamedTuple):
 
     Attributes:
         of: what compiled code is given.
-        precision: that is computed, in sums of `depth` products.
+        precision: that is computed, in sums of `depth` products; `limited` if only of some magnitudes.
         sums_bytes, packed_bytes: of the memory for sums, and for what is packed.
     """
 
     of: weight_rows.WeightGradient
     precision: str
+    limited: bool
     depth: int
     sums_bytes: int
     packed_bytes: int
@@ -87,15 +87,6 @@ def _tables(
     return table, np.ascontiguousarray(starts.ravel(), np.int64)
 
 
-@functools.cache
-def _pack_leaf(
-    dtype: str, conversion: tuple[str, str | None], size: int, columns: int, along_k: bool, unit: bool
-) -> int:
-    """The address of the code that packs the gradient."""
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
-    return leaf_address(PackRange(source, implicit.panel_of(conversion, size, columns)))
-
-
 @functools.lru_cache(512)
 def _plan(
     setting: Setting,
@@ -107,51 +98,55 @@ def _plan(
     last: bool,
     threads: int,
 ) -> _Plan:
-    isa, size, task = vector_isa(), working_dtype(dtype).itemsize, setting.task(x_shape, g_shape)
-    conversion = setting.conversion(isa, dtype)
-    channels, columns = x_shape[1] // setting.groups, g_shape[1] // setting.groups
-    kernel, parts = implicit.kernel_of(size, columns), CONVERSIONS[conversion].vector_parts
-    positions, width = math.prod(task.output), task.output[2]
-    rows, panels, b_bytes = channels * math.prod(task.kernel), -(-columns // kernel.nr), kernel.b_bytes * parts
-    blocks, block_bytes = -(-rows // kernel.mr), kernel.mr * kernel.nr * size
+    task, channels, columns = setting.task(x_shape, g_shape), x_shape[1] // setting.groups, g_shape[1] // setting.groups
+    unit = implicit.unit_of(setting, dtype, columns)
+    kernel, size, parts, b_bytes = unit.kernel, unit.size, unit.how.vector_parts, unit.b_bytes
+    positions, pair = math.prod(task.output), 2 if unit.how.paired else 1
+    width = -(-task.output[2] // pair)
+    # Pairs end with a row of the image, in even rows anyway.
+    piece = task.output[2] if task.output[2] % pair else -(-positions // -(-positions // 1024) // pair) * pair
+    image_places = positions // task.output[2] * width
+    rows, panels = channels * math.prod(task.kernel), -(-columns // kernel.nr)
+    blocks, block_bytes = -(-rows // kernel.mr), kernel.mr * kernel.nr * kernel.size
     image = geometry.forward_geometry(task._replace(images=1), 0, 0)
     position_bytes = channels * image.planes * parts * size
-    image_bytes = image.image * position_bytes + panels * positions * b_bytes
+    image_bytes = image.image * position_bytes + panels * image_places * b_bytes
     batch = _batch(task.images, image_bytes, blocks * panels * block_bytes)
     where = geometry.forward_geometry(task._replace(images=batch), 0, 0)
     of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
     front = -(-where.front // GROUP)
-    region = front, front + -(-(where.end(where.passes[0]) + where.back) // GROUP)
+    region = front, front + -(-(where.end(where.passes[0]) + where.back + pair - 1) // GROUP)
     channels_last = is_channels_last(x_shape, x_strides, dtype.itemsize)
     taps = math.prod(task.kernel) if last else 1
-    fields, of_planes = implicit.describe_planes(
-        where, of_x, channels, dtype, conversion, region, channels_last, threads
-    )
+    fields, of_planes = implicit.describe_planes(where, of_x, channels, dtype, unit, region, channels_last, threads)
     plan = implicit.plan_with(fields)
     table, starts = _tables(where, channels, GROUP * front * size, fields["array_bytes"], size, blocks * kernel.mr)
     k_stride = next((stride for size, stride in zip(task.output[::-1], of_g[:1:-1], strict=True) if size > 1), 0)
     along_k = abs(k_stride) <= abs(of_g[1])
-    unit = (k_stride if along_k else of_g[1]) == dtype.itemsize
-    fitting = max(256, tuning(isa).cache_bytes // 2 // position_bytes)
+    adjacent = (k_stride if along_k else of_g[1]) == dtype.itemsize
+    fitting = max(256, tuning(vector_isa()).cache_bytes // 2 // position_bytes)
     splits = max(1, min(-(-_LEAST_TASKS // (blocks * panels)), len(starts) * width // 256, len(starts)))
     chunk = max(1, min(thresholds.row.places, fitting) // width)
-    pack = _pack_leaf(dtype.name, conversion, size, columns, along_k, unit)
+    pack = implicit.weights_leaf(dtype.name, type(unit.how), type(unit.panel.kernel), along_k, adjacent)
+    zero = np.zeros(1, np.int64)
     of = weight_rows.WeightGradient(
-        multiply=Address(leaf_address(weight_rows.MultiplyRows(kernel, CONVERSIONS[conversion]))),
+        multiply=Address(leaf_address(weight_rows.MultiplyRows(kernel, unit.how))),
         order=Address(leaf_address(weight_rows.OrderRows(kernel))),
         planes=Address(address_of(plan)), part_bytes=Bytes(fields["part_bytes"]), pack=Address(pack),
         line_stride=Bytes(of_g[1]), k_stride=Bytes(k_stride), image_stride=Bytes(of_g[0]), batch=Count(batch),
         batches=Count(task.images // batch), x_batch=Bytes(batch * of_x[0]), positions=Count(positions),
-        piece=Count(-(-positions // -(-positions // 1024))), columns=Count(columns), panels=Count(panels),
-        b_bytes=Bytes(b_bytes), rows=Count(rows // taps), taps=Count(taps),
-        table=Address(address_of(table)), starts=Address(address_of(starts)),
-        lines=Count(len(starts)), width=Count(width), chunk=Count(chunk), splits=Count(splits), blocks=Count(blocks),
+        piece=Count(piece), piece_places=Count(-(-piece // pair)), image_places=Count(image_places),
+        depth=Count(PAIRED_DEPTH if unit.how.paired else piece), zero=Address(address_of(zero)), columns=Count(columns),
+        panels=Count(panels), b_bytes=Bytes(b_bytes), rows=Count(rows // taps), taps=Count(taps),
+        table=Address(address_of(table)), starts=Address(address_of(starts)), lines=Count(len(starts)),
+        width=Count(width), chunk=Count(chunk), splits=Count(splits), blocks=Count(blocks),
         block_chunk=Count(-(-blocks // -(-4 * threads // (panels * splits)))), block_bytes=Bytes(block_bytes),
-        row_bytes=Bytes(kernel.nr * size),
+        row_bytes=Bytes(kernel.nr * kernel.size),
     )  # fmt: skip
-    sums_bytes = 64 + 8 * len(table) + 64 + splits * panels * blocks * block_bytes
-    packed_bytes = -(-panels * batch * positions * b_bytes // 64) * 64 + fields["region_bytes"]
-    return _Plan(of, conversion[0], task.images * positions, sums_bytes, packed_bytes, (plan, of_planes, table, starts))
+    sums_bytes = 64 + threads * weight_rows.SCRATCH_BYTES + 8 * len(table) + 64 + splits * panels * blocks * block_bytes
+    packed_bytes = -(-panels * batch * image_places * b_bytes // 64) * 64 + fields["region_bytes"]
+    kept = plan, of_planes, table, starts, zero
+    return _Plan(of, unit.precision, unit.limited, task.images * positions, sums_bytes, packed_bytes, kept)
 
 
 thresholds.when_changed.append(_plan.cache_clear)
@@ -183,7 +178,7 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
             *found, infinite = weight_rows.weight_gradient(
                 pool, threads, plan.of, at_x, at_g, address_of(out[group]), out.itemsize, at, packed
             )
-            if plan.precision == "bf16x3":
+            if plan.limited:
                 certain = max(certain, ranges.certain_from(plan.precision, plan.depth, *found))
             if infinite:
                 raise Refused("the result is not finite, and positions of padding would multiply that by zero")

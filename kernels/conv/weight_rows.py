@@ -29,7 +29,7 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
+from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
@@ -38,27 +38,31 @@ from ..words import put
 from .memory import read64
 from .positions import pointer
 from .strips import pack_whole
+from .weights import PAIRED_DEPTH, PanelArguments
+
+SCRATCH_BYTES = 128 * (1 + PAIRED_DEPTH)
+"""Of a thread that packs the gradient as pairs."""
 
 
 @intrinsic
 def _multiply(typingctx, tag, parts, places, part_bytes, b, starts, count, width, sums, more):
-    """sums (mr x nr), to which is added where `more` is not 0: for `count` rows of an image of `width` positions, the
-    products of the values of mr taps of channels with a panel of the gradient. `places` has the address of each tap's
-    value at the first position, `starts` the bytes from there to each row."""
-    kernel, splits = instance(tag), instance(parts).vector_parts
+    """sums (mr x nr), to which is added where `more` is not 0: for `count` rows of an image of `width` positions, or
+    pairs of them, the products of the values of mr taps of channels with a panel of the gradient. `places` has the
+    address of each tap's value at the first position, `starts` the bytes from there to each row."""
+    kernel, how = instance(tag), instance(parts)
+    walk = [part for part, _ in how.walk] if how.paired else range(how.vector_parts)
 
     def codegen(context, builder, signature, arguments):
         _, _, places, part_bytes, b, starts, count, width, sums, more = arguments
         places, b, starts, sums = (pointer(builder, x) for x in (places, b, starts, sums))
         kind, columns, size = vector(kernel.element, kernel.lanes), kernel.nr // kernel.lanes, kernel.size
         slots = [offset(builder, sums, place * kernel.lanes * size) for place in range(kernel.mr * columns)]
-        # A kernel for values in parts has the bytes of all of them.
-        position_bytes, part_of_b = kernel.b_bytes * splits, kernel.b_bytes
+        position_bytes = kernel.b_bytes * len(walk)
 
         def position(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             at, of_b, *totals = carried
             table = builder.inttoptr(opaque(builder, builder.ptrtoint(places, I64)), POINTER)
-            for part in range(splits):
+            for place, part in enumerate(walk):
                 here = builder.add(at, builder.mul(part_bytes, I64(part))) if part else at
                 here = opaque(builder, here)
 
@@ -67,7 +71,9 @@ def _multiply(typingctx, tag, parts, places, part_bytes, b, starts, count, width
                     return builder.inttoptr(builder.add(place, here), POINTER)
 
                 embedded = 0
-                totals = kernel.add_place(builder, of_a, offset(builder, of_b, part * part_of_b), totals, embedded)
+                totals = kernel.add_place(
+                    builder, of_a, offset(builder, of_b, place * kernel.b_bytes), totals, embedded
+                )
             return [builder.add(at, I64(size)), offset(builder, of_b, position_bytes), *totals]
 
         def row(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
@@ -207,7 +213,7 @@ class WeightGradient(Record):
     """Of the plan by which images are laid out."""
     part_bytes: Bytes
     pack: Address
-    """Of the leaf that packs the gradient: `columns` outputs of `positions` in each image."""
+    """Of the leaf of `weights` that packs the gradient: `columns` outputs of `positions` in each image."""
     line_stride: Bytes
     k_stride: Bytes
     image_stride: Bytes
@@ -218,11 +224,17 @@ class WeightGradient(Record):
     """From those of a batch to the next ones."""
     positions: Count
     piece: Count
-    """Positions that a task packs."""
+    """Positions that a task packs: as `piece_places` along K, of which an image has `image_places`."""
+    piece_places: Count
+    image_places: Count
+    depth: Count
+    """Positions that are packed at once."""
+    zero: Address
+    """Of a 0: the distance of the one tap that the gradient has."""
     columns: Count
     panels: Count
     b_bytes: Bytes
-    """Of a position in a panel of the gradient."""
+    """Of a place along K, a position or a pair, in a panel of the gradient."""
     rows: Count
     """That are stored side by side: taps of all channels, or with the channels last those of all channels of a tap."""
     taps: Count
@@ -232,7 +244,7 @@ class WeightGradient(Record):
     starts: Address
     """For each row of the images of a batch the bytes from the first position to its own."""
     lines: Count
-    """Rows of the images of a batch, `width` positions each."""
+    """Rows of the images of a batch, `width` places each."""
     width: Count
     chunk: Count
     """Rows of images that are multiplied at once."""
@@ -250,14 +262,15 @@ def _pack_task(task, worker, job):
     """A panel of some positions of the gradient."""
     of = job.of
     pieces = (of.positions + of.piece - 1) // of.piece
-    panel, image, first = task % of.panels, task // of.panels // pieces, task // of.panels % pieces * of.piece
-    whole, before = of.batch * of.positions, image * of.positions
+    panel, image, index = task % of.panels, task // of.panels // pieces, task // of.panels % pieces
+    first, place = index * of.piece, image * of.image_places + index * of.piece_places
     call_at(
         of.pack,
-        PackArguments(
-            of.line_stride, of.k_stride, of.columns, whole, whole,
-            job.g + image * of.image_stride - before * of.k_stride, job.b, job.limits + worker * LIMITS_BYTES,
-            panel, panel + 1, before + first, before + min(first + of.piece, of.positions),
+        PanelArguments(
+            job.g + image * of.image_stride + first * of.k_stride, of.line_stride, of.k_stride, of.columns,
+            min(of.piece, of.positions - first), of.depth, of.zero, 1, 0, job.b + place * of.b_bytes,
+            of.batch * of.image_places * of.b_bytes, job.limits + worker * LIMITS_BYTES,
+            job.scratch + worker * SCRATCH_BYTES, panel, panel + 1,
         ),
     )  # fmt: skip
 
@@ -267,6 +280,7 @@ class _Pack(NamedTuple):
     g: int
     b: int
     limits: int
+    scratch: int
     run = _pack_task
 
 
@@ -278,7 +292,7 @@ def _multiply_task(task, worker, job):
     panel, split, part = task // parts % of.panels, task // parts // of.panels, task % parts
     first, last = of.lines * split // of.splits, of.lines * (split + 1) // of.splits
     sums = job.sums + (split * of.panels + panel) * of.blocks * of.block_bytes
-    b = job.b + panel * of.batch * of.positions * of.b_bytes
+    b = job.b + panel * of.batch * of.image_places * of.b_bytes
     for line in range(first, last, of.chunk):
         call_at(
             of.multiply,
@@ -332,25 +346,26 @@ class _Order(NamedTuple):
 @njit
 def weight_gradient(pool, threads, of, x, g, out, size, memory, packed):
     """The gradient of a group, at `out` as [output][channel][tap] or [output][tap][channel], of values of `size` bytes.
-    All but `of`, threads and the size are addresses: `memory` has LIMITS_BYTES for twice so many threads, 64 bytes, the
-    addresses of all rows and the sums; `packed` the gradient, and behind it the planes. Returns the magnitudes found in
-    g and in x, and 1 if the result is not finite."""
+    All but `of`, threads and the size are addresses: `memory` has LIMITS_BYTES for twice so many threads, 64 bytes,
+    SCRATCH_BYTES for each thread, the addresses of all rows and the sums; `packed` the gradient, and behind it the
+    planes. Returns the magnitudes found in g and in x, and 1 if the result is not finite."""
     limits, x_limits = memory, memory + threads * LIMITS_BYTES
     reset_limits(limits, 2 * threads)
     flag = memory + 2 * threads * LIMITS_BYTES
     put(flag, 0, 0)
-    places = flag + 64
+    scratch = flag + 64
+    places = scratch + threads * SCRATCH_BYTES
     mr = of.block_bytes // of.row_bytes
     sums = places + (8 * of.blocks * mr + 63) // 64 * 64
     b = packed
-    planes = packed + of.panels * of.batch * of.positions * of.b_bytes
+    planes = packed + (of.panels * of.batch * of.image_places * of.b_bytes + 63) // 64 * 64
     _write_places(places, of.table, planes, of.blocks * mr)
     pieces = (of.positions + of.piece - 1) // of.piece
     parts = (of.blocks + of.block_chunk - 1) // of.block_chunk
     for batch in range(of.batches):
         pack_whole(pool, threads, of.planes, x + batch * of.x_batch, planes, x_limits)
         of_g = g + batch * of.batch * of.image_stride
-        launch(pool, threads, of.batch * pieces * of.panels, _Pack(of, of_g, b, limits))
+        launch(pool, threads, of.batch * pieces * of.panels, _Pack(of, of_g, b, limits, scratch))
         launch(pool, threads, of.panels * of.splits * parts, _Multiply(of, places, b, sums, batch))
     tasks = (of.rows + _ORDERED - 1) // _ORDERED * of.taps * of.panels
     launch(pool, threads, tasks, _Order(of, sums, out, size, flag))

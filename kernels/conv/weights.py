@@ -11,18 +11,81 @@ import numpy as np
 
 from .. import threading
 from ..gemm.conversions import CONVERSIONS
+from ..gemm.emit import F32, I64, LINE, load, loop, offset, store, vector
 from ..gemm.loops import LIMITS_BYTES, found_limits, leaf_address, reset_limits
-from ..gemm.packing import OfA, OfB, TilePanel, pack_panel
+from ..gemm.packing import (
+    OfA,
+    OfB,
+    TilePanel,
+    VectorPanel,
+    interleaved_parts,
+    pack_panel,
+    updated_limits,
+    widened_range,
+)
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from ..gemm.tags import constant
+from ..gemm.tags import constant, instance
 from ..gemm.workspace import address_of, aligned_bytes, return_workspace, take_workspace
-from ..jit import njit, subroutine
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
+from ..record import Address, Bytes, Count, Record
 from .geometry import Pass
-from .memory import read64
+from .memory import clear, read64
+from .positions import pointer
 
 _PANEL = 32
 """Lines of a panel for tiles, and channels of a step."""
+
+PAIRED_DEPTH = 16
+"""Channels of a step of words of two: squares of those of 16 lines are read."""
+
+
+class Weights(Record):
+    """How the weights of one pass are packed, but for addresses."""
+
+    leaf: Address
+    """Of a `PackWeights` or a `PackPairs`."""
+    group_stride: Bytes
+    line_stride: Bytes
+    k_stride: Bytes
+    groups: Count
+    lines: Count
+    count: Count
+    """Channels, `depth` of which make a step."""
+    depth: Count
+    offsets: Address
+    """Of the distance of each tap, in bytes."""
+    taps: Count
+    tap_stride: Bytes
+    """Where all taps of a channel follow one another in memory and a `PackPairs` reads them at once, or 0."""
+    first: Bytes
+    """Where the panels begin."""
+    panel_bytes: Bytes
+    panels: Count
+    panel_chunk: Count
+    """Panels of a task."""
+    scratch_bytes: Bytes
+    """That a thread needs."""
+
+
+class PanelArguments(NamedTuple):
+    """Panels `first` to `last`; other names as in `Weights`."""
+
+    at: int
+    line_stride: int
+    k_stride: int
+    lines: int
+    count: int
+    depth: int
+    offsets: int
+    taps: int
+    tap_stride: int
+    target: int
+    panel_bytes: int
+    limits: int
+    scratch: int
+    first: int
+    last: int
 
 
 @subroutine
@@ -43,80 +106,117 @@ def _pack_panels(leaf, job):
                 to += (count + step - 1) // step * step * k_bytes
 
 
-class _PanelArguments(NamedTuple):
-    at: int
-    line_stride: int
-    k_stride: int
-    lines: int
-    count: int
-    depth: int
-    offsets: int
-    taps: int
-    target: int
-    panel_bytes: int
-    limits: int
-    first: int
-    last: int
-
-
 class PackWeights(NamedTuple):
     """Leaf: pack panels of weights. Fields: tags of a source and of a panel format of `gemm.packing`."""
 
     source: NamedTuple
     panel: NamedTuple
     run = _pack_panels
-    arguments = _PanelArguments
+    arguments = PanelArguments
+
+
+@intrinsic
+def _join_rows(typingctx, kernel, conversion, rows, stride, count, zeros, target, limits):
+    """Rows of weights, `stride` bytes apart, in twos as words, their parts in the order in which they are multiplied.
+    The partner of an odd last one is at `zeros`. Returns the address behind them."""
+    row, how = instance(kernel).b_bytes, instance(conversion)
+
+    def codegen(context, builder, signature, arguments):
+        count, end = arguments[4], arguments[6]
+        rows, zeros, target, limits = (pointer(builder, arguments[index]) for index in (2, 5, 6, 7))
+
+        def pair(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+            first = builder.shl(index, I64(1))
+            at = offset(builder, rows, builder.mul(first, arguments[3]))
+            exists = builder.icmp_signed("<", builder.add(first, I64(1)), count)
+            both = at, builder.select(exists, offset(builder, at, arguments[3]), zeros)
+            to = offset(builder, target, builder.mul(index, I64(len(how.walk) * row)))
+            for column in range(0, row, LINE):
+                values = [load(builder, vector(F32), offset(builder, each, column), 4) for each in both]
+                found = widened_range(builder, values, found)
+                parts = interleaved_parts(builder, how, values)
+                for place, (_, part) in enumerate(how.walk):
+                    store(builder, parts[part], offset(builder, to, place * row + column), 4)
+            return found
+
+        pairs = builder.ashr(builder.add(count, I64(1)), I64(1))
+        updated_limits(builder, limits, lambda found: loop(builder, pairs, found, pair))
+        return builder.add(end, builder.mul(pairs, I64(len(how.walk) * row)))
+
+    return types.int64(kernel, conversion, *[types.int64] * 6), codegen
+
+
+@subroutine
+def _pack_pairs(leaf, job):
+    """Panels first to last of one group: for each block of channels and each tap its words. The block is laid out as
+    rows of a value for each line first, all taps of a channel at once where they follow one another in memory."""
+    lines, row = constant(leaf.rows, "lines"), constant(leaf.rows, "k_bytes")
+    zeros, rows, taps = job.scratch, job.scratch + row, job.taps
+    clear(zeros, row)
+    for panel in range(job.first, job.last):
+        to, left = job.target + panel * job.panel_bytes, job.lines - panel * lines
+        for k in range(0, job.count, job.depth):
+            at, count = job.at + panel * lines * job.line_stride + k * job.k_stride, min(job.depth, job.count - k)
+            if job.tap_stride > 0:
+                pack_panel(
+                    leaf.source, leaf.rows, at, job.line_stride, job.tap_stride, left, count * taps, rows, job.limits
+                )
+                for tap in range(taps):
+                    to = _join_rows(
+                        leaf.rows.kernel, leaf.conversion, rows + tap * row, taps * row, count, zeros, to, job.limits
+                    )
+            else:
+                for tap in range(taps):
+                    here = at + read64(job.offsets + 8 * tap)
+                    pack_panel(
+                        leaf.source, leaf.rows, here, job.line_stride, job.k_stride, left, count, rows, job.limits
+                    )
+                    to = _join_rows(leaf.rows.kernel, leaf.conversion, rows, row, count, zeros, to, job.limits)
+
+
+class PackPairs(NamedTuple):
+    """Leaf: pack panels of weights as words of two bf16. Fields: tags of a source, of the panels of float32 that come
+    first, and of a conversion of `conversions.PAIRED`."""
+
+    source: NamedTuple
+    rows: VectorPanel
+    conversion: NamedTuple
+    run = _pack_pairs
+    arguments = PanelArguments
 
 
 @subroutine
 def _weights_task(task, worker, job):
-    tasks = (job.panels + job.panel_chunk - 1) // job.panel_chunk
-    group, first = task // tasks, task % tasks * job.panel_chunk
+    of = job.of
+    tasks = (of.panels + of.panel_chunk - 1) // of.panel_chunk
+    group, first = task // tasks, task % tasks * of.panel_chunk
     call_at(
-        job.leaf,
-        _PanelArguments(
-            job.at + group * job.group_stride, job.line_stride, job.k_stride, job.lines, job.count, job.depth,
-            job.offsets, job.taps, job.target + group * job.panels * job.panel_bytes, job.panel_bytes,
-            job.limits + worker * LIMITS_BYTES, first, min(first + job.panel_chunk, job.panels),
+        of.leaf,
+        PanelArguments(
+            job.at + group * of.group_stride, of.line_stride, of.k_stride, of.lines, of.count, of.depth, of.offsets,
+            of.taps, of.tap_stride, job.target + of.first + group * of.panels * of.panel_bytes, of.panel_bytes,
+            job.limits + worker * LIMITS_BYTES, job.scratch + worker * of.scratch_bytes, first,
+            min(first + of.panel_chunk, of.panels),
         ),
     )  # fmt: skip
 
 
-class _Weights(NamedTuple):
-    leaf: int
+class _Job(NamedTuple):
+    of: Weights
     at: int
-    group_stride: int
-    line_stride: int
-    k_stride: int
-    lines: int
-    count: int
-    depth: int
-    offsets: int
-    taps: int
     target: int
-    panel_bytes: int
-    panels: int
-    panel_chunk: int
     limits: int
+    scratch: int
     run = _weights_task
 
 
 @njit
-def pack_weights(
-    pool, threads, leaf, at, group_stride, line_stride, k_stride, groups, lines, count, depth, offsets, taps, target,
-    panel_bytes, panels, panel_chunk, limits,
-):  # fmt: skip
-    """Pack the weights of one pass, for all groups; the magnitudes found, as `gemm.loops.pack` has them.
-
-    `leaf` is the address of a `PackWeights`; `offsets` that of the distance of each tap in bytes; `depth` channels make
-    a step.
-    """
+def pack_weights(pool, threads, of, at, target, limits):
+    """Pack the weights of one pass at an address, for all groups; the magnitudes found, as `gemm.loops.pack` has them.
+    Behind the limits of each thread lies its scratch memory."""
     reset_limits(limits, threads)
-    job = _Weights(
-        leaf, at, group_stride, line_stride, k_stride, lines, count, depth, offsets, taps, target, panel_bytes,
-        panels, panel_chunk, limits,
-    )  # fmt: skip
-    launch(pool, threads, groups * ((panels + panel_chunk - 1) // panel_chunk), job)
+    tasks = (of.panels + of.panel_chunk - 1) // of.panel_chunk
+    launch(pool, threads, of.groups * tasks, _Job(of, at, target, limits, limits + threads * LIMITS_BYTES))
     return found_limits(limits, threads)
 
 
@@ -139,16 +239,7 @@ class Side(NamedTuple):
 class Packing(NamedTuple):
     """How weights of one layout are packed: all that does not depend on addresses and values."""
 
-    leaf: int
-    side: Side
-    groups: int
-    depth: int
-    """Channels of a step."""
-    panels: int
-    panel_chunk: int
-    """Panels of a task."""
-    passes: tuple[tuple[int, int, int, int], ...]
-    """Of each pass: where its panels begin, the bytes of one, where the distances of its taps lie, and how many."""
+    passes: tuple[Weights, ...]
     places: np.ndarray
     """Rows of int64 for each pass: where its panels begin, and the bytes from group to group."""
     size: int
@@ -156,32 +247,44 @@ class Packing(NamedTuple):
     kept: tuple[np.ndarray, ...]
 
 
+class PanelShape(NamedTuple):
+    """Lines of a panel, channels of a step, what a step's depth is rounded up to, and bytes for each place along K."""
+
+    lines: int
+    depth: int
+    unit: int
+    k_bytes: int
+
+
 @functools.lru_cache(512)
 def packing(
     leaf: int,
     side: Side,
     groups: int,
-    panel: tuple[int, int, int, int],
+    panel: PanelShape,
     taps: tuple[tuple[int, ...], ...],
     threads: int,
+    tap_stride: int = 0,
 ) -> Packing:
-    """How to pack by the `PackWeights` at the address `leaf`. `panel` has the lines of a panel, the channels of a step,
-    what a step's depth is rounded up to, and bytes for each place along K; `taps` for each pass the distances of its
-    taps in bytes."""
-    lines, depth, unit, k_bytes = panel
-    panels, (whole, rest) = -(-side.lines // lines), divmod(side.count, depth)
-    deep = whole * depth + -(-rest // unit) * unit
-    panel_bytes = [deep * len(offsets) * k_bytes for offsets in taps]
-    starts = [0, *itertools.accumulate(groups * -(-panels * size // 64) * 64 for size in panel_bytes)]
+    """How to pack by the leaf at an address. `taps` has for each pass the distances of its taps in bytes."""
+    panels, (whole, rest) = -(-side.lines // panel.lines), divmod(side.count, panel.depth)
+    deep = whole * panel.depth + -(-rest // panel.unit) * panel.unit
+    sizes = [deep * len(offsets) * panel.k_bytes for offsets in taps]
+    starts = [0, *itertools.accumulate(groups * -(-panels * size // 64) * 64 for size in sizes)]
     tables = tuple(np.array(offsets, np.int64) for offsets in taps)
-    passes = tuple(
-        (start, size, address_of(table), len(table))
-        for start, size, table in zip(starts, panel_bytes, tables, strict=False)
-    )
-    places = np.array([(start, panels * size) for start, size, *_ in passes], np.int64).reshape(-1, 2)
-    return Packing(
-        leaf, side, groups, depth, panels, max(1, panels // (4 * threads)), passes, places, starts[-1], tables
-    )
+    rows = panel.depth * (max(map(len, taps)) if tap_stride else 1)
+    passes = []
+    for start, size, table in zip(starts, sizes, tables, strict=False):
+        one = Weights(
+            leaf=Address(leaf), group_stride=Bytes(side.group_stride), line_stride=Bytes(side.line_stride),
+            k_stride=Bytes(side.k_stride), groups=Count(groups), lines=Count(side.lines), count=Count(side.count),
+            depth=Count(panel.depth), offsets=Address(address_of(table)), taps=Count(len(table)),
+            tap_stride=Bytes(tap_stride), first=Bytes(start), panel_bytes=Bytes(size), panels=Count(panels),
+            panel_chunk=Count(max(1, panels // (4 * threads))), scratch_bytes=Bytes(4 * panel.lines * (1 + rows)),
+        )  # fmt: skip
+        passes.append(one)
+    places = np.array([(one.first, panels * one.panel_bytes) for one in passes], np.int64).reshape(-1, 2)
+    return Packing(tuple(passes), places, starts[-1], tables)
 
 
 class Form:
@@ -198,17 +301,14 @@ class Form:
     def __init__(self, how: Packing, w: np.ndarray, lent: bool = False) -> None:
         """With `lent` the memory is a workspace, for `give_back`."""
         pool, threads = threading.pool()
-        self._memory = (take_workspace if lent else aligned_bytes)(how.size + threads * LIMITS_BYTES)
+        behind = threads * (LIMITS_BYTES + max((one.scratch_bytes for one in how.passes), default=0))
+        self._memory = (take_workspace if lent else aligned_bytes)(how.size + behind)
         self.first = address_of(self._memory)
         self._places = np.add(how.places, (self.first, 0))
         self.address = address_of(self._places)
-        side, at, least, greatest = how.side, address_of(w), 0, 0
-        for start, size, table, taps in how.passes:
-            found = pack_weights(
-                pool, threads, how.leaf, at, side.group_stride, side.line_stride, side.k_stride, how.groups, side.lines,
-                side.count, how.depth, table, taps, self.first + start, size, how.panels, how.panel_chunk,
-                self.first + how.size,
-            )  # fmt: skip
+        at, least, greatest = address_of(w), 0, 0
+        for one in how.passes:
+            found = pack_weights(pool, threads, one, at, self.first, self.first + how.size)
             greatest = max(greatest, found >> 32)
             here = found & 0xFFFFFFFF
             least = min(least, here) if least and here else least or here
@@ -246,7 +346,7 @@ def tile_form(
     for each pass the distances of its taps in bytes; `as_a` says which operand of a product it is."""
     side = side_of(w.shape, w.strides, gradient, groups)
     leaf = _tile_leaf(as_a, precision, rounding, w.dtype, *side.order(w.itemsize))
-    panel = (_PANEL, _PANEL, _PANEL, 64 * CONVERSIONS[precision, rounding].tile_parts)
+    panel = PanelShape(_PANEL, _PANEL, _PANEL, 64 * CONVERSIONS[precision, rounding].tile_parts)
     return Form(packing(leaf, side, groups, panel, taps, threading.pool()[1]), w)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import cpu
 from ..jit import ir
@@ -23,6 +23,14 @@ class AsIs(NamedTuple):
     rounding = None
     tile_parts = vector_parts = 1
     cut = nearest = apart = False
+    paired = in_place = False
+    """Whether vector units take values in twos, side by side in a word (`pairs.Avx512Pairs`); and whether these lie so
+    anyway, or come from two arrays."""
+
+    @staticmethod
+    def joined(tag: Any) -> int:
+        """Arrays whose values a word has, given Numba's type of the tag."""
+        return 2 if tag.instance_class.paired and not tag.instance_class.in_place else 1
 
 
 class ToBf16(AsIs):
@@ -31,6 +39,26 @@ class ToBf16(AsIs):
 
 class InTwo(AsIs):
     tile_parts = vector_parts = 2
+
+
+class PairsOfBf16(ToBf16):
+    """For vector units that multiply pairs of bf16; `walk` has the parts of both operands whose products are added."""
+
+    paired, walk = True, ((0, 0),)
+
+
+class PairsInTwo(InTwo):
+    paired, walk = True, ((1, 0), (0, 0), (0, 1))
+
+
+class PositionsOfBf16(PairsOfBf16):
+    """Where neighbours along K lie side by side in memory."""
+
+    in_place = True
+
+
+class PositionsInTwo(PairsInTwo):
+    in_place = True
 
 
 class InThree(AsIs):
@@ -76,6 +104,10 @@ CONVERSIONS = {
     ("bf16x9", None): CutInThree(),
 }
 """How operands are converted, by precision and (for tf32) rounding."""
+
+PAIRED = {"bf16": PairsOfBf16(), "bf16x3": PairsInTwo()}
+PAIRED_IN_PLACE = {"bf16": PositionsOfBf16(), "bf16x3": PositionsInTwo()}
+"""The same for vector units that multiply pairs of bf16, by precision."""
 
 
 def _round_bits(builder: ir.IRBuilder, value: ir.Value, rounding: str, drop: int) -> ir.Value:

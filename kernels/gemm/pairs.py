@@ -59,13 +59,11 @@ def add_terms(
     b_part: ir.Value,
     rows: range,
     sums: list[ir.Value],
-    b_pair: int = LINE,
-    b_half: int = TILE,
 ) -> list[ir.Value]:
     """The sums, of some rows and 32 columns each, with the products of the parts in `walk` over 32 places along K.
 
     A row of A is a line of 32 values; parts are `a_part` and `b_part` bytes apart. A line of B is a pair of places of
-    16 columns: those of the other 16 are `b_half` bytes further on, the next pair `b_pair` bytes.
+    16 columns: those of the other 16 are a tile further on, the next pair a line.
     """
     for part_a, part_b in walk:
         of_a = offset(builder, a, builder.mul(a_part, I64(part_a)))
@@ -73,10 +71,10 @@ def add_terms(
 
         def turn(index: ir.Value, sums: list[ir.Value], of_a: ir.Value = of_a, of_b: ir.Value = of_b) -> list[ir.Value]:
             here_a = offset(builder, of_a, builder.mul(index, I64(4 * _UNROLLED)))
-            here_b = offset(builder, of_b, builder.mul(index, I64(b_pair * _UNROLLED)))
+            here_b = offset(builder, of_b, builder.mul(index, I64(LINE * _UNROLLED)))
             for pair in range(_UNROLLED):
-                at = pair * b_pair
-                halves = [load(builder, vector(I32), offset(builder, here_b, at + half), LINE) for half in (0, b_half)]
+                at = pair * LINE
+                halves = [load(builder, vector(I32), offset(builder, here_b, at + half), LINE) for half in (0, TILE)]
                 after: list[ir.Value] = []
                 for row in rows:
                     word = broadcast(builder, load(builder, I32, offset(builder, here_a, row * LINE + 4 * pair), 4))
@@ -90,7 +88,8 @@ def add_terms(
 
 
 def _add_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-    factors = [builder.bitcast(each, vector(BF16, 32)) for each in (a, b)]
+    """The factors are exchanged: the last one of the instruction may be read from memory."""
+    factors = [builder.bitcast(each, vector(BF16, 32)) for each in (b, a)]
     return instruction(builder, "avx512bf16.dpbf16ps.512", vector(F32), total, *factors)
 
 
@@ -99,3 +98,17 @@ class Pairs3(Pairs1):
 
     walk = tiles.Tiles3.walk
     a_bytes = b_bytes = 128
+
+
+class Avx512Pairs(Avx512Float32):
+    """The blocks of float32 for panels whose values are words of two bf16, neighbours along K."""
+
+    @classmethod
+    def _add(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+        return _add_pairs(builder, total, a, b)
+
+
+class Avx512PairsNarrow(Avx512Pairs):
+    """Blocks of one vector of columns, for few of them."""
+
+    nr, b_bytes = 16, 64

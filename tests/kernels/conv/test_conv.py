@@ -14,6 +14,7 @@ from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, conv_weight_gradient, one_tap
 from minitorch_backends.kernels.conv.setting import setting_of
 from minitorch_backends.kernels.conv.shapes import is_channels_last, lay_out_weight
+from minitorch_backends.kernels.gemm.compiled import pairs_multiply
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe
 
@@ -318,7 +319,8 @@ def test_one_tap_is_a_product(dtype: Any, rank: int) -> None:
     spread = np.moveaxis(np.repeat(np.moveaxis(x, 1, -1), 2, axis=-2)[..., ::2, :], -1, 1)
     setting = setting_of("forward", rank, relu=True)
     planes = np.ascontiguousarray(x)
-    in_place = rank > 1 and dtype in (np.float32, np.float64) and cpu.refusal("avx512") is None
+    by_vectors = dtype in (np.float32, np.float64) and cpu.refusal("avx512") is None
+    in_place = rank > 1 and (by_vectors or pairs_multiply(np.dtype(dtype), "ieee"))
     assert [one_tap.takes(setting, each, w) for each in (x, spread, planes)] == [True, False, in_place]
     with np.errstate(invalid="ignore"):
         expected = conv.reference(x, w, bias, relu=True)

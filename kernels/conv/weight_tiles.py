@@ -1,4 +1,4 @@
-"""The gradient of a convolution with respect to its weight, of bf16 parts: a product whose sums run over positions.
+"""The gradient of a convolution with respect to its weight on AMX tiles: a product whose sums run over positions.
 
 gw[o, c, tap] = sum over m of g[o, m] x[c, m + offset(tap)]. Both operands are packed as `lines` first. 32 lines of g,
 transposed, are two tiles of A; pairs of neighbouring lines of x, interleaved, are rows of tiles of B. A tap is a shift
@@ -7,11 +7,10 @@ along these rows; x is paired twice, from even and from odd lines on, so that ev
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..gemm import pairs
 from ..gemm.amx import tile
-from ..gemm.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector, zero
+from ..gemm.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
@@ -77,64 +76,44 @@ def _transpose_lines(typingctx, at, target):
     return types.void(types.int64, types.int64), codegen
 
 
-def _emit_tiles(builder: ir.IRBuilder, kernel: Any, steps, a, b, part_bytes, sums, resume) -> None:
-    parts = kernel.b_bytes // 64
-    corners = [offset(builder, sums, (r >> 1) * 16 * _SUMS_ROW + (r & 1) * LINE) for r in range(4)]
-    with builder.if_else(resume) as (go_on, start):
-        with go_on:
-            for register, at in enumerate(corners):
-                tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
-        with start:
-            for register in range(4):
-                tile(builder, "tilezero", register)
-
-    def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
-        a, b = pointers
-        before: tuple[int | None, int | None] = (None, None)
-        for now in kernel.walk:
-            of_a = offset(builder, a, 2 * TILE * now[0])
-            of_b = offset(builder, b, builder.mul(part_bytes, I64(now[1])))
-            if before[0] != now[0]:
-                tile(builder, "tileloadd64", 4, of_a, I64(LINE))
-                tile(builder, "tileloadd64", 5, offset(builder, of_a, TILE), I64(LINE))
-            if before[1] != now[1]:
-                tile(builder, "tileloadd64", 6, of_b, I64(_PAIR))
-                tile(builder, "tileloadd64", 7, offset(builder, of_b, LINE), I64(_PAIR))
-            for register in range(4):
-                tile(builder, "tdpbf16ps", register, 4 + (register >> 1), 6 + (register & 1))
-            before = now
-        return [offset(builder, a, 2 * TILE * parts), offset(builder, b, 16 * _PAIR)]
-
-    loop(builder, steps, [a, b], step)
-    for register, at in enumerate(corners):
-        tile(builder, "tilestored64", register, at, I64(_SUMS_ROW))
-
-
-def _emit_products(builder: ir.IRBuilder, kernel: Any, steps, a, b, part_bytes, sums, resume) -> None:
-    a_step, b_step = 32 * kernel.a_bytes, 16 * _PAIR
-    for rows in kernel.groups:
-
-        def step(index: ir.Value, found: list[ir.Value], rows: range = rows) -> list[ir.Value]:
-            of_a, of_b = (offset(builder, x, builder.mul(index, I64(step))) for x, step in ((a, a_step), (b, b_step)))
-            walk, part = kernel.walk, I64(2 * TILE)
-            return pairs.add_terms(builder, walk, of_a, part, of_b, part_bytes, rows, found, _PAIR, LINE)
-
-        places = [offset(builder, sums, row * _SUMS_ROW + half) for row in rows for half in (0, LINE)]
-        before = [builder.select(resume, load(builder, vector(F32), at, 4), zero(vector(F32))) for at in places]
-        for value, at in zip(loop(builder, steps, before, step), places, strict=True):
-            store(builder, value, at, 4)
-
-
 @intrinsic
 def _multiply_pairs(typingctx, tag, steps, a, b, part_bytes, sums, resume):
     """sums = [sums +] the products of 32 rows of a with 32 columns of pairs, over `steps` steps of 32 positions."""
     kernel = instance(tag)
-    emit = _emit_products if issubclass(kernel, pairs.Pairs1) else _emit_tiles
+    parts = kernel.b_bytes // 64
 
     def codegen(context, builder, signature, arguments):
         _, steps, a, b, part_bytes, sums, resume = arguments
         a, b, sums = (pointer(builder, x) for x in (a, b, sums))
-        emit(builder, kernel, steps, a, b, part_bytes, sums, resume)
+        corners = [offset(builder, sums, (r >> 1) * 16 * _SUMS_ROW + (r & 1) * LINE) for r in range(4)]
+        with builder.if_else(resume) as (go_on, start):
+            with go_on:
+                for register, at in enumerate(corners):
+                    tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
+            with start:
+                for register in range(4):
+                    tile(builder, "tilezero", register)
+
+        def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+            a, b = pointers
+            before: tuple[int | None, int | None] = (None, None)
+            for now in kernel.walk:
+                of_a = offset(builder, a, 2 * TILE * now[0])
+                of_b = offset(builder, b, builder.mul(part_bytes, I64(now[1])))
+                if before[0] != now[0]:
+                    tile(builder, "tileloadd64", 4, of_a, I64(LINE))
+                    tile(builder, "tileloadd64", 5, offset(builder, of_a, TILE), I64(LINE))
+                if before[1] != now[1]:
+                    tile(builder, "tileloadd64", 6, of_b, I64(_PAIR))
+                    tile(builder, "tileloadd64", 7, offset(builder, of_b, LINE), I64(_PAIR))
+                for register in range(4):
+                    tile(builder, "tdpbf16ps", register, 4 + (register >> 1), 6 + (register & 1))
+                before = now
+            return [offset(builder, a, 2 * TILE * parts), offset(builder, b, 16 * _PAIR)]
+
+        loop(builder, steps, [a, b], step)
+        for register, at in enumerate(corners):
+            tile(builder, "tilestored64", register, at, I64(_SUMS_ROW))
         return context.get_dummy_value()
 
     integer = types.int64
@@ -190,7 +169,7 @@ class _MultiplyArguments(NamedTuple):
 
 
 class MultiplyPairs(NamedTuple):
-    """Leaf: a part of the result. Field: a class of `gemm.tiles` or `gemm.pairs`."""
+    """Leaf: a part of the result. Field: a class of `gemm.tiles`."""
 
     kernel: NamedTuple
     run = _multiply
