@@ -35,11 +35,11 @@ FLOORS = [
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 MOST_PARAMETERS = 12
-MORE_PARAMETERS = {"conv": 6}
+MORE_PARAMETERS = {"conv": 3}
 """Functions of kernels that take more, by folder; the numbers only fall."""
 
 BUDGET = {
-    "kernels": 44_000,
+    "kernels": 44_250,
     "flags": 1_050,
     "compat": 950,
     "backends": 2_250,
@@ -79,7 +79,7 @@ CORE_BUDGET = 8_250
 LONGEST_FILE = 420
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
-LONG_FUNCTIONS = {"kernels": 44_000}
+LONG_FUNCTIONS = {"kernels": 44_250}
 """How many functions of a part are longer: generators of code and plans in kernels/gemm and kernels/conv."""
 
 
