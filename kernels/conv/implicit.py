@@ -51,7 +51,7 @@ class Unit(NamedTuple):
         return 2 if self.how.paired and not self.how.in_place else 1
 
     @property
-    def limited(self) -> bool:
+    def has_limits(self) -> bool:
         """Whether only operands of some magnitudes are certain (`gemm.ranges`)."""
         return self.how.paired or self.how.vector_parts == 2
 
@@ -354,6 +354,6 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         return_workspace(memory)
         if lent:
             form.give_back()
-    if plan.unit.limited:
+    if plan.unit.has_limits:
         ranges.refuse_uncertain(ranges.certain_from(plan.unit.precision, plan.products, found, form.found), out)
     return out

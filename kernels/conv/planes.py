@@ -118,7 +118,7 @@ class _Layout:
         self.apart, self.channel = builder.mul(*arrays), read_field(builder, "plan", plan, "channels")
         self.size = 8 if self.element.working is F64 else 4
 
-    def limited(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
+    def within_limits(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
         """Do what `layout` emits, which finds magnitudes of values in parts, to widen the limits at an address."""
         if self.how.vector_parts == 1 and not self.how.paired:
             layout([])
@@ -141,7 +141,7 @@ class _Layout:
         ]
         return builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2))))
 
-    def _converted(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+    def _convert(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         """The parts of values, and the limits."""
         if self.how.vector_parts == 1:
             return [convert_lanes(self.builder, value, self.how)], []
@@ -170,7 +170,7 @@ class _Layout:
     def _row_of_words(
         self, at: ir.Value, ends: tuple[ir.Value, ir.Value], channels: ir.Value, limits: list[ir.Value]
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        return self._converted(widen(self.builder, self._row(at, *ends), self.element), limits)
+        return self._convert(widen(self.builder, self._row(at, *ends), self.element), limits)
 
     def square(
         self, at: ir.Value, ends: tuple[ir.Value, ir.Value], count: ir.Value, channels: ir.Value, target: ir.Value,
@@ -207,7 +207,7 @@ class _Layout:
     ) -> tuple[list[ir.Value], list[ir.Value]]:
         """The parts of channels from `first` on of a position, zero where it is not there."""
         value = self._channels(at, there, channels, first, lanes)
-        return self._converted(widen(self.builder, value, self.element), limits)
+        return self._convert(widen(self.builder, value, self.element), limits)
 
     def _channels(self, at: ir.Value, there: ir.Value, channels: ir.Value, first: int, lanes: int) -> ir.Value:
         inside = _within(self.builder, I64(0), channels, lanes, first)
@@ -216,16 +216,16 @@ class _Layout:
 
 
 class _HalvesLayout(_Layout):
-    """Of positions as bf16 or its parts, two of which are a word. Magnitudes of all values are found."""
+    """Of positions as bf16 or its parts, where two neighbours are a word. Magnitudes of all values are found."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.size = 2
 
-    def _converted(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+    def _convert(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         limits = widened_range(self.builder, [value], limits)
         exact = self.element.stored is I16 and self.how.vector_parts == 1
-        return [value] if exact else super()._converted(value, limits)[0], limits
+        return [value] if exact else super()._convert(value, limits)[0], limits
 
     def _put(self, parts: list[ir.Value], count: ir.Value, target: ir.Value) -> None:
         words = _words_of(self.builder, parts)
@@ -238,7 +238,7 @@ class _PairedLayout(_Layout):
 
     together = 2
 
-    def limited(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
+    def within_limits(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
         if self.element.stored is I16:
             found = layout(no_range_of_halves())
             updated_limits(self.builder, at, lambda limits: joined_limits(self.builder, found, limits))
@@ -312,7 +312,7 @@ def _fill(typingctx, element, conversion, pace, plan, plane, at, place, count, c
             return loop(builder, squares, limits, square)
 
         turns = builder.ashr(builder.add(count, I64(15)), I64(4))
-        layout.limited(pointer(builder, limits), lambda found: loop(builder, turns, found, sixteen))
+        layout.within_limits(pointer(builder, limits), lambda found: loop(builder, turns, found, sixteen))
         return context.get_dummy_value()
 
     return types.void(element, conversion, pace, *[types.int64] * 8), codegen
@@ -322,7 +322,7 @@ def _fill(typingctx, element, conversion, pace, plan, plane, at, place, count, c
 def _pack_planes(leaf, job):
     """Positions of some arrays, an array being a plane of a channel, in as many parts as the conversion makes."""
     plan, parts, squares = job.plan, constant(leaf.conversion, "vector_parts"), constant(leaf.pace, "squares")
-    together = constant(leaf.conversion, "joined")
+    together = constant(leaf.conversion, "arrays_each")
     planes, array_bytes = field("plan", plan, "planes"), field("plan", plan, "array_bytes")
     part_bytes, size = field("plan", plan, "part_bytes"), field("plan", plan, "group_bytes") // 16
     words = job.last_array // planes if squares else 1

@@ -45,13 +45,13 @@ class _Plan(NamedTuple):
 
     Attributes:
         of: what compiled code is given.
-        precision: that is computed, in sums of `depth` products; `limited` if only of some magnitudes.
+        precision: that is computed, in sums of `depth` products; `has_limits` if only of some magnitudes.
         sums_bytes, packed_bytes: of the memory for sums, and for what is packed.
     """
 
     of: weight_rows.WeightGradient
     precision: str
-    limited: bool
+    has_limits: bool
     depth: int
     sums_bytes: int
     packed_bytes: int
@@ -146,7 +146,7 @@ def _plan(
     sums_bytes = 64 + threads * weight_rows.SCRATCH_BYTES + 8 * len(table) + 64 + splits * panels * blocks * block_bytes
     packed_bytes = -(-panels * batch * image_places * b_bytes // 64) * 64 + fields["region_bytes"]
     kept = plan, of_planes, table, starts, zero
-    return _Plan(of, unit.precision, unit.limited, task.images * positions, sums_bytes, packed_bytes, kept)
+    return _Plan(of, unit.precision, unit.has_limits, task.images * positions, sums_bytes, packed_bytes, kept)
 
 
 thresholds.when_changed.append(_plan.cache_clear)
@@ -178,7 +178,7 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
             *found, infinite = weight_rows.weight_gradient(
                 pool, threads, plan.of, at_x, at_g, address_of(out[group]), out.itemsize, at, packed
             )
-            if plan.limited:
+            if plan.has_limits:
                 certain = max(certain, ranges.certain_from(plan.precision, plan.depth, *found))
             if infinite:
                 raise Refused("the result is not finite, and positions of padding would multiply that by zero")

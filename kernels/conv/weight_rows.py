@@ -224,7 +224,7 @@ class WeightGradient(Record):
     """From those of a batch to the next ones."""
     positions: Count
     piece: Count
-    """Positions that a task packs: as `piece_places` along K, of which an image has `image_places`."""
+    """Positions that a task packs: as `piece_places` along K. An image has `image_places`."""
     piece_places: Count
     image_places: Count
     depth: Count

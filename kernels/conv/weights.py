@@ -51,7 +51,7 @@ class Weights(Record):
     groups: Count
     lines: Count
     count: Count
-    """Channels, `depth` of which make a step."""
+    """Channels; `depth` of them make a step."""
     depth: Count
     offsets: Address
     """Of the distance of each tap, in bytes."""

@@ -28,7 +28,7 @@ class AsIs(NamedTuple):
     anyway, or come from two arrays."""
 
     @staticmethod
-    def joined(tag: Any) -> int:
+    def arrays_each(tag: Any) -> int:
         """Arrays whose values a word has, given Numba's type of the tag."""
         return 2 if tag.instance_class.paired and not tag.instance_class.in_place else 1
 
