@@ -1,7 +1,8 @@
 """`python -m bench.layers`: the convolutions of ResNet-50 and MobileNetV3, called as a user calls them, beside torch's.
 
-Each layout is compared with torch in the same layout, weights are packed in every call by both, and precisions other
-than ieee are compared with torch's float32. The layers of MobileNetV3-Large: A. Howard et al., arXiv 1905.02244.
+Each layout is compared with torch in the same layout, weights are packed in every call by both, and precisions of
+float32 other than ieee are compared with torch's float32. `--dtype bfloat16` compares tensors of bfloat16. The layers
+of MobileNetV3-Large: A. Howard et al., arXiv 1905.02244.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def _calls(package: Any, arrays: dict[str, Any], layer: Layer, direction: str) -
     return functools.partial(package.autograd.grad, y, wanted, g, retain_graph=True)
 
 
-def measure(layer: Layer, batch: int, direction: str, rounds: int) -> dict[str, Any]:
-    """Median seconds of both in each layout."""
+def measure(layer: Layer, batch: int, direction: str, dtype: str, rounds: int) -> dict[str, Any]:
+    """Median seconds of both in each layout, of tensors of a dtype that both have."""
     torch = peers.torch_if_installed()
     random, places = np.random.default_rng(0), (layer.size[0] + 2 * layer.padding - layer.kernel[0]) // layer.stride + 1
     shapes = {
@@ -80,7 +81,9 @@ def measure(layer: Layer, batch: int, direction: str, rounds: int) -> dict[str, 
         for name, package in (("ours", mt), ("torch", torch)):
             if package is not None:
                 tensors = {
-                    key: package.from_numpy(array.copy()).contiguous(memory_format=getattr(package, memory))
+                    key: package.from_numpy(array.copy())
+                    .to(getattr(package, dtype))
+                    .contiguous(memory_format=getattr(package, memory))
                     for key, array in arrays.items()
                 }
                 runs[f"{name}, {layout}"] = _calls(package, tensors, layer, direction)
@@ -132,6 +135,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, action="append", help="may be repeated (1 and 8)")
     parser.add_argument("--direction", choices=DIRECTIONS, action="append", help="may be repeated (all)")
     parser.add_argument("--precision", choices=PRECISIONS, default="ieee")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--only", default="", help="layers whose label has this")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(words)
@@ -142,8 +146,8 @@ def main(words: Sequence[str] | None = None) -> None:
     with mt.backends.flags(fp32_precision=options.precision):
         for direction in options.direction or DIRECTIONS:
             for batch in options.batch or (1, 8):
-                rows += [measure(layer, batch, direction, options.rounds) for layer in layers]
-    for table in tables(rows, options.precision):
+                rows += [measure(layer, batch, direction, options.dtype, options.rounds) for layer in layers]
+    for table in tables(rows, options.precision if options.dtype == "float32" else options.dtype):
         session.show(table)
 
 
