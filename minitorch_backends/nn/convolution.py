@@ -13,6 +13,7 @@ from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .module import Module
+from .module_internals import Constants
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -27,7 +28,7 @@ def _numbers(value: Given, dims: int) -> tuple[int, ...]:
     return (value,) * dims if isinstance(value, int) else tuple(value)
 
 
-class _Convolution(Module):
+class _Convolution(Constants, Module):
     """What all convolutions have: a weight that starts uniform within 1 / sqrt(fan in), as in torch, and a bias."""
 
     dims: int
@@ -126,22 +127,16 @@ class _Forward(_Convolution):
         return self._packed.conv(input, self.weight, self.bias, options)
 
 
-class Conv1d(_Forward):
+class Conv1d(_Forward, dims=1):
     """Convolution of (N, C, L), or (C, L)."""
 
-    dims = 1
 
-
-class Conv2d(_Forward):
+class Conv2d(_Forward, dims=2):
     """Convolution of images (N, C, H, W), or (C, H, W)."""
 
-    dims = 2
 
-
-class Conv3d(_Forward):
+class Conv3d(_Forward, dims=3):
     """Convolution of volumes (N, C, D, H, W), or (C, D, H, W)."""
-
-    dims = 3
 
 
 class _Transposed(_Convolution):
@@ -198,19 +193,13 @@ class _Transposed(_Convolution):
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_Transposed, dims=1):
     """Transposed convolution of (N, C, L), or (C, L)."""
 
-    dims = 1
 
-
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_Transposed, dims=2):
     """Transposed convolution of images (N, C, H, W), or (C, H, W)."""
 
-    dims = 2
 
-
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_Transposed, dims=3):
     """Transposed convolution of volumes (N, C, D, H, W), or (C, D, H, W)."""
-
-    dims = 3

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any
 
 from ..tensor.tensor import Tensor
 from . import functional as F
 from .module import Module
+from .module_internals import Constants
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class Dropout(Module):
+class Dropout(Constants, Module):
     """`functional.dropout` with probability `p` in training mode, and nothing in evaluation mode."""
 
-    _function: ClassVar[Callable[..., Tensor]] = staticmethod(F.dropout)
+    function: Callable[..., Any] = F.dropout
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         if not 0 <= p <= 1:
@@ -23,37 +24,27 @@ class Dropout(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return self._function(input, self.p, self.training, self.inplace)
+        return type(self).function(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout1d(Dropout):
+class Dropout1d(Dropout, function=F.dropout1d):
     """The same of whole channels of (N, C, L), or (C, L)."""
 
-    _function = staticmethod(F.dropout1d)
 
-
-class Dropout2d(Dropout):
+class Dropout2d(Dropout, function=F.dropout2d):
     """The same of whole channels of images (N, C, H, W), or (C, H, W)."""
 
-    _function = staticmethod(F.dropout2d)
 
-
-class Dropout3d(Dropout):
+class Dropout3d(Dropout, function=F.dropout3d):
     """The same of whole channels of volumes (N, C, D, H, W), or (C, D, H, W)."""
 
-    _function = staticmethod(F.dropout3d)
 
-
-class AlphaDropout(Dropout):
+class AlphaDropout(Dropout, function=F.alpha_dropout):
     """`functional.alpha_dropout`, which keeps mean 0 and variance 1."""
 
-    _function = staticmethod(F.alpha_dropout)
 
-
-class FeatureAlphaDropout(Dropout):
+class FeatureAlphaDropout(Dropout, function=F.feature_alpha_dropout):
     """The same of whole channels of (N, C, ...)."""
-
-    _function = staticmethod(F.feature_alpha_dropout)

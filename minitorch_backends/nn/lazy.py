@@ -58,11 +58,11 @@ class _FromInput(LazyModuleMixin):
     _inferred: ClassVar[str]
     __signature__: ClassVar[inspect.Signature]
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, cls_to_become: type | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "cls_to_become" in vars(cls):
-            first, *others = inspect.signature(vars(cls)["cls_to_become"]).parameters.values()
-            cls._inferred = first.name
+        if cls_to_become is not None:
+            first, *others = inspect.signature(cls_to_become).parameters.values()
+            cls.cls_to_become, cls._inferred = cls_to_become, first.name
             cls.__signature__ = inspect.Signature(
                 [each.replace(default=cls._defaults.get(each.name, each.default)) for each in others]
             )
@@ -93,10 +93,8 @@ class _FromInput(LazyModuleMixin):
         setattr(self, self._inferred, size)
 
 
-class LazyLinear(_FromInput, Linear):
+class LazyLinear(_FromInput, Linear, cls_to_become=Linear):
     """A `Linear` whose `in_features` is the last size of the first input."""
-
-    cls_to_become = Linear
 
     def _size(self, input: Tensor) -> int:
         return input.shape[-1]
@@ -122,73 +120,49 @@ class _LazyNorm(_FromInput):
         return input.shape[1]
 
 
-class LazyConv1d(_LazyConvolution, Conv1d):
+class LazyConv1d(_LazyConvolution, Conv1d, cls_to_become=Conv1d):
     """A `Conv1d` whose `in_channels` are those of the first input."""
 
-    cls_to_become = Conv1d
 
-
-class LazyConv2d(_LazyConvolution, Conv2d):
+class LazyConv2d(_LazyConvolution, Conv2d, cls_to_become=Conv2d):
     """A `Conv2d` whose `in_channels` are those of the first input."""
 
-    cls_to_become = Conv2d
 
-
-class LazyConv3d(_LazyConvolution, Conv3d):
+class LazyConv3d(_LazyConvolution, Conv3d, cls_to_become=Conv3d):
     """A `Conv3d` whose `in_channels` are those of the first input."""
 
-    cls_to_become = Conv3d
 
-
-class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d, cls_to_become=ConvTranspose1d):
     """A `ConvTranspose1d` whose `in_channels` are those of the first input."""
 
-    cls_to_become = ConvTranspose1d
 
-
-class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d, cls_to_become=ConvTranspose2d):
     """A `ConvTranspose2d` whose `in_channels` are those of the first input."""
 
-    cls_to_become = ConvTranspose2d
 
-
-class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d, cls_to_become=ConvTranspose3d):
     """A `ConvTranspose3d` whose `in_channels` are those of the first input."""
 
-    cls_to_become = ConvTranspose3d
 
-
-class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d, cls_to_become=BatchNorm1d):
     """A `BatchNorm1d` whose `num_features` are the channels of the first input."""
 
-    cls_to_become = BatchNorm1d
 
-
-class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d, cls_to_become=BatchNorm2d):
     """A `BatchNorm2d` whose `num_features` are the channels of the first input."""
 
-    cls_to_become = BatchNorm2d
 
-
-class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d, cls_to_become=BatchNorm3d):
     """A `BatchNorm3d` whose `num_features` are the channels of the first input."""
 
-    cls_to_become = BatchNorm3d
 
-
-class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d, cls_to_become=InstanceNorm1d):
     """An `InstanceNorm1d`, with weights and statistics, whose `num_features` are the channels of the first input."""
 
-    cls_to_become = InstanceNorm1d
 
-
-class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d, cls_to_become=InstanceNorm2d):
     """An `InstanceNorm2d`, with weights and statistics, whose `num_features` are the channels of the first input."""
 
-    cls_to_become = InstanceNorm2d
 
-
-class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d, cls_to_become=InstanceNorm3d):
     """An `InstanceNorm3d`, with weights and statistics, whose `num_features` are the channels of the first input."""
-
-    cls_to_become = InstanceNorm3d

@@ -38,6 +38,15 @@ class Held(MutableMapping[str, Any]):
         return repr(self._read())
 
 
+class Constants:
+    """A base, before `Module`, of families that differ by class attributes: `class Conv1d(_Forward, dims=1)`."""
+
+    def __init_subclass__(cls, **constants: Any) -> None:
+        super().__init_subclass__()
+        for name, value in constants.items():
+            setattr(cls, name, value)
+
+
 class ModuleInternals:
     """A base of `Module`."""
 

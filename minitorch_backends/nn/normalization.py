@@ -10,6 +10,7 @@ from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .module import Module
+from .module_internals import Constants
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
@@ -116,7 +117,7 @@ class RMSNorm(Module):
 # Over channels
 
 
-class _OfChannels(Module):
+class _OfChannels(Constants, Module):
     """What normalisations over channels have: a weight of ones and a bias of zeros to learn, and running statistics in
     buffers."""
 
@@ -194,22 +195,16 @@ class _BatchNorm(_OfChannels):
         return F.batch_norm(input, *kept, self.weight, self.bias, own, share, self.eps)
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, ndims=(2, 3)):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
-    ndims = (2, 3)
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, ndims=(4,)):
     """Batch normalisation of images (N, C, H, W)."""
 
-    ndims = (4,)
 
-
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(_BatchNorm, ndims=(5,)):
     """Batch normalisation of volumes (N, C, D, H, W)."""
-
-    ndims = (5,)
 
 
 class _InstanceNorm(_OfChannels):
@@ -238,19 +233,13 @@ class _InstanceNorm(_OfChannels):
         return F.instance_norm(input, *kept, self.weight, self.bias, own, momentum, self.eps)
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, ndims=(2, 3)):
     """Instance normalisation of (N, C, L), or (C, L)."""
 
-    ndims = (2, 3)
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, ndims=(3, 4)):
     """Instance normalisation of images (N, C, H, W), or (C, H, W)."""
 
-    ndims = (3, 4)
 
-
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, ndims=(4, 5)):
     """Instance normalisation of volumes (N, C, D, H, W), or (C, D, H, W)."""
-
-    ndims = (4, 5)

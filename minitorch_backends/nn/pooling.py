@@ -8,6 +8,7 @@ from typing import Any
 from ..tensor.tensor import Tensor
 from . import functional as F
 from .module import Module
+from .module_internals import Constants
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -18,10 +19,20 @@ __all__ = [
 Given = int | Sequence[int]
 
 
-class _MaxPool(Module):
-    """The largest value of each window; see `functional.max_pool2d`."""
+class _OfWindows(Constants, Module):
+    """A function of windows with options, the first of which are shown."""
 
     function: Callable[..., Any]
+    _shown: tuple[str, ...] = ()
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
+
+
+class _MaxPool(_OfWindows):
+    """The largest value of each window; see `functional.max_pool2d`."""
+
+    _shown = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
 
     def __init__(
         self,
@@ -40,35 +51,22 @@ class _MaxPool(Module):
         steps = self.kernel_size, self.stride, self.padding, self.dilation
         return type(self).function(input, *steps, self.ceil_mode, self.return_indices)
 
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
 
-
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPool, function=F.max_pool1d):
     """The largest value of each window of (N, C, L), or (C, L)."""
 
-    function = F.max_pool1d
 
-
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, function=F.max_pool2d):
     """The largest value of each window of images (N, C, H, W), or (C, H, W)."""
 
-    function = F.max_pool2d
 
-
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPool, function=F.max_pool3d):
     """The largest value of each window of volumes (N, C, D, H, W), or (C, D, H, W)."""
 
-    function = F.max_pool3d
 
-
-class _FractionalMaxPool(Module):
+class _FractionalMaxPool(_OfWindows):
     """The largest value of windows that begin at random places; see `functional.fractional_max_pool2d`."""
 
-    function: Callable[..., Any]
     _random_samples: Tensor | None
 
     def __init__(
@@ -96,22 +94,18 @@ class _FractionalMaxPool(Module):
         return type(self).function(input, self.kernel_size, *options)
 
 
-class FractionalMaxPool2d(_FractionalMaxPool):
+class FractionalMaxPool2d(_FractionalMaxPool, function=F.fractional_max_pool2d):
     """The largest value of windows of images (N, C, H, W), or (C, H, W), that begin at random places."""
 
-    function = F.fractional_max_pool2d
 
-
-class FractionalMaxPool3d(_FractionalMaxPool):
+class FractionalMaxPool3d(_FractionalMaxPool, function=F.fractional_max_pool3d):
     """The largest value of windows of volumes (N, C, D, H, W), or (C, D, H, W), that begin at random places."""
 
-    function = F.fractional_max_pool3d
 
-
-class _AvgPool(Module):
+class _AvgPool(_OfWindows):
     """The mean of each window; see `functional.avg_pool2d`."""
 
-    function: Callable[..., Tensor]
+    _shown = "kernel_size", "stride", "padding"
 
     def __init__(
         self,
@@ -130,32 +124,23 @@ class _AvgPool(Module):
         options = self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
         return type(self).function(input, self.kernel_size, self.stride, *options)
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPool, function=F.avg_pool1d):
     """The mean of each window of (N, C, L), or (C, L)."""
 
-    function = F.avg_pool1d
 
-
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPool, function=F.avg_pool2d):
     """The mean of each window of images (N, C, H, W), or (C, H, W)."""
 
-    function = F.avg_pool2d
 
-
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPool, function=F.avg_pool3d):
     """The mean of each window of volumes (N, C, D, H, W), or (C, D, H, W)."""
 
-    function = F.avg_pool3d
 
-
-class _AdaptiveAvgPool(Module):
+class _AdaptiveAvgPool(_OfWindows):
     """Means to a given size; see `functional.adaptive_avg_pool2d`."""
 
-    function: Callable[..., Tensor]
+    _shown = ("output_size",)
 
     def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         self.output_size = output_size
@@ -163,32 +148,23 @@ class _AdaptiveAvgPool(Module):
     def forward(self, input: Tensor) -> Tensor:
         return type(self).function(input, self.output_size)
 
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, function=F.adaptive_avg_pool1d):
     """Means of (N, C, L), or (C, L), to a given size."""
 
-    function = F.adaptive_avg_pool1d
 
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, function=F.adaptive_avg_pool2d):
     """Means of images (N, C, H, W), or (C, H, W), to a given size."""
 
-    function = F.adaptive_avg_pool2d
 
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
     """Means of volumes (N, C, D, H, W), or (C, D, H, W), to a given size."""
 
-    function = F.adaptive_avg_pool3d
 
-
-class _AdaptiveMaxPool(Module):
+class _AdaptiveMaxPool(_OfWindows):
     """Largest values to a given size; see `functional.adaptive_max_pool2d`."""
 
-    function: Callable[..., Any]
+    _shown = ("output_size",)
 
     def __init__(self, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> None:
         self.output_size, self.return_indices = output_size, return_indices
@@ -196,32 +172,23 @@ class _AdaptiveMaxPool(Module):
     def forward(self, input: Tensor) -> Any:
         return type(self).function(input, self.output_size, self.return_indices)
 
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
     """Largest values of (N, C, L), or (C, L), to a given size."""
 
-    function = F.adaptive_max_pool1d
 
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
     """Largest values of images (N, C, H, W), or (C, H, W), to a given size."""
 
-    function = F.adaptive_max_pool2d
 
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
     """Largest values of volumes (N, C, D, H, W), or (C, D, H, W), to a given size."""
 
-    function = F.adaptive_max_pool3d
 
-
-class _MaxUnpool(Module):
+class _MaxUnpool(_OfWindows):
     """Put values back at the places where pooling found them; see `functional.max_unpool2d`."""
 
-    function: Callable[..., Tensor]
+    _shown = "kernel_size", "stride", "padding"
 
     def __init__(self, kernel_size: Given, stride: Given | None = None, padding: Given = 0) -> None:
         self.kernel_size, self.padding = kernel_size, padding
@@ -230,30 +197,23 @@ class _MaxUnpool(Module):
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return type(self).function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpool, function=F.max_unpool1d):
     """Values put back to (N, C, L), or (C, L)."""
 
-    function = F.max_unpool1d
 
-
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpool, function=F.max_unpool2d):
     """Values put back to images (N, C, H, W), or (C, H, W)."""
 
-    function = F.max_unpool2d
 
-
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpool, function=F.max_unpool3d):
     """Values put back to volumes (N, C, D, H, W), or (C, D, H, W)."""
 
-    function = F.max_unpool3d
 
-
-class Unfold(Module):
+class Unfold(_OfWindows):
     """`functional.unfold`: windows of images as columns."""
+
+    _shown = "kernel_size", "dilation", "padding", "stride"
 
     def __init__(self, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1) -> None:
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
@@ -261,12 +221,11 @@ class Unfold(Module):
     def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
 
-
-class Fold(Module):
+class Fold(_OfWindows):
     """`functional.fold`: images from columns of windows."""
+
+    _shown = "output_size", "kernel_size", "dilation", "padding", "stride"
 
     def __init__(
         self, output_size: Given, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
@@ -276,12 +235,6 @@ class Fold(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
-            f"padding={self.padding}, stride={self.stride}"
-        )
 
 
 class Upsample(Module):
