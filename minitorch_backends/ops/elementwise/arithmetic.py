@@ -161,17 +161,16 @@ def _refuse_zero(name: str, input: np.ndarray, divisor: np.ndarray) -> None:
         )
 
 
-@op(
+_quotient = functools.partial(op, inplace=True, promote=True, samples=pairs(-7, 7.3, 0.5, 3), takes="if")
+
+
+@_quotient(
     input=zero,
     other=zero,
-    promote=True,
     only_tensors=None,
     ufunc=np.floor_divide,
-    takes="if",
-    inplace=True,
     operators=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
     reference=lambda input, other: np.floor(np.true_divide(input, other)),
-    samples=pairs(-7, 7.3, 0.5, 3),
 )
 def floor_divide(input: Array, other: Array):
     """`floor(input / other)`, in the inputs' type. Raises RuntimeError for integers divided by zero."""
@@ -179,17 +178,13 @@ def floor_divide(input: Array, other: Array):
     return np.floor_divide(input, other)
 
 
-@op(
+@_quotient(
     input=zero,
     other=zero,
-    promote=True,
     name="div_trunc",
     called="div",
-    takes="if",
-    inplace=True,
     method=False,
     reference=lambda input, other: np.trunc(np.true_divide(input, other)),
-    samples=pairs(-7, 7.3, 0.5, 3),
 )
 def trunc_divide(input: Array, other: Array):
     """`div` with the rounding mode "trunc"."""
@@ -242,16 +237,12 @@ Tensor.div_.__wrapped__ = div  # type: ignore[attr-defined]
 del Tensor.div_trunc_  # type: ignore[attr-defined]
 
 
-@op(
+@_quotient(
     input=identity,
     other=lambda g, input, other: -g * floor_divide(input, other),
-    promote=True,
     ufunc=np.remainder,
-    takes="if",
-    inplace=True,
     operators=("__mod__", "__rmod__", "__imod__"),
     reference=lambda input, other: input - np.floor(np.true_divide(input, other)) * other,
-    samples=pairs(-7, 7.3, 0.5, 3),
 )
 def remainder(input: Array, other: Array):
     """What `floor_divide` leaves, with the sign of `other`: Python's `%`.
@@ -262,16 +253,12 @@ def remainder(input: Array, other: Array):
     return np.remainder(input, other)
 
 
-@op(
+@_quotient(
     input=identity,
     other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
-    promote=True,
     only_tensors=("input",),
     ufunc=np.fmod,
-    takes="if",
-    inplace=True,
     reference=lambda input, other: input - np.trunc(np.true_divide(input, other)) * other,
-    samples=pairs(-7, 7.3, 0.5, 3),
 )
 def fmod(input: Array, other: Array):
     """The remainder with the sign of `input`, as C has it. Raises RuntimeError for integers divided by zero."""

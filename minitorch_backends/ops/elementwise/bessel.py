@@ -96,62 +96,42 @@ def _declare(
 
 _real, _positive = unary_samples(-6, 7), unary_samples(0.2, 7)
 
-bessel_j0 = _declare(
-    "bessel_j0",
-    "The Bessel function of the first kind of order 0.",
-    lambda x: scipy_special().j0(x),
-    lambda input: scipy_special().jv(0, input),
-    _real,
+
+def _of_order(order: int, name: str, function: str, of_any: str, doc: str) -> Callable[..., Tensor]:
+    """The op of SciPy's `function`, whose reference is SciPy's function of any order."""
+    return _declare(
+        name,
+        doc,
+        lambda x: getattr(scipy_special(), function)(x),
+        lambda input: getattr(scipy_special(), of_any)(order, input),
+        _real if of_any == "jv" else _positive,
+    )
+
+
+bessel_j0 = _of_order(0, "bessel_j0", "j0", "jv", "The Bessel function of the first kind of order 0.")
+bessel_j1 = _of_order(1, "bessel_j1", "j1", "jv", "The Bessel function of the first kind of order 1.")
+bessel_y0 = _of_order(
+    0, "bessel_y0", "y0", "yv", "The Bessel function of the second kind of order 0; -inf at 0, NaN for negative input."
 )
-bessel_j1 = _declare(
-    "bessel_j1",
-    "The Bessel function of the first kind of order 1.",
-    lambda x: scipy_special().j1(x),
-    lambda input: scipy_special().jv(1, input),
-    _real,
+bessel_y1 = _of_order(
+    1, "bessel_y1", "y1", "yv", "The Bessel function of the second kind of order 1; -inf at 0, NaN for negative input."
 )
-bessel_y0 = _declare(
-    "bessel_y0",
-    "The Bessel function of the second kind of order 0; -inf at 0, NaN for negative input.",
-    lambda x: scipy_special().y0(x),
-    lambda input: scipy_special().yv(0, input),
-    _positive,
-)
-bessel_y1 = _declare(
-    "bessel_y1",
-    "The Bessel function of the second kind of order 1; -inf at 0, NaN for negative input.",
-    lambda x: scipy_special().y1(x),
-    lambda input: scipy_special().yv(1, input),
-    _positive,
-)
-modified_bessel_k0 = _declare(
-    "modified_bessel_k0",
+modified_bessel_k0 = _of_order(
+    0, "modified_bessel_k0", "k0", "kv",
     "The modified Bessel function of the second kind of order 0; infinite at 0, NaN for negative input.",
-    lambda x: scipy_special().k0(x),
-    lambda input: scipy_special().kv(0, input),
-    _positive,
-)
-modified_bessel_k1 = _declare(
-    "modified_bessel_k1",
+)  # fmt: skip
+modified_bessel_k1 = _of_order(
+    1, "modified_bessel_k1", "k1", "kv",
     "The modified Bessel function of the second kind of order 1; infinite at 0, NaN for negative input.",
-    lambda x: scipy_special().k1(x),
-    lambda input: scipy_special().kv(1, input),
-    _positive,
-)
-scaled_modified_bessel_k0 = _declare(
-    "scaled_modified_bessel_k0",
+)  # fmt: skip
+scaled_modified_bessel_k0 = _of_order(
+    0, "scaled_modified_bessel_k0", "k0e", "kve",
     "exp(input) * modified_bessel_k0(input), which does not vanish for large input.",
-    lambda x: scipy_special().k0e(x),
-    lambda input: scipy_special().kve(0, input),
-    _positive,
-)
-scaled_modified_bessel_k1 = _declare(
-    "scaled_modified_bessel_k1",
+)  # fmt: skip
+scaled_modified_bessel_k1 = _of_order(
+    1, "scaled_modified_bessel_k1", "k1e", "kve",
     "exp(input) * modified_bessel_k1(input), which does not vanish for large input.",
-    lambda x: scipy_special().k1e(x),
-    lambda input: scipy_special().kve(1, input),
-    _positive,
-)
+)  # fmt: skip
 spherical_bessel_j0 = _declare(
     "spherical_bessel_j0",
     "The spherical Bessel function of the first kind of order 0: sin(input) / input, and 1 at 0.",

@@ -217,64 +217,54 @@ def _of_the_chosen(g: Tensor, passed_over: Tensor, tied: Tensor) -> Tensor:
     return (g / 2).where(tied, g.where(passed_over.logical_not(), 0))
 
 
-@op(
+_extremum = functools.partial(
+    op,
+    only_tensors=("input", "other"),
+    promote=True,
+    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
+    takes="bif",
+    warns=False,
+)
+
+
+@_extremum(
     input=lambda g, input, other: _of_the_chosen(g, input < other, input == other),
     other=lambda g, input, other: _of_the_chosen(g, other < input, input == other),
-    promote=True,
-    only_tensors=("input", "other"),
-    warns=False,
-    takes="bif",
     ufunc=np.maximum,
     reference=np.maximum,
-    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
 )
 def maximum(input: Array, other: Array):
     """The larger of the two, NaN where one is; where they are equal, each gets half of the gradient."""
     return np.maximum(input, other)
 
 
-@op(
+@_extremum(
     input=lambda g, input, other: _of_the_chosen(g, input > other, input == other),
     other=lambda g, input, other: _of_the_chosen(g, other > input, input == other),
-    promote=True,
-    only_tensors=("input", "other"),
-    warns=False,
-    takes="bif",
     ufunc=np.minimum,
     reference=np.minimum,
-    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
 )
 def minimum(input: Array, other: Array):
     """The smaller of the two, NaN where one is; where they are equal, each gets half of the gradient."""
     return np.minimum(input, other)
 
 
-@op(
+@_extremum(
     input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
-    promote=True,
-    only_tensors=("input", "other"),
-    warns=False,
-    takes="bif",
     ufunc=np.fmax,
     reference=np.fmax,
-    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
 )
 def fmax(input: Array, other: Array):
     """The larger of the two, or the one that is not NaN."""
     return np.fmax(input, other)
 
 
-@op(
+@_extremum(
     input=lambda g, input, other: g.where((input <= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
-    promote=True,
-    only_tensors=("input", "other"),
-    warns=False,
-    takes="bif",
     ufunc=np.fmin,
     reference=np.fmin,
-    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
 )
 def fmin(input: Array, other: Array):
     """The smaller of the two, or the one that is not NaN."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,33 +29,16 @@ def _is_complex(tensor: Tensor) -> bool:
 # Parts
 
 
-@op(
-    input=lambda g: g,
-    name="real_part",
-    view=True,
-    method=False,
-    widen=False,
-    warns=False,
-    takes="c",
-    reference=np.real,
-    samples=unary_samples(),
-)
+_parts = functools.partial(op, method=False, samples=unary_samples(), takes="c", view=True, widen=False)
+
+
+@_parts(input=lambda g: g, name="real_part", warns=False, reference=np.real)
 def _real_part(input: Array):
     """The real parts of complex numbers, a view."""
     return input.real
 
 
-@op(
-    input=lambda g: g * 1j,
-    name="imag",
-    view=True,
-    method=False,
-    widen=False,
-    warns=False,
-    takes="c",
-    reference=np.imag,
-    samples=unary_samples(),
-)
+@_parts(input=lambda g: g * 1j, name="imag", warns=False, reference=np.imag)
 def imag(input: Array):
     """The imaginary parts, a view. Raises RuntimeError for real tensors."""
     return input.imag
@@ -101,15 +85,7 @@ def _interleaved_array() -> Iterator[Sample]:
     yield sample(between(-2, 2, 0, 2))
 
 
-@op(
-    input=lambda g: view_as_complex(g.contiguous()),
-    view=True,
-    method=False,
-    widen=False,
-    takes="c",
-    reference=lambda input: np.stack([input.real, input.imag], -1),
-    samples=unary_samples(),
-)
+@_parts(input=lambda g: view_as_complex(g.contiguous()), reference=lambda input: np.stack([input.real, input.imag], -1))
 def view_as_real(input: Array):
     """A view of complex numbers as real ones, with a last dimension of size 2 for the two parts."""
     return input[..., None].view(input.real.dtype)

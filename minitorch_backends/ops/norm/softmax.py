@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,11 +59,10 @@ def _of_softmax_result(g: Tensor, grad_output: Tensor, result: Tensor, dim: int)
     return g * (grad_output - inner) - grad_output * (g * result).sum(dim, keepdim=True)
 
 
-@op(
-    takes="f",
-    widen=False,
-    widen_rules=True,
-    method=False,
+_along_dim = functools.partial(op, method=False, takes="f", widen=False, widen_rules=True)
+
+
+@_along_dim(
     grad_output=lambda g, result, dim: softmax_backward(g, result, dim),
     result=_of_softmax_result,
     reference=lambda grad_output, result, dim: result * (grad_output - (grad_output * result).sum(dim, keepdims=True)),
@@ -73,11 +73,7 @@ def softmax_backward(grad_output: Array, result: Array, dim: int):
     return rows.softmax_gradient(grad_output, result, dim=dim)
 
 
-@op(
-    takes="f",
-    widen=False,
-    widen_rules=True,
-    method=False,
+@_along_dim(
     grad_output=lambda g, result, dim: g - (g * result.exp()).sum(dim, keepdim=True),
     result=lambda g, grad_output, result, dim: -(g * result.exp() * grad_output.sum(dim, keepdim=True)),
     reference=lambda grad_output, result, dim: grad_output - np.exp(result) * grad_output.sum(dim, keepdims=True),
@@ -91,13 +87,9 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 # Forwards. The public functions take `dtype`, and cast the input to it first.
 
 
-@op(
+@_along_dim(
     called="softmax",
     row_major=True,
-    takes="f",
-    widen=False,
-    widen_rules=True,
-    method=False,
     input=lambda g, out, dim: softmax_backward(g, out, dim),
     reference=_softmax,
     samples=_along,
@@ -108,13 +100,9 @@ def softmax_forward(input: Array, dim: int):
     return rows.softmax(input, dim=dim)
 
 
-@op(
+@_along_dim(
     called="log_softmax",
     row_major=True,
-    takes="f",
-    widen=False,
-    widen_rules=True,
-    method=False,
     input=lambda g, out, dim: log_softmax_backward(g, out, dim),
     reference=_log_softmax,
     samples=_along,

@@ -68,13 +68,13 @@ def _axis_of(dim: Any, input: np.ndarray) -> Any:
     return None if dim is None or dim == () else dim if input.ndim else ()
 
 
-@op(
-    row_major=True,
+_extreme = functools.partial(op, row_major=True, takes="bif", warns=False)
+
+
+@_extreme(
     input=shared_among_ties,
     ufunc=_largest,
     widen=False,
-    warns=False,
-    takes="bif",
     reference=lambda input, dim=(), keepdim=False: np.max(input, axis=_axis_of(dim, input), keepdims=keepdim),
     samples=_full(reductions(), empty=False),
 )
@@ -88,13 +88,10 @@ def amax(input: Array, dim=(), keepdim=False):
     return join_elements("Largest", np.maximum, input, axes, keepdim)
 
 
-@op(
-    row_major=True,
+@_extreme(
     input=shared_among_ties,
     ufunc=_smallest,
     widen=False,
-    warns=False,
-    takes="bif",
     reference=lambda input, dim=(), keepdim=False: np.min(input, axis=_axis_of(dim, input), keepdims=keepdim),
     samples=_full(reductions(), empty=False),
 )
@@ -149,12 +146,9 @@ def _first_reference(values: Any, arg: Any) -> Any:
     return reference
 
 
-@op(
-    row_major=True,
+@_extreme(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     method=False,
-    warns=False,
-    takes="bif",
     reference=_first_reference(np.max, np.argmax),
     samples=_one_dim_samples,
 )
@@ -163,12 +157,9 @@ def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     return _first(functools.partial(join_elements, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
-@op(
-    row_major=True,
+@_extreme(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     method=False,
-    warns=False,
-    takes="bif",
     reference=_first_reference(np.min, np.argmin),
     samples=_one_dim_samples,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,12 @@ def _cat_reference(tensors: list[np.ndarray], dim: int = 0) -> np.ndarray:
     return np.concatenate([each for each in tensors if each.shape != (0,)], dim)
 
 
-@op(
+_joining = functools.partial(op, method=False, promote=True, row_major=True, warns=False, widen=False)
+
+
+@_joining(
     takes=EVERY_DTYPE,
-    row_major=True,
     tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim),
-    promote=True,
-    widen=False,
-    warns=False,
-    method=False,
     reference=_cat_reference,
     samples=_cat_samples,
 )
@@ -115,17 +114,7 @@ def _stack_samples() -> Any:
     yield sample([between(-2, 2, 0, 3), between(-2, 2, 0, 3)], 2)
 
 
-@op(
-    takes=EVERY_DTYPE,
-    row_major=True,
-    tensors=lambda g, dim: list(unbind(g, dim)),
-    promote=True,
-    widen=False,
-    warns=False,
-    method=False,
-    reference=np.stack,
-    samples=_stack_samples,
-)
+@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)), reference=np.stack, samples=_stack_samples)
 def stack(tensors: Arrays, dim=0):
     """The tensors, all of one shape, side by side in a new dimension `dim`.
 
@@ -207,15 +196,10 @@ def _block_reference(*tensors: np.ndarray) -> np.ndarray:
     return load("scipy.linalg").block_diag(*(np.atleast_2d(each) for each in tensors))
 
 
-@op(
-    row_major=True,
+@_joining(
     tensors=lambda g, tensors_shape: [
         reshape(getitem(g, corner), shape) for corner, shape in zip(_corners(tensors_shape), tensors_shape, strict=True)
     ],
-    promote=True,
-    widen=False,
-    warns=False,
-    method=False,
     called="block_diag",
     reference=lambda tensors: _block_reference(*tensors),
     samples=_block_samples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from operator import index as as_int
 from typing import Any
@@ -54,11 +55,11 @@ def _getitem_samples() -> Any:
     yield sample(between(-2, 2, 0, 3), (slice(None), 1))
 
 
-@op(
+_slice = functools.partial(op, view=True, warns=False, widen=False)
+
+
+@_slice(
     input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index),
-    view=True,
-    widen=False,
-    warns=False,
     method=False,
     reference=lambda input, index: input[index],
     samples=_getitem_samples,
@@ -141,13 +142,10 @@ def _diagonal_samples() -> Any:
     )()
 
 
-@op(
+@_slice(
     input=lambda g, input_shape, offset, dim1, dim2: embed(
         diagonal, g, input_shape, offset=offset, dim1=dim1, dim2=dim2
     ),
-    view=True,
-    widen=False,
-    warns=False,
     reference=np.diagonal,
     samples=_diagonal_samples,
 )
@@ -174,13 +172,10 @@ def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -
     )
 
 
-@op(
+@_slice(
     input=lambda g, input_shape, dimension, size, step: embed(
         unfold, g, input_shape, dimension=dimension, size=size, step=step
     ),
-    view=True,
-    widen=False,
-    warns=False,
     reference=_unfold_reference,
     samples=samples_of_shapes(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (strided_matrix(), 0, 2, 1), ((0, 3), 1, 2, 1)),
 )
@@ -241,11 +236,8 @@ _split_samples = samples_of_shapes(
 )
 
 
-@op(
+@_slice(
     tensor=lambda g, dim: _join_gradients(g, dim),
-    view=True,
-    widen=False,
-    warns=False,
     reference=_split_reference,
     samples=_split_samples,
     aliases={"split_size": "split_size_or_sections"},
@@ -280,11 +272,8 @@ def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]
     return tuple(np.moveaxis(input, dim, 0))
 
 
-@op(
+@_slice(
     input=lambda g, dim: _stack_gradients(g, dim),
-    view=True,
-    widen=False,
-    warns=False,
     reference=_unbind_reference,
     samples=samples_of_shapes(((3, 2),), ((3, 2), 1), ((3,),), (strided_matrix(), -1), ((2, 0),)),
 )
