@@ -9,6 +9,7 @@ Microscaling Formats (MX) specification 1.0 for E3M2, E2M3 and E2M1.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ def _is_rounded_up(whole: np.ndarray, rest: np.ndarray, rounding: str, uniform: 
     raise ValueError(f"rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
 
 
-class RangeCounts(NamedTuple):
+class RangeCounts(namedtuple("RangeCounts", "overflow saturated underflow subnormal size")):
     """How many values of an array a format's range does not hold as they are, when rounded to nearest, ties to even.
 
     Attributes:
@@ -118,12 +119,6 @@ class RangeCounts(NamedTuple):
         subnormal: values that become subnormal, and so lose bits.
         size: of the array.
     """
-
-    overflow: int
-    saturated: int
-    underflow: int
-    subnormal: int
-    size: int
 
     def __add__(self, other: RangeCounts) -> RangeCounts:  # type: ignore[override]
         return RangeCounts(*(a + b for a, b in zip(self, other, strict=True)))

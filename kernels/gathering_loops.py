@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer, put
 
-
-class _Arrays(NamedTuple):
-    """Addresses; `lines` are what tasks share, `block` of them at a time; `flip` is the bit that negates, or 0."""
-
-    source: int
-    index: int
-    out: int
-    wrong: int
-    lines: int
-    wanted: int
-    count: int
-    inner: int
-    block: int
-    skip: int
-    flip: Any
+_Arrays = namedtuple("_Arrays", "source index out wrong lines wanted count inner block skip flip")
+"""Addresses; `lines` are what tasks share, `block` of them at a time; `flip` is the bit that negates, or 0."""
 
 
 @subroutine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -122,27 +122,15 @@ def _sample_points(task, worker, job):
             out[c * job.points + point] = total
 
 
-class Job(NamedTuple):
+class Job(
+    namedtuple(
+        "Job",
+        "images places out constants scratch count channels points dims mode padding block size depth height width one",
+    )
+):
     """Addresses, sizes, and the numbers of the mode and of the padding; `block` points are a task. `one` has the type
     of the numbers, and `size` their bytes."""
 
-    images: int
-    places: int
-    out: int
-    constants: int
-    scratch: int
-    count: int
-    channels: int
-    points: int
-    dims: int
-    mode: int
-    padding: int
-    block: int
-    size: int
-    depth: int
-    height: int
-    width: int
-    one: Any
     run = _sample_points
 
 

@@ -6,8 +6,8 @@ number of tasks up to its last one.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,15 +74,9 @@ def _sgd_task(task, worker, job):
             p[i], b[i] = _sgd(p[i], g[i], b[i], constants)
 
 
-class _SgdJob(NamedTuple):
+class _SgdJob(namedtuple("_SgdJob", "table rows constants optional like size")):
     """`optional` is None where the last array is, else 0; `like` is a number of the arrays' type, `size` its bytes."""
 
-    table: int
-    rows: int
-    constants: int
-    optional: Any
-    like: Any
-    size: int
     run = _sgd_task
 
 
@@ -108,15 +102,9 @@ def _adam_task(task, worker, job):
             p[i], m[i], v[i], largest[i] = _adam(p[i], g[i], m[i], v[i], largest[i], constants)
 
 
-class _AdamJob(NamedTuple):
+class _AdamJob(namedtuple("_AdamJob", "table rows constants optional like size")):
     """As `_SgdJob`."""
 
-    table: int
-    rows: int
-    constants: int
-    optional: Any
-    like: Any
-    size: int
     run = _adam_task
 
 

@@ -12,6 +12,7 @@ address.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
@@ -27,72 +28,22 @@ OPERANDS = 3
 """Whose magnitudes are found, each in `gemm.loops.LIMITS_BYTES` of a worker: q, k and v."""
 
 
-class Numbers(NamedTuple):
-    """One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
+Numbers = namedtuple(
+    "Numbers",
+    "q k v out statistics mask memory limits leaf tasks scale unit least greatest limits_bytes q_leaf q_batch q_head "
+    "q_line q_k k_leaf k_batch k_head k_line k_k v_leaf v_batch v_head v_line v_k mask_batch mask_head mask_line "
+    "mask_k mask_scale out_stride groups heads length seen depth inner rows columns summed parts causal k_bytes "
+    "v_bytes q_bytes score_bytes weight_bytes sum_bytes total_bytes memory_bytes",
+)
+"""One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
 
-    `leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
-    in whole steps, `summed` steps are summed at a time, `parts` the tasks of a group; scores are multiplied by
-    `mask_scale` before a mask is added, and by `scale` after, or by `unit` for the statistics, whose totals are
-    `total_bytes` beyond the largest scores; `least` and `greatest` are the magnitudes, as float32 bits, between which
-    operands need no check. A worker has memory for packed keys, packed values, packed queries, scores, weights, sums
-    and states.
-    """
-
-    q: int
-    k: int
-    v: int
-    out: int
-    statistics: int
-    mask: int
-    memory: int
-    limits: int
-    leaf: int
-    tasks: int
-    scale: int
-    unit: int
-    least: int
-    greatest: int
-    limits_bytes: int
-    q_leaf: int
-    q_batch: int
-    q_head: int
-    q_line: int
-    q_k: int
-    k_leaf: int
-    k_batch: int
-    k_head: int
-    k_line: int
-    k_k: int
-    v_leaf: int
-    v_batch: int
-    v_head: int
-    v_line: int
-    v_k: int
-    mask_batch: int
-    mask_head: int
-    mask_line: int
-    mask_k: int
-    mask_scale: int
-    out_stride: int
-    groups: int
-    heads: int
-    length: int
-    seen: int
-    depth: int
-    inner: int
-    rows: int
-    columns: int
-    summed: int
-    parts: int
-    causal: int
-    k_bytes: int
-    v_bytes: int
-    q_bytes: int
-    score_bytes: int
-    weight_bytes: int
-    sum_bytes: int
-    total_bytes: int
-    memory_bytes: int
+`leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
+in whole steps, `summed` steps are summed at a time, `parts` the tasks of a group; scores are multiplied by
+`mask_scale` before a mask is added, and by `scale` after, or by `unit` for the statistics, whose totals are
+`total_bytes` beyond the largest scores; `least` and `greatest` are the magnitudes, as float32 bits, between which
+operands need no check. A worker has memory for packed keys, packed values, packed queries, scores, weights, sums
+and states.
+"""
 
 
 _COUNT = len(Numbers._fields)
@@ -173,17 +124,8 @@ def _stretch(job, place, query, column, keys):
         )  # fmt: skip
 
 
-class _Place(NamedTuple):
-    """Where a panel of queries has its operands and sums, and its head the mask."""
-
-    keys: int
-    values: int
-    queries: int
-    scores: int
-    weights: int
-    sums: int
-    state: int
-    mask: int
+_Place = namedtuple("_Place", "keys values queries scores weights sums state mask")
+"""Where a panel of queries has its operands and sums, and its head the mask."""
 
 
 @subroutine

@@ -9,6 +9,7 @@ for each group.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.loops import BlockArguments, PackArguments
@@ -20,33 +21,13 @@ LIMITS = 640
 """Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
 
 
-class Operand(NamedTuple):
-    """A packed operand: the leaf that packs it, the array's strides in bytes, and the format of its panels."""
-
-    leaf: int
-    batch_stride: int
-    head_stride: int
-    line_stride: int
-    k_stride: int
-    panel: int
-    k_bytes: int
-    step: int
+Operand = namedtuple("Operand", "leaf batch_stride head_stride line_stride k_stride panel k_bytes step")
+"""A packed operand: the leaf that packs it, the array's strides in bytes, and the format of its panels."""
 
 
-class Shape(NamedTuple):
-    """Sizes. `rows` and `columns` are of a block of scores, `summed` the depth of a step along it; `kc`: along the
-    keys."""
-
-    groups: int
-    heads: int
-    length: int
-    seen: int
-    depth: int
-    rows: int
-    columns: int
-    summed: int
-    kc: int
-    causal: int
+Shape = namedtuple("Shape", "groups heads length seen depth rows columns summed kc causal")
+"""Sizes. `rows` and `columns` are of a block of scores, `summed` the depth of a step along it; `kc`: along the
+keys."""
 
 
 @subroutine
@@ -82,13 +63,7 @@ def _within(operand, lines, k):
     return _up(lines, operand.panel) // operand.panel * operand.k_bytes * k
 
 
-class _Sizes(NamedTuple):
-    m: int
-    n: int
-    k: int
-    kc: int
-    mc: int
-    nc: int
+_Sizes = namedtuple("_Sizes", "m n k kc mc nc")
 
 
 @subroutine
@@ -97,13 +72,8 @@ def _sizes(a, b, m, n, columns, k, kc):
     return _Sizes(m, n, k, kc, _up(m, a.panel), _up(columns, b.panel))
 
 
-class _Rows(NamedTuple):
-    """Where a result is stored by a leaf; `one` is the bits of 1.0 where it is added to what is there, or 0."""
-
-    leaf: int
-    stride: int
-    size: int
-    one: int
+_Rows = namedtuple("_Rows", "leaf stride size one")
+"""Where a result is stored by a leaf; `one` is the bits of 1.0 where it is added to what is there, or 0."""
 
 
 @subroutine
@@ -176,52 +146,18 @@ class Layout(NamedTuple):
     size: int
 
 
-class Places(NamedTuple):
-    """Addresses; that of the mask is 0 without a mask."""
-
-    q: int
-    k: int
-    v: int
-    g: int
-    mask: int
-    dq: int
-    dk: int
-    dv: int
-    statistics: int
-    means: int
-    limits: int
-    memory: int
+Places = namedtuple("Places", "q k v g mask dq dk dv statistics means limits memory")
+"""Addresses; that of the mask is 0 without a mask."""
 
 
-class Room(NamedTuple):
-    """Memory of a thread that differentiates: packed operands, and a block of weights and of their gradients, the
-    slopes."""
-
-    k: int
-    v: int
-    k_across: int
-    q: int
-    g: int
-    q_across: int
-    g_across: int
-    slopes_packed: int
-    packed_across: int
-    weights: int
-    slopes: int
-    scratch: int
+Room = namedtuple("Room", "k v k_across q g q_across g_across slopes_packed packed_across weights slopes scratch")
+"""Memory of a thread that differentiates: packed operands, and a block of weights and of their gradients, the
+slopes."""
 
 
-class Block(NamedTuple):
-    """Queries `first` and later of a head, with keys `column` and later. `row` is the number of the first query among
-    the rows of all heads."""
-
-    batch: int
-    head: int
-    row: int
-    first: int
-    rows: int
-    column: int
-    columns: int
+Block = namedtuple("Block", "batch head row first rows column columns")
+"""Queries `first` and later of a head, with keys `column` and later. `row` is the number of the first query among
+the rows of all heads."""
 
 
 @subroutine

@@ -6,6 +6,7 @@ rows of an image, for some vectors of lanes; a task is some pieces.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.emit import I64, loop, masked_load, offset, store, transpose
@@ -67,15 +68,7 @@ def _convolve(leaf, job):
         piece += 1
 
 
-class _Arguments(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    weights: int
-    bias: int
-    results: int
-    first: int
-    end: int
+_Arguments = namedtuple("_Arguments", "plan x out weights bias results first end")
 
 
 class Depthwise(NamedTuple):
@@ -219,14 +212,7 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Job(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    weights: int
-    worker_bytes: int
-    bias: int
-    results: int
+class _Job(namedtuple("_Job", "plan x out weights worker_bytes bias results")):
     run = _task
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.avx512 import instruction
@@ -139,15 +140,8 @@ def _finish(leaf, job):
                     _store_positions(leaf.element, sums, at, run, read32(runs), offsets, stride, job.columns, relu)
 
 
-class FinishArguments(NamedTuple):
-    """The block of sums at `sums`, of the positions from `group` on; `out` is where its first channel begins."""
-
-    plan: int
-    one: int
-    sums: int
-    out: int
-    group: int
-    columns: int
+FinishArguments = namedtuple("FinishArguments", "plan one sums out group columns")
+"""The block of sums at `sums`, of the positions from `group` on; `out` is where its first channel begins."""
 
 
 class FinishBlock(NamedTuple):

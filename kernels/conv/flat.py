@@ -8,6 +8,7 @@ of a stride, are packed, 32 positions at a time.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.amx import tile
@@ -183,18 +184,7 @@ def _multiply_flat(leaf, job):
     _write_panel(leaf, plan, before, to)
 
 
-class _Arguments(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    b: int
-    bias: int
-    memory: int
-    limits: int
-    first: int
-    last: int
-    first_panel: int
-    last_panel: int
+_Arguments = namedtuple("_Arguments", "plan x out b bias memory limits first last first_panel last_panel")
 
 
 class MultiplyFlat(NamedTuple):
@@ -225,14 +215,7 @@ def _strip_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Strips(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    b: int
-    bias: int
-    memory: int
-    limits: int
+class _Strips(namedtuple("_Strips", "plan x out b bias memory limits")):
     run = _strip_task
 
 

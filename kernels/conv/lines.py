@@ -7,6 +7,7 @@ part has a plane of lines of its own.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.emit import (
@@ -224,18 +225,8 @@ def _pack_lines(leaf, job):
                 _pack_one(leaf, job, array, group)
 
 
-class LineArguments(NamedTuple):
-    """Groups `first` to `last` into the region at `target`, which begins with group `region`."""
-
-    plan: int
-    at: int
-    target: int
-    limits: int
-    region: int
-    first: int
-    last: int
-    first_array: int
-    last_array: int
+LineArguments = namedtuple("LineArguments", "plan at target limits region first last first_array last_array")
+"""Groups `first` to `last` into the region at `target`, which begins with group `region`."""
 
 
 class PackLines(NamedTuple):

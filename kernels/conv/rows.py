@@ -10,6 +10,7 @@ from there at once with all weights.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -265,17 +266,7 @@ def _multiply_rows(leaf, job):
     end(tag)
 
 
-class _Arguments(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    a: int
-    bias: int
-    memory: int
-    sums: int
-    limits: int
-    first: int
-    count: int
+_Arguments = namedtuple("_Arguments", "plan x out a bias memory sums limits first count")
 
 
 class MultiplyRows(NamedTuple):
@@ -307,15 +298,7 @@ def _strip_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Strips(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    a: int
-    bias: int
-    memory: int
-    worker_bytes: int
-    limits: int
+class _Strips(namedtuple("_Strips", "plan x out a bias memory worker_bytes limits")):
     run = _strip_task
 
 

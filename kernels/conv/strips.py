@@ -8,6 +8,7 @@ is summed by one thread in one order: the bits do not depend on how many there a
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -110,11 +111,7 @@ def _pack_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Packing(NamedTuple):
-    plan: int
-    x: int
-    target: int
-    limits: int
+class _Packing(namedtuple("_Packing", "plan x target limits")):
     run = _pack_task
 
 

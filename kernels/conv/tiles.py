@@ -9,6 +9,7 @@ for all of its taps.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.amx import tile
@@ -158,21 +159,9 @@ def _convolve_block(leaf, job):
     end(tag)
 
 
-class BlockArguments(NamedTuple):
-    """Blocks of 32 positions and panels of 32 channels of one pass; `a` is the address of the line of position 0, `b`,
-    `bias` and `out` those of the first channel of the group."""
-
-    plan: int
-    one: int
-    a: int
-    b: int
-    bias: int
-    out: int
-    scratch: int
-    first: int
-    last: int
-    first_panel: int
-    last_panel: int
+BlockArguments = namedtuple("BlockArguments", "plan one a b bias out scratch first last first_panel last_panel")
+"""Blocks of 32 positions and panels of 32 channels of one pass; `a` is the address of the line of position 0, `b`,
+`bias` and `out` those of the first channel of the group."""
 
 
 class ConvolveBlock(NamedTuple):

@@ -7,6 +7,7 @@ along these rows; x is paired twice, from even and from odd lines on, so that ev
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.amx import tile
@@ -155,17 +156,7 @@ def _store_panel(plan, sums, out, columns, panel, first_tap, last_tap):
                 write32(to + column * channel_stride, sums + tap * SUMS_BYTES + row * _SUMS_ROW + 4 * column)
 
 
-class _MultiplyArguments(NamedTuple):
-    plan: int
-    a: int
-    b: int
-    out: int
-    columns: int
-    scratch: int
-    first: int
-    last: int
-    first_tap: int
-    last_tap: int
+_MultiplyArguments = namedtuple("_MultiplyArguments", "plan a b out columns scratch first last first_tap last_tap")
 
 
 class MultiplyPairs(NamedTuple):
@@ -183,13 +174,7 @@ def _pair_task(task, worker, job):
     _pair_lines(job.lines + array * job.part_bytes + 64 * odd, job.pairs, job.target + task * job.part_bytes)
 
 
-class _Pairs(NamedTuple):
-    lines: int
-    target: int
-    part_bytes: int
-    pairs: int
-    parities: int
-    odd: int
+class _Pairs(namedtuple("_Pairs", "lines target part_bytes pairs parities odd")):
     run = _pair_task
 
 
@@ -204,13 +189,7 @@ def _transpose_task(task, worker, job):
         _transpose_lines(job.lines + array * job.part_bytes + 2048 * step, to)
 
 
-class _Transposes(NamedTuple):
-    lines: int
-    target: int
-    part_bytes: int
-    panel_bytes: int
-    parts: int
-    steps: int
+class _Transposes(namedtuple("_Transposes", "lines target part_bytes panel_bytes parts steps")):
     run = _transpose_task
 
 
@@ -237,12 +216,7 @@ def _product_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Products(NamedTuple):
-    plan: int
-    a: int
-    b: int
-    out: int
-    scratch: int
+class _Products(namedtuple("_Products", "plan a b out scratch")):
     run = _product_task
 
 
@@ -327,17 +301,7 @@ def _partition_task(task, worker, job):
         )  # fmt: skip
 
 
-class _Partitions(NamedTuple):
-    plan: int
-    x_plan: int
-    g_plan: int
-    x: int
-    g: int
-    memory: int
-    worker_bytes: int
-    sums: int
-    limits: int
-    threads: int
+class _Partitions(namedtuple("_Partitions", "plan x_plan g_plan x g memory worker_bytes sums limits threads")):
     run = _partition_task
 
 

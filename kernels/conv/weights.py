@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -68,24 +69,11 @@ class Weights(Record):
     """That a thread needs."""
 
 
-class PanelArguments(NamedTuple):
-    """Panels `first` to `last`; other names as in `Weights`."""
-
-    at: int
-    line_stride: int
-    k_stride: int
-    lines: int
-    count: int
-    depth: int
-    offsets: int
-    taps: int
-    tap_stride: int
-    target: int
-    panel_bytes: int
-    limits: int
-    scratch: int
-    first: int
-    last: int
+PanelArguments = namedtuple(
+    "PanelArguments",
+    "at line_stride k_stride lines count depth offsets taps tap_stride target panel_bytes limits scratch first last",
+)
+"""Panels `first` to `last`; other names as in `Weights`."""
 
 
 @subroutine
@@ -220,14 +208,8 @@ def pack_weights(pool, threads, of, at, target, limits):
     return found_limits(limits, threads)
 
 
-class Side(NamedTuple):
+class Side(namedtuple("Side", "group_stride line_stride k_stride lines count")):
     """How weights are read: `lines` are what the result's channels are, `count` what is summed over, in each group."""
-
-    group_stride: int
-    line_stride: int
-    k_stride: int
-    lines: int
-    count: int
 
     def order(self, item: int) -> tuple[bool, bool]:
         """Whether it is read along what is summed over, and whether neighbours in that order, of so many bytes, are
@@ -247,13 +229,8 @@ class Packing(NamedTuple):
     kept: tuple[np.ndarray, ...]
 
 
-class PanelShape(NamedTuple):
-    """Lines of a panel, channels of a step, what a step's depth is rounded up to, and bytes for each place along K."""
-
-    lines: int
-    depth: int
-    unit: int
-    k_bytes: int
+PanelShape = namedtuple("PanelShape", "lines depth unit k_bytes")
+"""Lines of a panel, channels of a step, what a step's depth is rounded up to, and bytes for each place along K."""
 
 
 @functools.lru_cache(512)

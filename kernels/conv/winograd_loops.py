@@ -7,6 +7,7 @@ each place (sums: places, outputs, tiles), and what these become is scattered to
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.avx512 import instruction
@@ -243,16 +244,7 @@ def _tiles(leaf, job):
         _write_block(leaf, job, sums, first * mr, last_output)
 
 
-class _Arguments(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    weights: int
-    bias: int
-    memory: int
-    block: int
-    first: int
-    last: int
+_Arguments = namedtuple("_Arguments", "plan x out weights bias memory block first last")
 
 
 class Tiles(NamedTuple):
@@ -279,13 +271,7 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Job(NamedTuple):
-    plan: int
-    x: int
-    out: int
-    weights: int
-    bias: int
-    memory: int
+class _Job(namedtuple("_Job", "plan x out weights bias memory")):
     run = _task
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.emit import I64, POINTER, loop_of_any, offset
@@ -63,13 +64,8 @@ def _cast(typingctx, source, target, at, out, count):
     return types.void(source, target, *[types.int64] * 3), codegen
 
 
-class Part(NamedTuple):
-    """Addresses, and how many elements there are."""
-
-    first: int
-    second: int
-    out: int
-    count: int
+Part = namedtuple("Part", "first second out count")
+"""Addresses, and how many elements there are."""
 
 
 @subroutine
@@ -107,14 +103,7 @@ def _task(task, worker, job):
     call_at(job.leaf, Part(job.first + at, job.second + at, out, min(LENGTH, job.total - first)))
 
 
-class _Arrays(NamedTuple):
-    leaf: int
-    first: int
-    second: int
-    out: int
-    total: int
-    size: int
-    out_size: int
+class _Arrays(namedtuple("_Arrays", "leaf first second out total size out_size")):
     run = _task
 
 

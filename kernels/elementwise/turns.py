@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..gemm.emit import I8, I16, I32, I64
@@ -34,16 +35,9 @@ WORDS = {word.size: word() for word in (Word1, Word2, Word4, Word8)}
 """Tags by the bytes of an element."""
 
 
-class _Rows(NamedTuple):
-    """Addresses of the first word of the rows in both arrays, how many rows and columns there are, and the bytes
-    between rows of the target and between columns of the source."""
-
-    source: int
-    target: int
-    rows: int
-    columns: int
-    row: int
-    column: int
+_Rows = namedtuple("_Rows", "source target rows columns row column")
+"""Addresses of the first word of the rows in both arrays, how many rows and columns there are, and the bytes
+between rows of the target and between columns of the source."""
 
 
 @subroutine
@@ -80,17 +74,7 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Matrices(NamedTuple):
-    leaf: int
-    places: int
-    items: int
-    blocks: int
-    at_once: int
-    rows: int
-    columns: int
-    row: int
-    column: int
-    size: int
+class _Matrices(namedtuple("_Matrices", "leaf places items blocks at_once rows columns row column size")):
     run = _task
 
 

@@ -6,7 +6,7 @@ to the next of each.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 from ..gemm.emit import I64, POINTER
 from ..jit import intrinsic, ir, njit, subroutine, types
@@ -48,27 +48,15 @@ def _task(task, worker, job):
         )  # fmt: skip
 
 
-class Lines(NamedTuple):
+class Lines(
+    namedtuple("Lines", "function data first second out size second_size out_size total length period step lines block")
+):
     """Calls of a loop, known by its address, for `total` elements of arrays at addresses, in lines of `length`.
 
     The second operand of line i begins `step` bytes times i % `period` behind its address; sizes are the bytes from one
     element to the next, 0 for a second operand that has one for a line. A task is `block` of the `lines`.
     """
 
-    function: int
-    data: int
-    first: int
-    second: int
-    out: int
-    size: int
-    second_size: int
-    out_size: int
-    total: int
-    length: int
-    period: int
-    step: int
-    lines: int
-    block: int
     run = _task
 
 
@@ -100,7 +88,13 @@ def _halves_task(task, worker, job):
         call_at(job.narrow, Part(results, 0, job.out + 2 * begin, count))
 
 
-class Halves(NamedTuple):
+class Halves(
+    namedtuple(
+        "Halves",
+        "function data widen narrow first second out second_size out_size total length period step lines block memory "
+        "memory_bytes",
+    )
+):
     """The same for arrays of a half type, by a loop over float32 in pieces that fit the cache.
 
     `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results of
@@ -108,23 +102,6 @@ class Halves(NamedTuple):
     no second operand. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
     """
 
-    function: int
-    data: int
-    widen: int
-    narrow: int
-    first: int
-    second: int
-    out: int
-    second_size: int
-    out_size: int
-    total: int
-    length: int
-    period: int
-    step: int
-    lines: int
-    block: int
-    memory: int
-    memory_bytes: int
     run = _halves_task
 
 

@@ -7,6 +7,7 @@ to the computation of discrete Fourier transform", 1970).
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +36,8 @@ x f is the sum of those of x with the first and of x with its parts exchanged wi
 second and the first, and x f exchanged the third and the first."""
 
 
-class MultiplyArguments(NamedTuple):
-    """`straight` meets the numbers as they are, `crossed` those with their parts exchanged."""
-
-    source: int
-    straight: int
-    crossed: int
-    target: int
-    count: int
-    scale: int
+MultiplyArguments = namedtuple("MultiplyArguments", "source straight crossed target count scale")
+"""`straight` meets the numbers as they are, `crossed` those with their parts exchanged."""
 
 
 @intrinsic
@@ -155,23 +149,13 @@ def _chirp_task(task, worker, job):
             call_at(multiply, MultiplyArguments(first + row * step, straight, crossed, target, n, job.scale))
 
 
-class Chirps(NamedTuple):
+class Chirps(
+    namedtuple("Chirps", "table swap scale source source_step target target_step batch chunk rows memory worker_bytes")
+):
     """Transform `batch` rows by the table at an address, `chunk` of them in a task, in memory of worker_bytes for each
     thread. `rows` are transformed together. The last task may have fewer; it takes some of the one before again, which
     both write alike."""
 
-    table: int
-    swap: int
-    scale: int
-    source: int
-    source_step: int
-    target: int
-    target_step: int
-    batch: int
-    chunk: int
-    rows: int
-    memory: int
-    worker_bytes: int
     run = _chirp_task
 
 

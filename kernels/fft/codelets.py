@@ -13,6 +13,7 @@ The inverse transform is the forward one with real and imaginary parts exchanged
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -140,28 +141,14 @@ def radix(r: int) -> Any:
 # A pass
 
 
-class PassArguments(NamedTuple):
-    """lanes, phase: the roots of `Twiddled` rows. apart, last: bytes between the transforms that share vectors, and the
-    number of the last one, which is written for those that are not there. count: of vectors of columns, so many bytes
-    apart, that take each step of the pass together."""
-
-    source: int
-    source_step: int
-    target: int
-    target_step: int
-    twiddles: int
-    m: int
-    s: int
-    swap_in: int
-    swap_out: int
-    scale: int
-    lanes: int
-    phase: int
-    apart: int
-    last: int
-    count: int
-    source_next: int
-    target_next: int
+PassArguments = namedtuple(
+    "PassArguments",
+    "source source_step target target_step twiddles m s swap_in swap_out scale lanes phase apart last count "
+    "source_next target_next",
+)
+"""lanes, phase: the roots of `Twiddled` rows. apart, last: bytes between the transforms that share vectors, and the
+number of the last one, which is written for those that are not there. count: of vectors of columns, so many bytes
+apart, that take each step of the pass together."""
 
 
 def _place(
@@ -269,19 +256,10 @@ class Pass(NamedTuple):
 # Transposes
 
 
-class SquareArguments(NamedTuple):
-    """count: of squares, so many bytes apart; parts: of each, which are `part` bytes apart on both sides."""
-
-    source: int
-    source_step: int
-    target: int
-    target_step: int
-    scale: int
-    count: int
-    source_next: int
-    target_next: int
-    parts: int
-    part: int
+SquareArguments = namedtuple(
+    "SquareArguments", "source source_step target target_step scale count source_next target_next parts part"
+)
+"""count: of squares, so many bytes apart; parts: of each, which are `part` bytes apart on both sides."""
 
 
 @intrinsic

@@ -3,8 +3,9 @@ says how, and has the loops."""
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
 from ..gemm.tags import field_class
@@ -14,20 +15,9 @@ from .complex_vectors import Address, Vectors, lane_order
 from .lengths import matrix_in_registers, members_of_lanes, numbers_of_lanes, places_of_lanes, sharing
 from .spectra import combine_mirrors, real_ends, spectrum
 
-
-class WholeArguments(NamedTuple):
-    """first, last: of the transforms. roots: [row][part][column]; in row 0 they are 1. turns: for real numbers, the
-    roots of `spectra.py`: [row][part][lane] of the first half of the rows that are written, or of all that are read."""
-
-    source: int
-    source_step: int
-    target: int
-    target_step: int
-    first: int
-    last: int
-    scale: int
-    roots: int
-    turns: int
+WholeArguments = namedtuple("WholeArguments", "source source_step target target_step first last scale roots turns")
+"""first, last: of the transforms. roots: [row][part][column]; in row 0 they are 1. turns: for real numbers, the
+roots of `spectra.py`: [row][part][lane] of the first half of the rows that are written, or of all that are read."""
 
 
 class Matrix(Vectors):

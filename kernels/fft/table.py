@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..gemm.emit import POINTER, prefetch_to_write
 from ..jit import intrinsic, types
@@ -38,29 +37,17 @@ def ask_to_write(typingctx, address):
     return types.void(types.int64), codegen
 
 
-class Job(NamedTuple):
-    """What every task is given.
+Job = namedtuple(
+    "Job",
+    "table swap scale source source_step source_row target target_step target_row batch inner chunk memory work "
+    "backwards",
+)
+"""What every task is given.
 
-    Attributes:
-        table: the address of the plan's numbers.
-        swap: whether real and imaginary parts change places, which makes the inverse transform.
-        source_step, source_row: bytes between transforms, and along an axis that is not the last between its numbers.
-        chunk: units of work (groups of transforms, transforms, vectors of columns) in a task.
-        backwards: whether a task takes its units from the last to the first.
-    """
-
-    table: int
-    swap: int
-    scale: int
-    source: int
-    source_step: int
-    source_row: int
-    target: int
-    target_step: int
-    target_row: int
-    batch: int
-    inner: int
-    chunk: int
-    memory: int
-    work: int
-    backwards: int
+Attributes:
+    table: the address of the plan's numbers.
+    swap: whether real and imaginary parts change places, which makes the inverse transform.
+    source_step, source_row: bytes between transforms, and along an axis that is not the last between its numbers.
+    chunk: units of work (groups of transforms, transforms, vectors of columns) in a task.
+    backwards: whether a task takes its units from the last to the first.
+"""

@@ -12,6 +12,7 @@ Z[k] = (X[k] + conj X[m - k]) + i w^-k (X[k] - conj X[m - k]), has none.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
@@ -20,22 +21,11 @@ from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
 from .spectra import combine_mirrors
 
-
-class TangleArguments(NamedTuple):
-    """count: of transforms, so many bytes apart; k: the first frequency; blocks: how many vectors of them, each with
-    its mirrors; rest: whether frequency 0 is meant too, and those between what all such vectors have."""
-
-    source: int
-    source_step: int
-    target: int
-    target_step: int
-    count: int
-    roots: int
-    m: int
-    k: int
-    blocks: int
-    rest: int
-    inverse: int
+TangleArguments = namedtuple(
+    "TangleArguments", "source source_step target target_step count roots m k blocks rest inverse"
+)
+"""count: of transforms, so many bytes apart; k: the first frequency; blocks: how many vectors of them, each with
+its mirrors; rest: whether frequency 0 is meant too, and those between what all such vectors have."""
 
 
 def _order(values: list[int]) -> ir.Constant:
@@ -160,14 +150,8 @@ class Tangle(NamedTuple):
 # Lanes
 
 
-class TangleOfLanesArguments(NamedTuple):
-    """rows: the address of m + 1 split rows (a spectrum of complex numbers fills m); row: their bytes."""
-
-    rows: int
-    row: int
-    roots: int
-    m: int
-    inverse: int
+TangleOfLanesArguments = namedtuple("TangleOfLanesArguments", "rows row roots m inverse")
+"""rows: the address of m + 1 split rows (a spectrum of complex numbers fills m); row: their bytes."""
 
 
 def _parts_at(a: Arithmetic, address: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:

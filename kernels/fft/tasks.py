@@ -6,7 +6,7 @@ transform is in its own L2 cache (16 transforms of 16384 complex64: 200 us, and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
@@ -333,26 +333,15 @@ def transform_few(table, numbers, source, target, memory):
     run_alone(_job(table, numbers, get(source, 0), get(target, 0), get(memory, 0)))
 
 
-class Matrices(NamedTuple):
-    """first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of `stockham.NUMBERS`.
-    source_step, target_step: bytes between matrices. chunk: of matrices, in a task. memory, worker_bytes: that of the
-    first worker, and bytes to the next one's; between_bytes: of it, what is between both transforms. backwards: whether
-    a task takes its matrices from the last to the first."""
-
-    first: int
-    first_numbers: int
-    second: int
-    second_numbers: int
-    source: int
-    source_step: int
-    target: int
-    target_step: int
-    batch: int
-    chunk: int
-    memory: int
-    worker_bytes: int
-    between_bytes: int
-    backwards: int
+Matrices = namedtuple(
+    "Matrices",
+    "first first_numbers second second_numbers source source_step target target_step batch chunk memory worker_bytes "
+    "between_bytes backwards",
+)
+"""first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of `stockham.NUMBERS`.
+source_step, target_step: bytes between matrices. chunk: of matrices, in a task. memory, worker_bytes: that of the
+first worker, and bytes to the next one's; between_bytes: of it, what is between both transforms. backwards: whether
+a task takes its matrices from the last to the first."""
 
 
 @subroutine

@@ -8,6 +8,7 @@ is a half or a quarter of a vector, neighbouring transforms share it, and lanes 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
@@ -27,22 +28,11 @@ class Part(NamedTuple):
     """Matrices of fewer columns."""
 
 
-class WideArguments(NamedTuple):
-    """apart, last: bytes between the transforms that share vectors, and the number of the last one, which is read for
-    those that are not there. columns: of the matrix. roots: [vector of columns][row but the first][part][lane]. result,
-    result_apart: where the transforms will be written, and bytes between them. ahead: bytes to the transforms that are
-    read next."""
-
-    source: int
-    apart: int
-    last: int
-    columns: int
-    sign: int
-    roots: int
-    target: int
-    result: int
-    result_apart: int
-    ahead: int
+WideArguments = namedtuple("WideArguments", "source apart last columns sign roots target result result_apart ahead")
+"""apart, last: bytes between the transforms that share vectors, and the number of the last one, which is read for
+those that are not there. columns: of the matrix. roots: [vector of columns][row but the first][part][lane]. result,
+result_apart: where the transforms will be written, and bytes between them. ahead: bytes to the transforms that are
+read next."""
 
 
 @intrinsic

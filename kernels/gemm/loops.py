@@ -16,6 +16,7 @@ among threads holds their addresses (`leaf_address`) and is compiled once.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, subroutine, types
@@ -97,19 +98,9 @@ def _pack_range(leaf, job):
             pack_panel(leaf.source, leaf.panel, at, job.line_stride, job.k_stride, lines, count, to, job.limits)
 
 
-class PackArguments(NamedTuple):
-    line_stride: int
-    k_stride: int
-    lines: int
-    depth: int
-    kc: int
-    at: int
-    target: int
-    limits: int
-    first_panel: int
-    last_panel: int
-    first_k: int
-    last_k: int
+PackArguments = namedtuple(
+    "PackArguments", "line_stride k_stride lines depth kc at target limits first_panel last_panel first_k last_k"
+)
 
 
 class PackRange(NamedTuple):
@@ -171,27 +162,10 @@ def _multiply_block(leaf, job):
     end(tag)
 
 
-class BlockArguments(NamedTuple):
-    m: int
-    n: int
-    k: int
-    kc: int
-    mc: int
-    nc: int
-    a: int
-    b: int
-    c: int
-    c_stride: int
-    alpha_bits: int
-    beta_bits: int
-    addend: int
-    row_stride: int
-    column_stride: int
-    scratch: int
-    i0: int
-    j0: int
-    k0: int
-    k1: int
+BlockArguments = namedtuple(
+    "BlockArguments",
+    "m n k kc mc nc a b c c_stride alpha_bits beta_bits addend row_stride column_stride scratch i0 j0 k0 k1",
+)
 
 
 class MultiplyBlock(NamedTuple):

@@ -6,6 +6,7 @@ a segment, some products one after the other, and is compiled apart; what is her
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..jit import intrinsic, njit, subroutine, types
@@ -38,13 +39,7 @@ class InARow(NamedTuple):
     fetches = True
 
 
-class SegmentArguments(NamedTuple):
-    job: int
-    a: int
-    b: int
-    c: int
-    count: int
-    workspace: int
+SegmentArguments = namedtuple("SegmentArguments", "job a b c count workspace")
 
 
 @intrinsic
@@ -107,13 +102,7 @@ def _segment_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Segments(NamedTuple):
-    job: int
-    outer: int
-    across: int
-    chunk: int
-    chunks: int
-    workspace: int
+class _Segments(namedtuple("_Segments", "job outer across chunk chunks workspace")):
     run = _segment_task
 
 

@@ -6,6 +6,7 @@ that run along K they lie side by side, of others in a line each.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, subroutine, types
@@ -132,19 +133,11 @@ def _convert_lines(leaf, job):
         )  # fmt: skip
 
 
-class ConvertArguments(NamedTuple):
-    """`target_stride` bytes lie between converted lines, or pairs of them `apart`. `limits` is the address of the
-    magnitudes found so far, of conversions in two parts."""
-
-    lines: int
-    length: int
-    at: int
-    line_stride: int
-    stride: int
-    target: int
-    target_stride: int
-    apart: int
-    limits: int
+ConvertArguments = namedtuple(
+    "ConvertArguments", "lines length at line_stride stride target target_stride apart limits"
+)
+"""`target_stride` bytes lie between converted lines, or pairs of them `apart`. `limits` is the address of the
+magnitudes found so far, of conversions in two parts."""
 
 
 class ConvertLines(NamedTuple):

@@ -13,6 +13,7 @@ Measured, 32 x 32 x 32 on one core: 0.3 us where packing both operands and multi
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, subroutine, types
@@ -45,28 +46,11 @@ from .segments import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
 from .small_lines import ConvertArguments
 from .tags import constant, field_class
 
-
-class _SmallArguments(NamedTuple):
-    """`b_panel` bytes lie between panels of B. Each place along K of each strip fetches a line at each of `next_...`,
-    from one to the next `by_...` bytes further."""
-
-    m: int
-    n: int
-    k: int
-    a: int
-    a_row: int
-    a_k: int
-    b: int
-    b_k: int
-    b_panel: int
-    c: int
-    c_row: int
-    next_a: int
-    next_b: int
-    next_c: int
-    by_a: int
-    by_b: int
-    by_c: int
+_SmallArguments = namedtuple(
+    "_SmallArguments", "m n k a a_row a_k b b_k b_panel c c_row next_a next_b next_c by_a by_b by_c"
+)
+"""`b_panel` bytes lie between panels of B. Each place along K of each strip fetches a line at each of `next_...`,
+from one to the next `by_...` bytes further."""
 
 
 _MOST_ROWS = 6

@@ -14,6 +14,7 @@ multiplied with a strip, the values of the next one are prefetched.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..jit import njit, subroutine
@@ -23,21 +24,9 @@ from .emit import LINE
 from .tags import constant
 from .thin_kernels import One, add_rows, fill_strip, sum_rows
 
-
-class _Arguments(NamedTuple):
-    strip: int
-    rows: int
-    k: int
-    a: int
-    a_row: int
-    a_part: int
-    b: int
-    by_k: int
-    by_column: int
-    totals: int
-    totals_row: int
-    totals_column: int
-    columns: int
+_Arguments = namedtuple(
+    "_Arguments", "strip rows k a a_row a_part b by_k by_column totals totals_row totals_column columns"
+)
 
 
 @subroutine
@@ -169,7 +158,12 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class Columns(NamedTuple):
+class Columns(
+    namedtuple(
+        "Columns",
+        "leaf strips strip_bytes width units n rows k a a_row a_part b by_k by_column totals totals_row totals_column",
+    )
+):
     """Some rows times a matrix (k, n), added to `totals` (rows, n), in each of some units, whose rows and totals follow
     one another; `b` is the address of a table of those of their matrices, or that of the matrix of one unit.
 
@@ -179,23 +173,6 @@ class Columns(NamedTuple):
     along K and `by_column` bytes from column to column. Tasks are `width` columns of a unit.
     """
 
-    leaf: int
-    strips: int
-    strip_bytes: int
-    width: int
-    units: int
-    n: int
-    rows: int
-    k: int
-    a: int
-    a_row: int
-    a_part: int
-    b: int
-    by_k: int
-    by_column: int
-    totals: int
-    totals_row: int
-    totals_column: int
     run = _task
 
 

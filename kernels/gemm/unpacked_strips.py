@@ -13,6 +13,7 @@ before it has stored are computed again and not stored.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from .. import cpu
@@ -72,22 +73,9 @@ def _multiple(builder: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
     return builder.mul(value, I64(count))
 
 
-class UnpackedArguments(NamedTuple):
-    """A step along K for some rows and columns of a product; pairs of vectors of B are `b_pair` bytes apart, and `more`
-    is 1 where sums are added to the result."""
-
-    a: int
-    a_row: int
-    a_k: int
-    b: int
-    b_k: int
-    b_pair: int
-    c: int
-    c_row: int
-    rows: int
-    columns: int
-    depth: int
-    more: int
+UnpackedArguments = namedtuple("UnpackedArguments", "a a_row a_k b b_k b_pair c c_row rows columns depth more")
+"""A step along K for some rows and columns of a product; pairs of vectors of B are `b_pair` bytes apart, and `more`
+is 1 where sums are added to the result."""
 
 
 class _Strip:
@@ -288,17 +276,7 @@ def _finish(leaf, job):
         )  # fmt: skip
 
 
-class FinishArguments(NamedTuple):
-    c: int
-    c_row: int
-    rows: int
-    columns: int
-    alpha: int
-    beta: int
-    addend: int
-    addend_row: int
-    addend_column: int
-    relu: int
+FinishArguments = namedtuple("FinishArguments", "c c_row rows columns alpha beta addend addend_row addend_column relu")
 
 
 class FinishUnpacked(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,25 +27,9 @@ class Group(NamedTuple):
     at: int
 
 
-class Details(NamedTuple):
-    """Addresses a, b are those of the arguments, x, y, z, info those of the results, of `count` matrices each. Each job
-    defines m, n, k and the options. A task is so many groups; each worker has its own workspace."""
-
-    tag: Any
-    m: int
-    n: int
-    k: int
-    options: int
-    count: int
-    a: int
-    b: int
-    x: int
-    y: int
-    z: int
-    info: int
-    workspace: int
-    workspace_bytes: int
-    groups: int
+Details = namedtuple("Details", "tag m n k options count a b x y z info workspace workspace_bytes groups")
+"""Addresses a, b are those of the arguments, x, y, z, info those of the results, of `count` matrices each. Each job
+defines m, n, k and the options. A task is so many groups; each worker has its own workspace."""
 
 
 _ARRAYS = ("a", "b", "x", "y", "z", "info")

@@ -8,6 +8,7 @@ are of.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -98,13 +99,7 @@ def _step(typingctx, function, element, product, table, step, begin, end, column
     return types.void(function, element, *[types.int64] * 6), codegen
 
 
-class _StepRows(NamedTuple):
-    product: int
-    table: int
-    step: int
-    begin: int
-    end: int
-    columns: int
+_StepRows = namedtuple("_StepRows", "product table step begin end columns")
 
 
 @subroutine
@@ -127,14 +122,7 @@ def _step_task(task, worker, job):
     call_at(job.leaf, _StepRows(job.product, job.table, job.step, begin, min(begin + job.block, job.rows), job.columns))
 
 
-class _StepJob(NamedTuple):
-    leaf: int
-    product: int
-    table: int
-    step: int
-    rows: int
-    columns: int
-    block: int
+class _StepJob(namedtuple("_StepJob", "leaf product table step rows columns block")):
     run = _step_task
 
 
@@ -264,16 +252,7 @@ def _sequence(typingctx, function, element, matrix, depth, table, results, lengt
     return types.void(function, element, *[types.int64] * 9), codegen
 
 
-class _SequenceRows(NamedTuple):
-    matrix: int
-    depth: int
-    table: int
-    results: int
-    length: int
-    direction: int
-    begin: int
-    end: int
-    columns: int
+_SequenceRows = namedtuple("_SequenceRows", "matrix depth table results length direction begin end columns")
 
 
 @subroutine
@@ -306,21 +285,12 @@ def _sequence_task(task, worker, job):
     )  # fmt: skip
 
 
-class SequenceJob(NamedTuple):
+class SequenceJob(
+    namedtuple("SequenceJob", "leaf matrix depth table memory memory_bytes length direction rows columns block")
+):
     """At least one step of a sequence by a leaf: a thread takes `block` rows at a time, all steps of them. Each has
     memory for their products."""
 
-    leaf: int
-    matrix: int
-    depth: int
-    table: int
-    memory: int
-    memory_bytes: int
-    length: int
-    direction: int
-    rows: int
-    columns: int
-    block: int
     run = _sequence_task
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 from ..elementwise.sweeps import Row, Strip
@@ -11,38 +12,21 @@ from ..jit import intrinsic, njit, subroutine, types
 from ..launch import call_at, launch
 from .functions import Places
 
+_Arrays = namedtuple(
+    "_Arrays",
+    "first second out one other weight bias weight_sums bias_sums eps begin end columns segments stride step period "
+    "weight_step sum_step",
+)
+"""Addresses of `Places` in the order of its fields, but of the first row of all, and where rows lie.
 
-class _Arrays(NamedTuple):
-    """Addresses of `Places` in the order of its fields, but of the first row of all, and where rows lie.
-
-    Attributes:
-        begin, end: those to do.
-        columns, segments, stride: a row is `segments` times `columns` numbers, each segment `stride` bytes behind the
-            one before.
-        step: bytes between the starts of neighbouring rows.
-        period: of the rows' weights and biases.
-        weight_step, sum_step: bytes between those of neighbouring rows.
-    """
-
-    first: int
-    second: int
-    out: int
-    one: int
-    other: int
-    weight: int
-    bias: int
-    weight_sums: int
-    bias_sums: int
-    eps: int
-    begin: int
-    end: int
-    columns: int
-    segments: int
-    stride: int
-    step: int
-    period: int
-    weight_step: int
-    sum_step: int
+Attributes:
+    begin, end: those to do.
+    columns, segments, stride: a row is `segments` times `columns` numbers, each segment `stride` bytes behind the
+        one before.
+    step: bytes between the starts of neighbouring rows.
+    period: of the rows' weights and biases.
+    weight_step, sum_step: bytes between those of neighbouring rows.
+"""
 
 
 def _emit(function, sweeps, at, index) -> None:
@@ -141,28 +125,13 @@ def _task(task, worker, job):
     )  # fmt: skip
 
 
-class _Blocks(NamedTuple):
-    leaf: int
-    first: int
-    second: int
-    out: int
-    one: int
-    other: int
-    weight: int
-    bias: int
-    weight_sums: int
-    bias_sums: int
-    eps: int
-    rows: int
-    columns: int
-    segments: int
-    stride: int
-    step: int
-    period: int
-    weight_step: int
-    sum_step: int
-    sums_of_task: int
-    block: int
+class _Blocks(
+    namedtuple(
+        "_Blocks",
+        "leaf first second out one other weight bias weight_sums bias_sums eps rows columns segments stride step "
+        "period weight_step sum_step sums_of_task block",
+    )
+):
     run = _task
 
 

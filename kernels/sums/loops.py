@@ -8,6 +8,7 @@ end. Units, steps and chunks depend on the array alone, never on the threads.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.sources import Float64
@@ -129,22 +130,12 @@ def _unit(table, x, out, index):
 # The units of a task
 
 
-class _Arguments(NamedTuple):
-    """Addresses: of the table, the numbers, the results, the float64 numbers to subtract (laid out like the results),
-    and the totals of this chunk (0 if it is the only one).
+_Arguments = namedtuple("_Arguments", "table x out about totals first last first_step last_step")
+"""Addresses: of the table, the numbers, the results, the float64 numbers to subtract (laid out like the results),
+and the totals of this chunk (0 if it is the only one).
 
-    The ranges `first` to `last` of units, and of steps; the step -1 alone joins the chunks.
-    """
-
-    table: int
-    x: int
-    out: int
-    about: int
-    totals: int
-    first: int
-    last: int
-    first_step: int
-    last_step: int
+The ranges `first` to `last` of units, and of steps; the step -1 alone joins the chunks.
+"""
 
 
 @subroutine
@@ -258,13 +249,7 @@ def _task(task, worker, job):
     call_at(job.leaf, _Arguments(table, job.x, job.out, job.about, totals, first, last, chunk * steps, last_step))
 
 
-class _Job(NamedTuple):
-    leaf: int
-    table: int
-    x: int
-    out: int
-    about: int
-    totals: int
+class _Job(namedtuple("_Job", "leaf table x out about totals")):
     run = _task
 
 
