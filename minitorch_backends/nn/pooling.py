@@ -20,7 +20,7 @@ Given = int | Sequence[int]
 
 
 class _OfWindows(Constants, Module):
-    """A function of windows with options, the first of which are shown."""
+    """A function of windows; the repr shows some of its options."""
 
     function: Callable[..., Any]
     _shown: tuple[str, ...] = ()
