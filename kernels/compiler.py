@@ -11,18 +11,15 @@ Only modules that compile import this one, and with it Numba (0.4 s with its reg
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import inspect
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import code_types, jit, native, store, targets
-from .code_library import count_time
-from .code_types import Value
-from .entry_point import EntryPoint, type_of_kind
+from . import jit, native, notice, store, targets
 from .first_use import await_before_fork, first_use, importing
 from .locks import cached_property
 
@@ -49,6 +46,7 @@ with importing("numba", "llvmlite"):
         from numba.core.compiler import Compiler
         from numba.core.compiler_machinery import register_pass
         from numba.core.typed_passes import NopythonRewrites
+    from .entry_point import EntryPoint, type_of_kind
 
     numba.config.reload_config()
 
@@ -56,6 +54,18 @@ __all__ = ["cgutils", "compile_entry", "dispatcher", "external", "intrinsic", "n
 
 _compiling = numba.core.compiler_lock.global_compiler_lock._lock
 await_before_fork(_compiling)
+
+
+@contextlib.contextmanager
+def _count_time(phase: str) -> Iterator[None]:
+    """Add the CPU time of the block, less what is counted in it, to a field of `store.activity`."""
+    counts, start = store.activity, time.thread_time()
+    inner = counts.lowering_seconds + counts.llvm_seconds
+    try:
+        yield
+    finally:
+        inner = counts.lowering_seconds + counts.llvm_seconds - inner
+        setattr(counts, phase, getattr(counts, phase) + time.thread_time() - start - inner)
 
 
 class _Library(codegen.JITCodeLibrary):
@@ -71,7 +81,7 @@ class _Library(codegen.JITCodeLibrary):
         return 0
 
     def _optimize_functions(self, module: Any) -> None:
-        with count_time("llvm_seconds"):
+        with _count_time("llvm_seconds"):
             super()._optimize_functions(module)
 
     def _optimize_final_module(self) -> None:
@@ -88,12 +98,12 @@ class _Entry(_Library):
     content = b""
 
     def _optimize_final_module(self) -> None:
-        with count_time("llvm_seconds"):
+        with _count_time("llvm_seconds"):
             codegen.JITCodeLibrary._optimize_final_module(self)
 
     def _finalize_final_module(self) -> None:
         super()._finalize_final_module()
-        with count_time("llvm_seconds"):
+        with _count_time("llvm_seconds"):
             self.content = self._codegen._tm.emit_object(self._final_module)
 
     def needs_of_numba(self) -> set[str]:
@@ -196,7 +206,7 @@ class _Dispatcher(registry.CPUDispatcher):
     def compile(self, signature: Any) -> Any:
         if isinstance(signature, tuple) and signature in self.overloads:  # at each call in compiled code
             return None
-        with first_use(), _own_settings(), count_time("lowering_seconds"):
+        with first_use(), _own_settings(), _count_time("lowering_seconds"):
             return super().compile(signature)
 
 
@@ -294,65 +304,22 @@ def _prepare() -> None:
     context.refresh()
 
 
-def _numbas(kind: code_types.Type) -> Any:
-    """Numba's type for one of ours."""
-    if isinstance(kind, code_types.Array):
-        return types.Array(_numbas(kind.number), kind.ndim, "C" if kind.contiguous else "A")
-    if isinstance(kind, code_types.Items):
-        return types.BaseTuple.from_types(tuple(map(_numbas, kind.types)), kind.instance_class)
-    if isinstance(kind, code_types.Pointer):
-        from .record_types import Pointer
-
-        return Pointer(kind.record)
-    return getattr(types, kind.name) if isinstance(kind, code_types.Number) else types.none
-
-
-def _pass(context: Any, builder: Any, value: Value) -> Any:
-    """A value as Numba's code takes it."""
-    kind, own = value.type, _numbas(value.type)
-    if isinstance(kind, code_types.Items):
-        items = [_pass(context, builder, kind.item(value, place)) for place in range(len(kind))]
-        return context.make_tuple(builder, own, items)
-    if not isinstance(kind, code_types.Array):
-        return value.parts[0] if value.parts else context.get_dummy_value()
-    made = context.make_array(own)(context, builder)
-    data, shape, strides = value.parts[0], value.parts[1 : 1 + kind.ndim], value.parts[1 + kind.ndim :]
-    itemsize = context.get_constant(types.intp, kind.number.size)
-    numba.np.arrayobj.populate_array(made, builder.bitcast(data, made.data.type), shape, strides, itemsize, None)
-    return made._getvalue()
-
-
-def _result(builder: Any, kind: Any, found: Any) -> Value:
-    """A result of Numba's code as a value."""
-    if isinstance(kind, types.BaseTuple):
-        items = [_result(builder, inner, builder.extract_value(found, place)) for place, inner in enumerate(kind)]
-        own = code_types.Items(tuple, tuple(item.type for item in items))
-        return Value(own, [part for item in items for part in item.parts])
-    if isinstance(kind, types.NoneType):
-        return Value(code_types.NOTHING, [])
-    return Value(code_types.Number(str(kind)), [found])
-
-
-def _call(context: Any, module: Any, callee: Any, builder: Any, values: list[Value]) -> tuple[Any, Value]:
-    """Emit a call of a function that Numba has lowered."""
-    function = context.declare_function(module, callee)
-    arguments = [_pass(context, builder, value) for value in values]
-    status, result = context.call_conv.call_function(builder, function, callee.restype, callee.argtypes, arguments)
-    return status.is_error, _result(builder, callee.restype, result)
-
-
 def compile_entry(entry: jit.Entry, kinds: tuple) -> _Entry:
     """The library of a function for arguments of these kinds (`native`): `content` is its object file."""
-    with first_use(), _own_settings(), _quickly(), count_time("lowering_seconds"):
+    with (
+        first_use(),
+        _own_settings(),
+        notice.compiling(entry.py_func.__module__),
+        _quickly(),
+        _count_time("lowering_seconds"),
+    ):
         _prepare()
-        function, arguments = entry.value, tuple(_numbas(type_of_kind(kind)) for kind in kinds)
+        function, arguments = entry.value, tuple(map(type_of_kind, kinds))
         function.compile(arguments)
         compiled, context = function.overloads[arguments], function.targetctx
         library = _Entry(context.codegen(), native.ENTRY)
         module = library.create_ir_module(native.ENTRY)
-        EntryPoint(module, entry.options["nogil"]).emit(
-            kinds, functools.partial(_call, context, module, compiled.fndesc)
-        )
+        EntryPoint(context, module, compiled.fndesc, entry.options["nogil"]).emit(kinds)
         library.add_ir_module(module)
         library.add_linking_library(compiled.library)
         library.finalize()

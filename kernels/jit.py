@@ -40,22 +40,14 @@ def when_compiling(function: Callable[[], None]) -> Callable[[], None]:
 
 
 @functools.cache
-def compiler() -> Any:
-    """The module that imports Numba."""
+def _compiler() -> Any:
     with first_use():
         from . import compiler
 
         return compiler
 
 
-def _compile(entry: Entry, kinds: tuple) -> bytes:
-    with first_use():
-        from .code_library import compile_entry
-
-        return compile_entry(entry, kinds)
-
-
-class Deferred:
+class _Deferred:
     """A value of Numba's that is made when compiled code first uses it."""
 
     def __init__(self, define: Callable[[Any], Any]) -> None:
@@ -63,12 +55,12 @@ class Deferred:
 
     @functools.cached_property
     def value(self) -> Any:
-        return self._define(compiler())
+        return self._define(_compiler())
 
     @property
     def _numba_type_(self) -> Any:
         """The type by which compiled code takes this object for the value."""
-        return compiler().type_of(self.value)
+        return _compiler().type_of(self.value)
 
 
 class _Names:
@@ -78,14 +70,10 @@ class _Names:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(translating[-1] if translating else getattr(compiler(), self._name), name)
+        return getattr(getattr(_compiler(), self._name), name)
 
 
-translating: list[Any] = []
-"""While code is emitted without Numba, the names that stand for Numba's."""
-
-
-carray: Any = Deferred(lambda compiler: compiler.numba.carray)
+carray: Any = _Deferred(lambda compiler: compiler.numba.carray)
 numba: Any = _Names("numba")
 types: Any = _Names("types")
 cgutils: Any = _Names("cgutils")
@@ -95,32 +83,15 @@ def intrinsic(function: Callable | None = None, /, **options: Any) -> Any:
     """`numba.extending.intrinsic`."""
     if function is None:
         return functools.partial(intrinsic, **options)
-    return Intrinsic(function, options)
-
-
-class Intrinsic(Deferred):
-    """A function that emits code."""
-
-    def __init__(self, function: Callable, options: dict[str, Any]) -> None:
-        self.prefers_literals = options.get("prefer_literal", False)
-        super().__init__(lambda compiler: compiler.intrinsic(function, options))
-        functools.update_wrapper(self, function)
+    return functools.update_wrapper(_Deferred(lambda compiler: compiler.intrinsic(function, options)), function)
 
 
 def external(name: str, result: str, *arguments: str) -> Any:
     """A C function of the process, by the names of its types."""
-    return External(name, result, arguments)
+    return _Deferred(lambda compiler: compiler.external(name, result, arguments))
 
 
-class External(Deferred):
-    """A C function."""
-
-    def __init__(self, name: str, result: str, arguments: tuple[str, ...]) -> None:
-        self.name, self.result, self.arguments = name, result, arguments
-        super().__init__(lambda compiler: compiler.external(name, result, arguments))
-
-
-class Subroutine(Deferred):
+class _Subroutine(_Deferred):
     """A function that only compiled code calls."""
 
     def __init__(self, function: Callable, options: dict[str, Any]) -> None:
@@ -134,7 +105,7 @@ _DEFAULTS = {"nopython": True, "nogil": True, "error_model": "numpy", "boundsche
 (no `fastmath`)."""
 
 
-class Entry(Subroutine):
+class Entry(_Subroutine):
     """A function that Python calls, compiled for each combination of types that it is called with.
 
     The machine code checks the types of its arguments itself (`native`), so that a call tries the codes at hand.
@@ -166,11 +137,11 @@ class Entry(Subroutine):
     def _make(self, kinds: tuple) -> None:
         path = self._path(kinds) if self._kept else None
         if path is None:
-            self._add(kinds, _compile(self, kinds))
+            self._add(kinds, _compiler().compile_entry(self, kinds).content)
         elif not self._load(kinds, path):
             with store.one_process(path):
                 if not self._load(kinds, path):
-                    content = _compile(self, kinds)
+                    content = _compiler().compile_entry(self, kinds).content
                     self._add(kinds, content)  # first: a warning of the store may be an error
                     store.write(path, content)
 
@@ -215,4 +186,4 @@ def subroutine(function: Callable | None = None, /, **options: Any) -> Any:
     Numba by itself does both for every function together with all that it calls, again at every level of calls: a
     factorisation, eight levels deep, took twice as long to compile.
     """
-    return functools.partial(subroutine, **options) if function is None else Subroutine(function, options)
+    return functools.partial(subroutine, **options) if function is None else _Subroutine(function, options)

@@ -141,7 +141,7 @@ def _imported_modules(path: Path) -> frozenset[Path]:
     return frozenset(file for file in files if file.is_relative_to(_KERNELS) and file.is_file())
 
 
-_FORMAT = 3
+_FORMAT = 2
 """Raised where object files of another layout, or with other wrappers, are not to be loaded any more."""
 
 
@@ -155,10 +155,7 @@ def _compiled_by() -> str:
     emulated = [level for level in cpu.LEVELS if cpu.is_emulated(level)]
     llvm = ".".join(map(str, binding.llvm_version_info))
     python = sys.version_info[:2], sys.abiflags if hasattr(sys, "abiflags") else ""
-    translator = hashlib.sha256(b"".join(map(_source, sorted(_KERNELS.glob("code_*.py")))))
-    return repr(
-        (_FORMAT, translator.hexdigest(), llvm, python, platform.system(), cpu.capability(), emulated, tuple(target()))
-    )
+    return repr((_FORMAT, llvm, python, platform.system(), cpu.capability(), emulated, tuple(target())))
 
 
 @functools.cache

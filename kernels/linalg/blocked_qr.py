@@ -261,8 +261,8 @@ def _block(p, begin, end, m, at, row, taus, memory, triangle, at_triangle):
     size, rows = p.size, m - begin
     for first in range(begin, end, PANEL):
         last, height, shift = min(first + PANEL, end), m - first, first - begin
-        place = pointer(memory.panel.ctypes.data, memory.panel.dtype.type(0))
-        panel = carray(place, (last - first, height))  # `reshape` is a function of Numba's
+        start = pointer(memory.panel.ctypes.data, memory.panel.dtype.type(0))
+        panel = carray(start, (last - first, height))  # `reshape` is a function of Numba's
         here, vectors = at + first * (row + size), memory.at_vectors + shift * (WIDE + 1) * size
         copy_transposed(p.tag, height, last - first, here, row, memory.at_panel, height * size)
         _panel(panel, taus[first:last])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, subroutine, translating, types, when_compiling
+from ..jit import intrinsic, ir, subroutine, types, when_compiling
 
 VECTOR_BYTES = 64
 
@@ -55,9 +55,7 @@ def _define_types() -> None:
 
 
 def lanes_of(kind: Any) -> Any:
-    """The compiler's type of a vector with this tag."""
-    if translating:
-        return types.Lanes(kind)
+    """Numba's type of a vector with this tag."""
     from .lane_types import Lanes
 
     return Lanes(kind)

@@ -54,9 +54,9 @@ def _exchange(tag, count, one, other):
         store_any(one + i * size, y)
         store_any(other + i * size, x)
     for i in range(whole, count):
-        u, v = read(tag, one + i * size), read(tag, other + i * size)
-        write(tag, one + i * size, v)
-        write(tag, other + i * size, u)
+        x, y = read(tag, one + i * size), read(tag, other + i * size)
+        write(tag, one + i * size, y)
+        write(tag, other + i * size, x)
 
 
 _STRIP = 256

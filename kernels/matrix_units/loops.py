@@ -199,10 +199,10 @@ def _exact(job, row, column, k, c, work):
         for _ in range(job.length):
             for place in range(job.length):
                 x, y = terms[place], terms[place + 1]
-                both = x + y
-                part = both - x
-                terms[place] = (x - (both - part)) + (y - part)
-                terms[place + 1] = both
+                total = x + y
+                part = total - x
+                terms[place] = (x - (total - part)) + (y - part)
+                terms[place + 1] = total
         error = 0.0
         for place in range(job.length):
             error = terms[place] if terms[place] != 0.0 else error
