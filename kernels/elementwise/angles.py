@@ -8,9 +8,9 @@ p interpolated at the Chebyshev points, 4.7e-18 relative, and a multiple of pi /
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from ..jit import ir
+from .functions import vector_function
 from .mathematics import in_float64
 from .vectors import Vectors
 
@@ -48,10 +48,11 @@ def _angle(v: Vectors, y: ir.Value, x: ir.Value) -> ir.Value:
     return builder.select(unknown, v.plus(x, y), v.copysign(found, y))
 
 
-class Angle(NamedTuple):
+@vector_function
+@in_float64
+def Angle(v: Vectors, y: ir.Value, x: ir.Value) -> ir.Value:
     """Of the point (x, y), given y and x: `numpy.arctan2`."""
-
-    operands, emit = 2, in_float64(_angle)
+    return _angle(v, y, x)
 
 
 def _cofunction(v: Vectors, x: ir.Value) -> ir.Value:
@@ -60,31 +61,38 @@ def _cofunction(v: Vectors, x: ir.Value) -> ir.Value:
     return v.root(v.times(v.minus(one, x), v.plus(one, x)))
 
 
-class Arctangent(NamedTuple):
+@vector_function
+@in_float64
+def Arctangent(v: Vectors, x: ir.Value) -> ir.Value:
     """The angle of this tangent."""
+    return _angle(v, x, v.number(1.0))
 
-    operands, emit = 1, in_float64(lambda v, x: _angle(v, x, v.number(1.0)))
 
-
-class Arcsine(NamedTuple):
+@vector_function
+@in_float64
+def Arcsine(v: Vectors, x: ir.Value) -> ir.Value:
     """The angle of this sine; NaN beyond 1."""
+    return _angle(v, x, _cofunction(v, x))
 
-    operands, emit = 1, in_float64(lambda v, x: _angle(v, x, _cofunction(v, x)))
 
-
-class Arccosine(NamedTuple):
+@vector_function
+@in_float64
+def Arccosine(v: Vectors, x: ir.Value) -> ir.Value:
     """The angle of this cosine; NaN beyond 1."""
+    return _angle(v, _cofunction(v, x), x)
 
-    operands, emit = 1, in_float64(lambda v, x: _angle(v, _cofunction(v, x), x))
 
-
-class Tangent(NamedTuple):
+@vector_function
+@in_float64
+def Tangent(v: Vectors, x: ir.Value) -> ir.Value:
     """Of float32."""
+    return v.over(v.sine(x), v.sine(x, 1))
 
-    operands, emit = 1, in_float64(lambda v, x: v.over(v.sine(x), v.sine(x, 1)))
 
-
-def _distance(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+@vector_function
+@in_float64
+def Distance(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    """sqrt(x**2 + y**2), scaled so that squares neither overflow nor underflow."""
     builder, x, y = v.builder, v.absolute(x), v.absolute(y)
     larger, one = builder.select(builder.fcmp_ordered(">", x, y), x, y), v.number(1.0)
     scale = builder.select(builder.fcmp_ordered(">", larger, v.number(2.0**500)), v.number(2.0**-600), one)
@@ -93,9 +101,3 @@ def _distance(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     found = v.over(v.root(v.fma(x, x, v.times(y, y))), scale)
     endless = builder.or_(*(builder.fcmp_ordered("==", each, infinity) for each in (x, y)))  # beside NaN, too
     return builder.select(endless, infinity, found)
-
-
-class Distance(NamedTuple):
-    """sqrt(x**2 + y**2), scaled so that squares neither overflow nor underflow."""
-
-    operands, emit = 2, in_float64(_distance)

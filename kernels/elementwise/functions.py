@@ -1,170 +1,150 @@
-"""The functions that are mapped over arrays: tags whose `emit` makes a result of vectors of the operands."""
+"""The functions that are mapped over arrays: each emits its result for vectors of the operands."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import NamedTuple
+from collections.abc import Callable
 
+from ..gemm.tags import tag_class
 from ..jit import ir
 from .vectors import Vectors
 
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
+def vector_function(emit: Callable[..., ir.Value]) -> type:
+    """The tag of a function that is mapped over arrays, given the function that emits it for vectors of operands."""
+    operands = inspect.unwrap(emit).__code__.co_argcount - 1
+    return tag_class(emit.__name__, emit.__module__, operands=operands, emit=staticmethod(emit))
+
+
 # Exact ones, whose bits are NumPy's
 
 
-class Relu(NamedTuple):
+@vector_function
+def Relu(v: Vectors, x: ir.Value) -> ir.Value:
     """x, or 0 where it is negative; NaN stays."""
-
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        zero = v.number(0.0)
-        return v.builder.select(v.builder.fcmp_ordered("<=", x, zero), zero, x)
+    zero = v.number(0.0)
+    return v.builder.select(v.builder.fcmp_ordered("<=", x, zero), zero, x)
 
 
-class ReluGradient(NamedTuple):
+@vector_function
+def ReluGradient(v: Vectors, g: ir.Value, y: ir.Value) -> ir.Value:
     """g, or 0 where the result y is."""
-
-    operands = 2
-
-    @staticmethod
-    def emit(v: Vectors, g: ir.Value, y: ir.Value) -> ir.Value:
-        zero = v.number(0.0)
-        return v.builder.select(v.builder.fcmp_ordered("==", y, zero), zero, g)
+    zero = v.number(0.0)
+    return v.builder.select(v.builder.fcmp_ordered("==", y, zero), zero, g)
 
 
-class Relu6(NamedTuple):
+@vector_function
+def Relu6(v: Vectors, x: ir.Value) -> ir.Value:
     """min(max(x, 0), 6); NaN stays."""
+    return v.clamp(x, 0.0, 6.0)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.clamp(x, 0.0, 6.0))
 
-
-class Relu6Gradient(NamedTuple):
+@vector_function
+def Relu6Gradient(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
     """g, or 0 where x is not between 0 and 6."""
-
-    operands = 2
-
-    @staticmethod
-    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
-        zero, six = v.number(0.0), v.number(6.0)
-        outside = v.builder.or_(v.builder.fcmp_ordered("<=", x, zero), v.builder.fcmp_ordered(">=", x, six))
-        return v.builder.select(outside, zero, g)
+    zero, six = v.number(0.0), v.number(6.0)
+    outside = v.builder.or_(v.builder.fcmp_ordered("<=", x, zero), v.builder.fcmp_ordered(">=", x, six))
+    return v.builder.select(outside, zero, g)
 
 
 # Rounded ones
 
 
-class Sigmoid(NamedTuple):
+@vector_function
+def Sigmoid(v: Vectors, x: ir.Value) -> ir.Value:
     """1 / (1 + e**-x)."""
+    return v.sigmoids(x)[0]
 
-    operands, emit = 1, staticmethod(lambda v, x: v.sigmoids(x)[0])
 
-
-class Exponential(NamedTuple):
+@vector_function
+def Exponential(v: Vectors, x: ir.Value) -> ir.Value:
     """e**x."""
+    return v.exponential(x)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.exponential(x))
 
-
-class ExponentialLessOne(NamedTuple):
+@vector_function
+def ExponentialLessOne(v: Vectors, x: ir.Value) -> ir.Value:
     """e**x - 1."""
+    return v.exponential_less_one(x)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.exponential_less_one(x))
 
-
-class Logarithm(NamedTuple):
+@vector_function
+def Logarithm(v: Vectors, x: ir.Value) -> ir.Value:
     """The natural logarithm of x."""
+    return v.logarithm(x)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.logarithm(x))
 
-
-class LogarithmOfOnePlus(NamedTuple):
+@vector_function
+def LogarithmOfOnePlus(v: Vectors, x: ir.Value) -> ir.Value:
     """The natural logarithm of 1 + x."""
+    return v.logarithm_of_one_plus(x)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.logarithm_of_one_plus(x))
 
-
-class Softplus(NamedTuple):
+@vector_function
+def Softplus(v: Vectors, x: ir.Value) -> ir.Value:
     """log(1 + e**x), and x itself beyond 20."""
-
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        above = v.builder.fcmp_ordered(">", x, v.number(20.0))
-        return v.builder.select(above, x, v.plus(v.clamp(x, 0.0, math.inf), v.softplus_of_negative(x)))
+    above = v.builder.fcmp_ordered(">", x, v.number(20.0))
+    return v.builder.select(above, x, v.plus(v.clamp(x, 0.0, math.inf), v.softplus_of_negative(x)))
 
 
-class Logsigmoid(NamedTuple):
+@vector_function
+def Logsigmoid(v: Vectors, x: ir.Value) -> ir.Value:
     """log(1 / (1 + e**-x))."""
+    return v.minus(v.clamp(x, -math.inf, 0.0), v.softplus_of_negative(x))
 
-    operands, emit = 1, staticmethod(lambda v, x: v.minus(v.clamp(x, -math.inf, 0.0), v.softplus_of_negative(x)))
 
-
-class Mish(NamedTuple):
+@vector_function
+def Mish(v: Vectors, x: ir.Value) -> ir.Value:
     """x tanh(log(1 + e**x)), which is x n / (n + 2) with n = e**x (e**x + 2)."""
-
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        power = v.exponential(v.clamp(x, -math.inf, 20.0))
-        n = v.times(power, v.plus(power, v.number(2.0)))
-        return v.times(x, v.over(n, v.plus(n, v.number(2.0))))
+    power = v.exponential(v.clamp(x, -math.inf, 20.0))
+    n = v.times(power, v.plus(power, v.number(2.0)))
+    return v.times(x, v.over(n, v.plus(n, v.number(2.0))))
 
 
-class Hardswish(NamedTuple):
+@vector_function
+def Hardswish(v: Vectors, x: ir.Value) -> ir.Value:
     """x min(max(x + 3, 0), 6) / 6."""
-
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.times(x, v.over(v.clamp(v.plus(x, v.number(3.0)), 0.0, 6.0), v.number(6.0)))
+    return v.times(x, v.over(v.clamp(v.plus(x, v.number(3.0)), 0.0, 6.0), v.number(6.0)))
 
 
-class Sine(NamedTuple):
+@vector_function
+def Sine(v: Vectors, x: ir.Value) -> ir.Value:
     """Of float64."""
+    return v.sine(x)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.sine(x))
 
-
-class Cosine(NamedTuple):
+@vector_function
+def Cosine(v: Vectors, x: ir.Value) -> ir.Value:
     """Of float64."""
+    return v.sine(x, 1)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.sine(x, 1))
 
-
-class Erf(NamedTuple):
+@vector_function
+def Erf(v: Vectors, x: ir.Value) -> ir.Value:
     """The error function."""
+    return v.error_function(x)[0]
 
-    operands, emit = 1, staticmethod(lambda v, x: v.error_function(x)[0])
 
-
-class Erfc(NamedTuple):
+@vector_function
+def Erfc(v: Vectors, x: ir.Value) -> ir.Value:
     """1 minus the error function."""
+    return v.error_function(x)[1]
 
-    operands, emit = 1, staticmethod(lambda v, x: v.error_function(x)[1])
 
-
-class Gelu(NamedTuple):
+@vector_function
+def Gelu(v: Vectors, x: ir.Value) -> ir.Value:
     """x times the normal distribution function of x."""
+    return v.times(x, v.normal(x)[0])
 
-    operands, emit = 1, staticmethod(lambda v, x: v.times(x, v.normal(x)[0]))
 
-
-class GeluGradient(NamedTuple):
+@vector_function
+def GeluGradient(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
     """g times the derivative of `Gelu` at x."""
-
-    operands = 2
-
-    @staticmethod
-    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
-        below, density = v.normal(x)
-        return v.times(g, v.fma(v.times(x, 1 / math.sqrt(2 * math.pi)), density, below))
+    below, density = v.normal(x)
+    return v.times(g, v.fma(v.times(x, 1 / math.sqrt(2 * math.pi)), density, below))
 
 
 def _twice_the_argument(v: Vectors, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -179,10 +159,10 @@ def _near(v: Vectors, x: ir.Value) -> ir.Value:
     return v.clamp(x, -1e3, 1e3)
 
 
-class TanhGelu(NamedTuple):
+@vector_function
+def TanhGelu(v: Vectors, x: ir.Value) -> ir.Value:
     """x times (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2, which is a sigmoid."""
-
-    operands, emit = 1, staticmethod(lambda v, x: v.times(x, v.sigmoids(_twice_the_argument(v, _near(v, x))[0])[0]))
+    return v.times(x, v.sigmoids(_twice_the_argument(v, _near(v, x))[0])[0])
 
 
 def _slope_of_gated(v: Vectors, x: ir.Value, argument: ir.Value, slope: ir.Value | None) -> ir.Value:
@@ -192,29 +172,21 @@ def _slope_of_gated(v: Vectors, x: ir.Value, argument: ir.Value, slope: ir.Value
     return v.fma(gate, rising if slope is None else v.times(rising, slope), gate)
 
 
-class TanhGeluGradient(NamedTuple):
+@vector_function
+def TanhGeluGradient(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
     """g times the derivative of `TanhGelu` at x."""
-
-    operands = 2
-
-    @staticmethod
-    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
-        x = _near(v, x)
-        argument, slope = _twice_the_argument(v, x)
-        return v.times(g, _slope_of_gated(v, x, argument, slope))
+    x = _near(v, x)
+    argument, slope = _twice_the_argument(v, x)
+    return v.times(g, _slope_of_gated(v, x, argument, slope))
 
 
-class Silu(NamedTuple):
+@vector_function
+def Silu(v: Vectors, x: ir.Value) -> ir.Value:
     """x sigmoid(x)."""
+    return v.times(x, v.sigmoids(x)[0])
 
-    operands, emit = 1, staticmethod(lambda v, x: v.times(x, v.sigmoids(x)[0]))
 
-
-class SiluGradient(NamedTuple):
+@vector_function
+def SiluGradient(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
     """g times the derivative of `Silu` at x."""
-
-    operands = 2
-
-    @staticmethod
-    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
-        return v.times(g, _slope_of_gated(v, x, x, None))
+    return v.times(g, _slope_of_gated(v, x, x, None))

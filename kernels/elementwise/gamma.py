@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..jit import ir
+from .functions import vector_function
 from .gamma_series import LOGARITHM_OF_GAMMA
 from .mathematics import in_float64
 from .vectors import Vectors
@@ -59,7 +59,10 @@ def _half_turns(v: Vectors, size: ir.Value) -> ir.Value:
     return v.times(v.minus(size, v.made_of("rint", size)), math.pi)
 
 
-def _digamma(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+@in_float64
+def Digamma(v: Vectors, x: ir.Value) -> ir.Value:
+    """The derivative of the logarithm of the gamma function; NaN at negative whole numbers, infinite at zeros."""
     builder, one, zero = v.builder, v.number(1.0), v.number(0.0)
     negative = builder.fcmp_ordered("<", x, zero)
     positive = builder.select(negative, v.minus(one, x), x)
@@ -89,13 +92,10 @@ def _digamma(v: Vectors, x: ir.Value) -> ir.Value:
     return v.where_any(negative, value, reflect)
 
 
-class Digamma(NamedTuple):
-    """The derivative of the logarithm of the gamma function; NaN at negative whole numbers, infinite at zeros."""
-
-    operands, emit = 1, in_float64(_digamma)
-
-
-def _logarithm_of_gamma(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+@in_float64
+def Lgamma(v: Vectors, x: ir.Value) -> ir.Value:
+    """The logarithm of the absolute value of the gamma function; infinite where that is, at negative whole numbers."""
     builder, one, infinity = v.builder, v.number(1.0), v.number(math.inf)
     size = v.absolute(x)
     negative = builder.fcmp_ordered("<", x, v.number(-0.5))
@@ -130,9 +130,3 @@ def _logarithm_of_gamma(v: Vectors, x: ir.Value) -> ir.Value:
 
     value = v.where_any(negative, value, reflect)
     return builder.select(builder.fcmp_ordered("==", size, infinity), infinity, value)
-
-
-class Lgamma(NamedTuple):
-    """The logarithm of the absolute value of the gamma function; infinite where that is, at negative whole numbers."""
-
-    operands, emit = 1, in_float64(_logarithm_of_gamma)

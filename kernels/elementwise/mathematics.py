@@ -8,12 +8,13 @@ The inverse of the error function is x times three polynomials (M. Giles, "Appro
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..gemm.emit import F32, F64, I32, call, vector
 from ..jit import ir
+from .functions import vector_function
 from .vectors import Vectors
 
 _LOG10_2 = 0.30102999566383914, 1.42050232272661e-13
@@ -68,13 +69,14 @@ def _by_libm(v: Vectors, name: str, usual: ir.Value, value: ir.Value, *operands:
     return v.one_by_one(v.builder.not_(usual), value, one, *operands)
 
 
-def in_float64(emit: Callable[..., ir.Value]) -> staticmethod:
+def in_float64(emit: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     """The function, for vectors of float32 by way of two of float64."""
 
     def split(v: Vectors, value: ir.Value, part: int) -> ir.Value:
         lanes = ir.Constant(vector(I32, 8), list(range(8 * part, 8 * part + 8)))
         return v.builder.fpext(v.builder.shuffle_vector(value, value, lanes), vector(F64, 8))
 
+    @functools.wraps(emit)
     def by_parts(v: Vectors, *operands: ir.Value) -> ir.Value:
         if v.element.working is F64:
             return emit(v, *operands)
@@ -83,29 +85,29 @@ def in_float64(emit: Callable[..., ir.Value]) -> staticmethod:
         narrow = [v.builder.fptrunc(half, vector(F32, 8)) for half in halves]
         return v.builder.shuffle_vector(*narrow, ir.Constant(vector(I32, 16), list(range(16))))
 
-    return staticmethod(by_parts)
+    return by_parts
 
 
 # Exponentials and logarithms
 
 
-class PowerOfTwo(NamedTuple):
+@vector_function
+def PowerOfTwo(v: Vectors, x: ir.Value) -> ir.Value:
     """2**x."""
+    return v.power_of_two(x)
 
-    operands, emit = 1, staticmethod(lambda v, x: v.power_of_two(x))
 
-
-def _logarithm_to_two(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def LogarithmToTwo(v: Vectors, x: ir.Value) -> ir.Value:
+    """The logarithm to base 2, exact of powers of two."""
     return v.logarithm(x, lambda whole, log: v.fma(log, v.number(1 / math.log(2)), whole))
 
 
-class LogarithmToTwo(NamedTuple):
-    """The logarithm to base 2, exact of powers of two."""
+@vector_function
+@in_float64
+def LogarithmToTen(v: Vectors, x: ir.Value) -> ir.Value:
+    """The logarithm to base 10."""
 
-    operands, emit = 1, staticmethod(_logarithm_to_two)
-
-
-def _logarithm_to_ten(v: Vectors, x: ir.Value) -> ir.Value:
     def combine(whole: ir.Value, log: ir.Value) -> ir.Value:
         small = v.fma(log, v.number(1 / math.log(10)), v.times(whole, _LOG10_2[1]))
         return v.fma(whole, v.number(_LOG10_2[0]), small)
@@ -113,25 +115,18 @@ def _logarithm_to_ten(v: Vectors, x: ir.Value) -> ir.Value:
     return v.logarithm(x, combine)
 
 
-class LogarithmToTen(NamedTuple):
-    """The logarithm to base 10."""
-
-    operands, emit = 1, in_float64(_logarithm_to_ten)
-
-
-def _added_exponentials(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+@vector_function
+def AddedExponentials(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    """log(e**x + e**y)."""
     larger = v.builder.select(v.builder.fcmp_ordered(">", x, y), x, y)
     equal = v.builder.fcmp_ordered("==", x, y)  # infinities, whose difference is NaN
     return v.plus(larger, v.builder.select(equal, v.number(math.log(2)), v.softplus_of_negative(v.minus(x, y))))
 
 
-class AddedExponentials(NamedTuple):
-    """log(e**x + e**y)."""
-
-    operands, emit = 2, staticmethod(_added_exponentials)
-
-
-def _power(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+@vector_function
+@in_float64
+def Power(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x**y of float32, which float64 holds with digits to spare; the C library's where x is not positive."""
     builder = v.builder
     positive, finite = builder.fcmp_ordered(">", x, v.number(0.0)), builder.fcmp_ordered("<", x, v.number(math.inf))
     moderate = builder.fcmp_ordered("<", v.absolute(y), v.number(2.0**40))
@@ -139,16 +134,12 @@ def _power(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     return _by_libm(v, "pow", usual, v.exponential(v.times(y, v.logarithm(x))), x, y)
 
 
-class Power(NamedTuple):
-    """x**y of float32, which float64 holds with digits to spare; the C library's where x is not positive."""
-
-    operands, emit = 2, in_float64(_power)
-
-
 # Hyperbolic functions
 
 
-def _hyperbolic_sine(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def HyperbolicSine(v: Vectors, x: ir.Value) -> ir.Value:
+    """(e**x - e**-x) / 2."""
     size = v.absolute(x)
     less = v.exponential_less_one(size)
     near = v.times(v.plus(less, v.over(less, v.plus(less, v.number(1.0)))), 0.5)
@@ -156,35 +147,23 @@ def _hyperbolic_sine(v: Vectors, x: ir.Value) -> ir.Value:
     return v.copysign(v.builder.select(far, v.half_exponential(size), near), x)
 
 
-class HyperbolicSine(NamedTuple):
-    """(e**x - e**-x) / 2."""
-
-    operands, emit = 1, staticmethod(_hyperbolic_sine)
-
-
-def _hyperbolic_cosine(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def HyperbolicCosine(v: Vectors, x: ir.Value) -> ir.Value:
+    """(e**x + e**-x) / 2."""
     half = v.half_exponential(v.absolute(x))
     return v.plus(half, v.over(v.number(0.25), half))
 
 
-class HyperbolicCosine(NamedTuple):
-    """(e**x + e**-x) / 2."""
-
-    operands, emit = 1, staticmethod(_hyperbolic_cosine)
-
-
-def _hyperbolic_tangent(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def HyperbolicTangent(v: Vectors, x: ir.Value) -> ir.Value:
+    """(e**x - e**-x) / (e**x + e**-x)."""
     less = v.exponential_less_one(v.times(v.absolute(x), -2.0))
     return v.copysign(v.over(less, v.plus(less, v.number(2.0))), x)
 
 
-class HyperbolicTangent(NamedTuple):
-    """(e**x - e**-x) / (e**x + e**-x)."""
-
-    operands, emit = 1, staticmethod(_hyperbolic_tangent)
-
-
-def _hyperbolic_arcsine(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def HyperbolicArcsine(v: Vectors, x: ir.Value) -> ir.Value:
+    """The inverse of the hyperbolic sine."""
     size, one = v.absolute(x), v.number(1.0)
     square = v.times(size, size)
     near = v.plus(size, v.over(square, v.plus(one, v.root(v.plus(square, one)))))
@@ -198,35 +177,21 @@ def _logarithm_of_large(v: Vectors, x: ir.Value, near: ir.Value) -> ir.Value:
     return v.builder.select(far, v.plus(found, v.number(math.log(2))), found)
 
 
-class HyperbolicArcsine(NamedTuple):
-    """The inverse of the hyperbolic sine."""
-
-    operands, emit = 1, staticmethod(_hyperbolic_arcsine)
-
-
-def _hyperbolic_arccosine(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def HyperbolicArccosine(v: Vectors, x: ir.Value) -> ir.Value:
+    """The inverse of the hyperbolic cosine; NaN below 1."""
     beyond = v.minus(x, v.number(1.0))
     near = v.plus(beyond, v.root(v.fma(beyond, beyond, v.plus(beyond, beyond))))
     below = v.builder.fcmp_ordered("<", x, v.number(1.0))
     return v.builder.select(below, v.number(math.nan), _logarithm_of_large(v, x, near))
 
 
-class HyperbolicArccosine(NamedTuple):
-    """The inverse of the hyperbolic cosine; NaN below 1."""
-
-    operands, emit = 1, staticmethod(_hyperbolic_arccosine)
-
-
-def _hyperbolic_arctangent(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def HyperbolicArctangent(v: Vectors, x: ir.Value) -> ir.Value:
+    """The inverse of the hyperbolic tangent; NaN beyond 1."""
     size = v.absolute(x)
     ratio = v.over(v.plus(size, size), v.minus(v.number(1.0), size))
     return v.copysign(v.times(v.logarithm_of_one_plus(ratio), 0.5), x)
-
-
-class HyperbolicArctangent(NamedTuple):
-    """The inverse of the hyperbolic tangent; NaN beyond 1."""
-
-    operands, emit = 1, staticmethod(_hyperbolic_arctangent)
 
 
 # Remainders
@@ -252,13 +217,17 @@ def _across(v: Vectors, rest: ir.Value, y: ir.Value) -> ir.Value:
     return builder.and_(builder.fcmp_ordered("!=", rest, zero), builder.xor(*signs))
 
 
-def _remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+@vector_function
+def Remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The same with the sign of y."""
     rest = _truncated_remainder(v, x, y)
     found = v.builder.select(_across(v, rest, y), v.plus(rest, y), rest)
     return v.builder.select(v.builder.fcmp_ordered("==", rest, v.number(0.0)), v.copysign(rest, y), found)
 
 
-def _floored_quotient(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+@vector_function
+def FlooredQuotient(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    """floor(x / y), as `numpy.floor_divide` rounds it."""
     builder, zero, one = v.builder, v.number(0.0), v.number(1.0)
     rest = _truncated_remainder(v, x, y)
     quotient = v.over(v.minus(x, rest), y)
@@ -271,46 +240,32 @@ def _floored_quotient(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     return builder.select(builder.fcmp_ordered("==", y, zero), ratio, floor)
 
 
-class TruncatedRemainder(NamedTuple):
+@vector_function
+def TruncatedRemainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     """What is left of x by a whole number of y, with the sign of x: exact."""
-
-    operands, emit = 2, staticmethod(_truncated_remainder)
-
-
-class Remainder(NamedTuple):
-    """The same with the sign of y."""
-
-    operands, emit = 2, staticmethod(_remainder)
-
-
-class FlooredQuotient(NamedTuple):
-    """floor(x / y), as `numpy.floor_divide` rounds it."""
-
-    operands, emit = 2, staticmethod(_floored_quotient)
+    return _truncated_remainder(v, x, y)
 
 
 # Others
 
 
-def _sign(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def Sign(v: Vectors, x: ir.Value) -> ir.Value:
+    """-1, 0 or 1; 0 of NaN."""
     zero, one = v.number(0.0), v.number(1.0)
     found = v.builder.select(v.builder.fcmp_ordered(">", x, zero), one, zero)
     return v.builder.select(v.builder.fcmp_ordered("<", x, zero), v.number(-1.0), found)
 
 
-class Rsqrt(NamedTuple):
+@vector_function
+def Rsqrt(v: Vectors, x: ir.Value) -> ir.Value:
     """1 / sqrt(x)."""
-
-    operands, emit = 1, staticmethod(lambda v, x: v.over(v.number(1.0), v.root(x)))
-
-
-class Sign(NamedTuple):
-    """-1, 0 or 1; 0 of NaN."""
-
-    operands, emit = 1, staticmethod(_sign)
+    return v.over(v.number(1.0), v.root(x))
 
 
-def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
+@vector_function
+def Erfinv(v: Vectors, x: ir.Value) -> ir.Value:
+    """The inverse of the error function, to five units in the last place; infinite at -1 and 1, NaN beyond."""
     builder, one = v.builder, v.number(1.0)
     size = v.absolute(x)
     distance = v.negative(v.logarithm(v.times(v.minus(one, size), v.plus(one, size))))
@@ -325,9 +280,3 @@ def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
     found = v.times(size, found)
     found = builder.select(builder.fcmp_ordered("==", size, one), v.number(math.inf), found)
     return v.copysign(found, x)
-
-
-class Erfinv(NamedTuple):
-    """The inverse of the error function, to five units in the last place; infinite at -1 and 1, NaN beyond."""
-
-    operands, emit = 1, staticmethod(_erfinv)

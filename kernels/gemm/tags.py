@@ -7,9 +7,18 @@ further tags; its class has the constants and the functions that emit code.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 from ..jit import intrinsic, types
+
+
+def tag_class(name: str, module: str, **constants: Any) -> Any:
+    """The class of a tag without fields, with these constants."""
+    made: Any = namedtuple(name, (), module=module)
+    for each, value in constants.items():
+        setattr(made, each, value)
+    return made
 
 
 def instance(tag: Any) -> type:
