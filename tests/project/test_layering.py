@@ -39,7 +39,7 @@ MORE_PARAMETERS = {"conv": 3}
 """Functions of kernels that take more, by folder; the numbers only fall."""
 
 BUDGET = {
-    "kernels": 43_600,
+    "kernels": 43_550,
     "flags": 1_050,
     "compat": 950,
     "backends": 2_250,
@@ -79,7 +79,7 @@ CORE_BUDGET = 8_250
 LONGEST_FILE = 420
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
-LONG_FUNCTIONS = {"kernels": 43_600}
+LONG_FUNCTIONS = {"kernels": 5}
 """How many functions of kernels are longer: plans in kernels/conv; of other parts none may be."""
 
 
