@@ -18,115 +18,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
-from ..gemm.tags import constant, field_class
+from ..gemm.tags import constant, field_class, tag_class
 from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
 from .places import Place, Split
 
-
-class F32x16(NamedTuple):
-    element, size, lanes = F32, 4, 16
-
-
-class F64x8(NamedTuple):
-    element, size, lanes = F64, 8, 8
-
-
-class F32x8(NamedTuple):
-    element, size, lanes = F32, 4, 8
-
-
-class F64x4(NamedTuple):
-    element, size, lanes = F64, 8, 4
-
-
-class F32x4(NamedTuple):
-    element, size, lanes = F32, 4, 4
-
-
-class F64x2(NamedTuple):
-    element, size, lanes = F64, 8, 2
-
-
-class F32x1(NamedTuple):
-    element, size, lanes = F32, 4, 1
-
-
-class F64x1(NamedTuple):
-    element, size, lanes = F64, 8, 1
-
-
-_EVERY = (F32x16, F64x8, F32x8, F64x4, F32x4, F64x2, F32x1, F64x1)
-_VECTORS = {(each.size, each.lanes): each for each in _EVERY}
-
-
-class Radix2(NamedTuple):
-    radix = 2
-
-
-class Radix3(NamedTuple):
-    radix = 3
-
-
-class Radix4(NamedTuple):
-    radix = 4
-
-
-class Radix5(NamedTuple):
-    radix = 5
-
-
-class Radix6(NamedTuple):
-    radix = 6
-
-
-class Radix7(NamedTuple):
-    radix = 7
-
-
-class Radix8(NamedTuple):
-    radix = 8
-
-
-class Radix9(NamedTuple):
-    radix = 9
-
-
-class Radix10(NamedTuple):
-    radix = 10
-
-
-class Radix11(NamedTuple):
-    radix = 11
-
-
-class Radix12(NamedTuple):
-    radix = 12
-
-
-class Radix13(NamedTuple):
-    radix = 13
-
-
-class Radix14(NamedTuple):
-    radix = 14
-
-
-class Radix15(NamedTuple):
-    radix = 15
-
-
-class Radix16(NamedTuple):
-    radix = 16
-
-
-_RADICES = {
-    each.radix: each
-    for each in (
-        Radix2, Radix3, Radix4, Radix5, Radix6, Radix7, Radix8, Radix9, Radix10, Radix11, Radix12, Radix13, Radix14,
-        Radix15, Radix16,
-    )
-}  # fmt: skip
+_VECTORS = {
+    (size, lanes): tag_class(f"F{8 * size}x{lanes}", __name__, element=element, size=size, lanes=lanes)
+    for element, size in ((F32, 4), (F64, 8))
+    for lanes in (1, 2, 4, 8, 16)
+    if lanes * size in (size, 16, 32, 64)
+}
+_RADICES = {radix: tag_class(f"Radix{radix}", __name__, radix=radix) for radix in range(2, 17)}
 
 
 def vectors(size: int, vector_bytes: int) -> Any:
