@@ -146,13 +146,10 @@ def _plan(
     out_shape = (task.images, groups * columns, *(task.size if gradient else task.output))
     key = ("tiles", inner, way, groups, folded, taps_first)
     key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
-    parts = CONVERSIONS[inner, way].tile_parts
-    panels = -(-columns // BLOCK)
-    no_bias = aligned_zeros((groups, panels * BLOCK))
-    clears = any(not one.taps for one in where.passes)
-    depth = channels * math.prod(task.kernel)
-    common = (inner, way, where, depth, last, (shape[0], groups * columns, *spatial), clears, parts, panels, no_bias,
-              taps_first)  # fmt: skip
+    parts, panels = CONVERSIONS[inner, way].tile_parts, -(-columns // BLOCK)
+    no_bias, clears = aligned_zeros((groups, panels * BLOCK)), any(not one.taps for one in where.passes)
+    common = (inner, way, where, channels * math.prod(task.kernel), last, (shape[0], groups * columns, *spatial),
+              clears, parts, panels, no_bias, taps_first)  # fmt: skip
     if math.prod(out_shape) == 0:
         return _Plan(*common, 0, 0, 0, 0, key, ())
     blocks = -(-channels * (len(where.sources) // where.planes) // CHANNELS)
@@ -177,8 +174,7 @@ def _plan(
         "strip_table": address_of(table), "strips": strip_count, "convolve": _block_leaf(inner),
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
         "relu": int(setting.relu), "direct": out_strides[4] if regular else 0, "panels": panels,
-        "chunk": _STEPS[parts],
-        "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
+        "chunk": _STEPS[parts], "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
     values, region_bytes = describe(PLAN, dict.fromkeys(PLAN, 0) | fields), fields["region_bytes"]

@@ -37,7 +37,7 @@ from ..gemm.emit import (
 )
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, convert, end, multiply_panels
-from ..gemm.packing import interleaved_parts, joined_limits, to_bf16, widened_range
+from ..gemm.packing import interleaved_parts, joined_limits, to_bf16, updated_limits, widened_range
 from ..gemm.tags import constant, field_class, instance
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
@@ -67,7 +67,6 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
         _, at, stride, channels, count, target, block_bytes, limits_at = arguments
         at, target, limits_at = (pointer(builder, x) for x in (at, target, limits_at))
         rows = at, offset(builder, at, stride)
-        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
 
         def pack(block: ir.Value, found: list[ir.Value], read: Callable[[int, int], ir.Value]) -> list[ir.Value]:
             to = offset(builder, target, builder.mul(block, block_bytes))
@@ -86,36 +85,34 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
             return found
 
         def place(channel: int, block: ir.Value, half: int) -> ir.Value:
-            here = builder.add(builder.mul(block, I64(32 * element.size)), I64(16 * half * element.size))
-            return offset(builder, rows[channel], here)
+            begin = builder.add(builder.shl(block, I64(5)), I64(16 * half))
+            return offset(builder, rows[channel], builder.mul(begin, I64(element.size)))
 
         def whole(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            for channel in (0, 1):
-                next_pair = offset(builder, place(channel, block, 0), builder.shl(stride, I64(1)))
-                prefetch_to_l2(builder, next_pair, element.size // 2)
+            for channel in (0, 1):  # of the next pair
+                ahead = offset(builder, place(channel, block, 0), builder.shl(stride, I64(1)))
+                prefetch_to_l2(builder, ahead, element.size // 2)
             return pack(block, found, lambda c, half: load(builder, kind, place(c, block, half), element.size))
 
         def mask_values(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
             def read(channel: int, half: int) -> ir.Value:
                 left = builder.select(builder.icmp_signed(">", channels, I64(channel)), count, I64(0))
                 left = builder.sub(left, builder.add(builder.shl(block, I64(5)), I64(16 * half)))
-                mask = _mask(builder, left, kind.count)
-                return masked_load(builder, kind, place(channel, block, half), element.size, mask)
+                here, mask = place(channel, block, half), _mask(builder, left, kind.count)
+                return masked_load(builder, kind, here, element.size, mask)
 
             return pack(block, found, read)
 
         def turns(first: ir.Value, blocks: ir.Value, body: Callable) -> None:
-            with builder.if_then(builder.icmp_signed(">", blocks, I64(0))):
-                limits = [load(builder, vector(I32), slot, 4) for slot in slots]
+            def widen_limits(limits: list[ir.Value]) -> list[ir.Value]:
                 start = no_range_of_halves() if copies else limits
                 found = loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
-                if copies:
-                    found = joined_limits(builder, found, limits)
-                for slot, value in zip(slots, found, strict=True):
-                    store(builder, value, slot, 4)
+                return joined_limits(builder, found, limits) if copies else found
 
-        both_exist = builder.icmp_signed("==", channels, I64(2))
-        full = builder.select(both_exist, builder.ashr(count, I64(5)), I64(0))
+            with builder.if_then(builder.icmp_signed(">", blocks, I64(0))):
+                updated_limits(builder, limits_at, widen_limits)
+
+        full = builder.select(builder.icmp_signed("==", channels, I64(2)), builder.ashr(count, I64(5)), I64(0))
         turns(I64(0), full, whole)
         turns(full, builder.sub(builder.ashr(builder.add(count, I64(31)), I64(5)), full), mask_values)
         return context.get_dummy_value()

@@ -123,8 +123,7 @@ def _plan(
     )  # fmt: skip
     if of_x is None or of_g is None:
         return None
-    x_fields, g_fields = of_x[0], of_g[0]
-    part_bytes = x_fields["part_bytes"]
+    x_fields, g_fields, part_bytes = of_x[0], of_g[0], of_x[0]["part_bytes"]
     table = []
     for plane, offset, _ in one.taps:
         line = offset + GROUP * front - min(odd)
@@ -146,11 +145,8 @@ def _plan(
         "panels_bytes": sizes[2],
     })  # fmt: skip
     descriptors = product, describe_reading(x_fields), describe_reading(g_fields)
-    if partitions:
-        all_sums = groups * partitions * blocks * panels * count * weight_tiles.SUMS_BYTES
-        spaces = (sum(sizes), all_sums)
-    else:
-        spaces = (*(groups * size for size in sizes), sums)
+    all_sums = groups * partitions * blocks * panels * count * weight_tiles.SUMS_BYTES
+    spaces = (sum(sizes), all_sums) if partitions else (*(groups * size for size in sizes), sums)
     addresses = tuple(address_of(each) for each in descriptors)
     depth = task.images * math.prod(task.output)
     return _Plan(conversion[0], folded, depth, addresses, partitions > 0, spaces, (descriptors, distances, of_x, of_g))

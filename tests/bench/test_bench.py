@@ -470,7 +470,7 @@ def test_peers_are_not_held_back(monkeypatch):
 def test_layers_are_called_in_both_layouts(direction):
     """A row has the times of both layouts, and the tables GFLOP/s from them."""
     layer = layers.MOBILENET[0]._replace(size=(8, 8))
-    row = layers.measure(layer, 1, direction, 1)
+    row = layers.measure(layer, 1, direction, "float32", 1)
     assert all(row[f"ours, {layout}"] > 0 for layout in layers.LAYOUTS)
     speeds, *_ = layers.tables([row], "ieee")
     assert speeds.rows[0][:3] == ("3-16 3x3/2 at 8x8", "1", direction)

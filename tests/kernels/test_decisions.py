@@ -48,7 +48,7 @@ CHOICES = [  # kernel, shapes, dtype, keywords; the first choice on each of NAME
     ("matmul", "64x4096 4096x64", "float32", "bf16", "blas split_k split_k avx512_bf16 amx"),
     ("matmul", "64x4096 4096x64", "float32", "bf16x3", "portable split_k split_k avx512_bf16 amx"),
     ("conv", "8x64x56x56 64x64x3x3", "float32", {"padding": [1, 1]}, "explicit implicit implicit implicit direct"),
-    ("conv", "8x64x56x56 64x64x3x3", "float32", "bf16", "explicit implicit implicit direct direct"),
+    ("conv", "8x64x56x56 64x64x3x3", "float32", "bf16", "explicit implicit implicit implicit direct"),
     ("conv", "8x96x28x28 96x1x3x3", "float32", {"groups": 96}, "explicit depthwise depthwise depthwise depthwise"),
     ("linear", "32x1024 1024x1024", "float32", "bf16", "packed"),
     ("attention", "2x8x256x64 2x8x256x64 2x8x256x64", "float32", {}, "flash"),

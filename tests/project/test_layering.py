@@ -79,7 +79,7 @@ CORE_BUDGET = 8_250
 LONGEST_FILE = 420
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
-LONG_FUNCTIONS = {"kernels": 5}
+LONG_FUNCTIONS = {"kernels": 2}
 """How many functions of kernels are longer: plans in kernels/conv; of other parts none may be."""
 
 
