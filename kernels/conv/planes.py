@@ -145,7 +145,14 @@ class _Layout:
         """The parts of values, and the limits."""
         if self.how.vector_parts == 1:
             return [convert_lanes(self.builder, value, self.how)], []
-        return factors_in_two(self.builder, "a", value), widened_range(self.builder, [value], limits)
+        return factors_in_two(self.builder, "a", value), self._widen(value, limits)
+
+    def _widen(self, value: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
+        """The limits, which have 16 lanes, with 16 or 8 values taken in."""
+        if value.type.count < GROUP:
+            twice = ir.Constant(vector(I32, GROUP), [*range(value.type.count)] * 2)
+            value = self.builder.shuffle_vector(value, value, twice)
+        return widened_range(self.builder, [value], limits)
 
     def _put(self, parts: list[ir.Value], count: ir.Value, target: ir.Value) -> None:
         """Store the first `count` of 16 positions, the parts in one array each."""
@@ -223,7 +230,7 @@ class _HalvesLayout(_Layout):
         self.size = 2
 
     def _convert(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        limits = widened_range(self.builder, [value], limits)
+        limits = self._widen(value, limits)
         exact = self.element.stored is I16 and self.how.vector_parts == 1
         return [value] if exact else super()._convert(value, limits)[0], limits
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..invariance import BOTH, Demand, current_demand
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
-from .compiled import ISAS, multiply_packed, pack
+from .compiled import ISAS, multiply_packed, pack, vector_isa
 from .tuning import tuning
 
 
@@ -47,8 +47,7 @@ def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", roundi
     to pack it."""
     name = _prefer(a, b, precision, rounding, current_demand())
     rows, columns = a.shape[-2], b.shape[-1]
-    isa, _, way = name.rpartition("_")
-    return name in ISAS or (way == "rows" and columns >= rows > tuning(isa).rows_kept_most)
+    return name in ISAS or (name == "rows" and columns >= rows > tuning(vector_isa()).rows_kept_most)
 
 
 @functools.lru_cache(maxsize=4096)
