@@ -12,14 +12,14 @@ from minitorch_backends.kernels import compiler, jit, notice
 
 compile_core = compiler.Compiler._compile_core
 def slowly(self):
-    time.sleep(0.3)
+    time.sleep(0.6)
     return compile_core(self)
 
 compiler.Compiler._compile_core = slowly
 notice._PATIENCE = 0.7
 functions = [jit.njit(cache=False)(lambda x: x + 3) for _ in range(6)]
 """
-"""Six functions that take at least 0.3 s each to compile."""
+"""Six functions that take at least 0.6 s each to compile."""
 
 
 @pytest.mark.parametrize(("asked", "lines"), [("1", 2), ("0", 0), ("", 0)])
