@@ -48,7 +48,7 @@ BUDGET = {
     "tensor": 1_800,
     "random": 250,
     "serialization": 1_000,
-    "ops": 28_700,
+    "ops": 28_650,
     "fft": 50,
     "linalg": 50,
     "special": 100,

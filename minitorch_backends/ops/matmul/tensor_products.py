@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
-from ..gradients import conjugate
 from .matmul import matmul, of_dims
 from .shapes import shape_error
 
@@ -39,35 +38,7 @@ def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tens
     return tensordot(input, other, dims=([-1], [-1]), precision=precision)
 
 
-def _kron_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The shapes of both factors, with a dimension of size 1 behind, or before, each of theirs."""
-    a, b = ((1,) * (max(len(a), len(b)) - len(each)) + each for each in (a, b))
-    return [size for each in a for size in (each, 1)], [size for each in b for size in (1, each)]
-
-
-def _of_kron(g: Tensor, factor: Tensor, factor_shape: list[int], own_shape: list[int], shape: tuple) -> Tensor:
-    """The gradient of one factor, given the other one, and their shapes from `_kron_shapes`."""
-    both = [m * n for m, n in zip(own_shape, factor_shape, strict=True)]
-    product = g.reshape(both) * conjugate(factor).reshape(factor_shape)
-    return product.sum_to_size(own_shape).reshape(shape)
-
-
-def _of_kron_left(g: Tensor, other: Tensor, input_shape: tuple) -> Tensor:
-    own, factor = _kron_shapes(input_shape, other._array.shape)
-    return _of_kron(g, other, factor, own, input_shape)
-
-
-def _of_kron_right(g: Tensor, input: Tensor, other_shape: tuple) -> Tensor:
-    factor, own = _kron_shapes(input._array.shape, other_shape)
-    return _of_kron(g, input, factor, own, other_shape)
-
-
-@op(
-    promote=True,
-    only_tensors=("input", "other"),
-    warns=False,
-    input=_of_kron_left,
-    other=_of_kron_right,
+@composite(
     reference=np.kron,
     samples=lambda: iter(
         [
@@ -78,12 +49,14 @@ def _of_kron_right(g: Tensor, input: Tensor, other_shape: tuple) -> Tensor:
         ]
     ),
 )
-def kron(input: Array, other: Array) -> np.ndarray:
+def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: each element of `input` times the whole of `other`, dimension by dimension."""
-    left, right = _kron_shapes(input.shape, other.shape)
-    sizes = [m * n for m, n in zip(left, right, strict=True)]
-    product = np.asarray(input.reshape(left) * other.reshape(right))
-    return product.reshape([m * n for m, n in zip(sizes[::2], sizes[1::2], strict=True)])
+    dims = max(input.ndim, other.ndim)
+    first = [1] * (dims - input.ndim) + list(input.shape)
+    second = [1] * (dims - other.ndim) + list(other.shape)
+    left = input.reshape([size for each in first for size in (each, 1)])
+    right = other.reshape([size for each in second for size in (1, each)])
+    return (left * right).reshape([m * n for m, n in zip(first, second, strict=True)])
 
 
 def _contractions() -> Iterator[Sample]:
