@@ -248,7 +248,7 @@ def _plan(
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "bias_group": columns * size,
     })  # fmt: skip
-    key: tuple = ("vectors", setting.precision, setting.rounding, groups, depth)
+    key: tuple = ("vectors", type(unit.how), groups, depth)
     key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
     return _Plan(
         gradient, unit, columns, channels * math.prod(task.kernel), depth, where, last,

@@ -349,17 +349,17 @@ class _Cell(_Recurrent):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         self._check_input(input, (1, 2))
-        if input._array.ndim == 1:
-            states = None if hx is None else tuple(each.unsqueeze(0) for each in self._check_states(hx))
-            after = self.forward(input.unsqueeze(0), states)
-            return after.squeeze(0) if self._states == 1 else tuple(each.squeeze(0) for each in after)
-        shape = (input._array.shape[0], self.hidden_size)
+        rows = input._array.shape[:-1]
+        shape = (*rows, self.hidden_size)
         states = (zeros(*shape, dtype=input.dtype),) * self._states if hx is None else self._check_states(hx)
         for state in states:
             if state._array.shape != shape:
                 raise RuntimeError(
                     f"{type(self).__name__}: expected states of shape {list(shape)}, got {list(state.shape)}"
                 )
+        if not rows:
+            after = self.forward(input.unsqueeze(0), tuple(each.unsqueeze(0) for each in states))
+            return after.squeeze(0) if self._states == 1 else tuple(each.squeeze(0) for each in after)
         try:
             return self._step(input, *states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         except Exception:

@@ -316,6 +316,8 @@ def test_parameters_have_torchs_names_and_range() -> None:
         (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "smaller than hidden_size, got 4"),
         (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "GRU: proj_size must be 0 for layers other than LSTM"),
         (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3), 3), RuntimeError, "expected hx to be a tensor, got int"),
+        (lambda: nn.GRUCell(3, 4)(mt.randn(3), mt.randn(5)), RuntimeError, r"states of shape \[4\], got \[5\]"),
+        (lambda: nn.RNNCell(3, 4)(mt.randn(3), mt.randn(1, 4)), RuntimeError, r"shape \[4\], got \[1, 4\]"),
         (lambda: nn.GRU(3, 4)(np.zeros((2, 2, 3))), TypeError, "expected input to be a Tensor, got numpy.ndarray"),
     ],
 )  # fmt: skip

@@ -292,3 +292,9 @@ def test_small_products_of_many_threads_have_the_right_values() -> None:
         found = [each for many in pool.map(lambda _: [(x @ x).numpy() for _ in range(200)], range(4)) for each in many]
     assert np.allclose(expected, x.numpy().astype(np.float64) @ x.numpy(), atol=1e-5)
     assert all(np.array_equal(each, expected) for each in found)
+
+
+def test_kron_promotes_factors_by_the_dimensions_of_both():
+    """A factor without dimensions gets those of the other one, of size 1, before dtypes are promoted."""
+    for first, second in ((mt.uint8, mt.int8), (mt.int8, mt.uint8)):
+        assert mt.kron(mt.tensor(3, dtype=first), mt.tensor([2], dtype=second)).dtype is mt.int16
