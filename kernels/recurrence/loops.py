@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..elementwise.vectors import Vectors
 from ..gemm.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
-from ..gemm.tags import instance
+from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 
@@ -25,8 +25,19 @@ ROWS = 8
 """Of a sequence that a thread takes at a time, at most."""
 
 PANEL, _LINES = 64, 4
-"""Columns per panel of a matrix, and rows per block of products, one vector of each at a time; a single row uses whole
-panels."""
+"""Columns per panel of a matrix, and rows per block of products; a single row uses whole panels."""
+
+
+class OneVector(NamedTuple):
+    """Tag: blocks of products one vector wide, for 16 registers of 32 bytes."""
+
+    vectors = 1
+
+
+class FourVectors(NamedTuple):
+    """Tag: blocks four vectors wide, whose sums hide the latency of additions, for 32 registers of 64 bytes."""
+
+    vectors = 4
 
 
 def _start(builder: ir.IRBuilder, table: ir.Value, array: int, step: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -139,9 +150,9 @@ class _Product:
     """Emits products of rows of states with a matrix (depth, width) in panels: `PANEL` of its columns after the other,
     and those that are left."""
 
-    def __init__(self, v: Vectors, matrix: ir.Value, depth: ir.Value, width: ir.Value) -> None:
+    def __init__(self, v: Vectors, block: Any, matrix: ir.Value, depth: ir.Value, width: ir.Value) -> None:
         builder = v.builder
-        self.v, self.matrix, self.depth, self.width = v, matrix, depth, width
+        self.v, self.vectors, self.matrix, self.depth, self.width = v, block.vectors, matrix, depth, width
         self.row_bytes = builder.mul(width, I64(v.element.size))
         self.panel_bytes = I64(PANEL * v.element.size)
         self.panels = builder.sdiv(width, I64(PANEL))
@@ -172,7 +183,7 @@ class _Product:
 
     def _lines(self, states: list[ir.Value], results: list[ir.Value]) -> None:
         v, builder = self.v, self.v.builder
-        together = PANEL // v.lanes if len(states) == 1 else 1
+        together = PANEL // v.lanes if len(states) == 1 else self.vectors
 
         def panel(number: ir.Value, _: list) -> list:
             start = builder.mul(number, self.panel_bytes)
@@ -219,15 +230,16 @@ class _Product:
 
 
 @intrinsic
-def _sequence(typingctx, function, element, matrix, depth, table, results, length, direction, begin, end, columns):
+def _sequence(typingctx, leaf, matrix, depth, table, results, length, direction, begin, end, columns):
     """All steps for rows from `begin` to `end`: from the first on, or, where `direction` is -1, from the last one back,
     whose product is 0."""
 
     def codegen(context, builder, signature, arguments):
-        matrix, depth, table, results, length, direction, begin, end, columns = arguments[2:]
-        v, tag = Vectors(builder, instance(element)), instance(function)
-        count = len(tag.reads + tag.writes)
-        product = _Product(v, builder.inttoptr(matrix, POINTER), depth, builder.mul(columns, I64(tag.reads[0])))
+        matrix, depth, table, results, length, direction, begin, end, columns = arguments[1:]
+        tag, element, block = (field_class(leaf, name) for name in ("function", "element", "block"))
+        v, count = Vectors(builder, element), len(tag.reads + tag.writes)
+        width = builder.mul(columns, I64(tag.reads[0]))
+        product = _Product(v, block, builder.inttoptr(matrix, POINTER), depth, width)
         results = builder.inttoptr(results, POINTER)
         back = builder.icmp_signed("<", direction, I64(0))
         first = builder.select(back, builder.sub(length, I64(1)), I64(0))
@@ -249,7 +261,7 @@ def _sequence(typingctx, function, element, matrix, depth, table, results, lengt
         loop(builder, length, [], one)
         return context.get_dummy_value()
 
-    return types.void(function, element, *[types.int64] * 9), codegen
+    return types.void(leaf, *[types.int64] * 9), codegen
 
 
 _SequenceRows = namedtuple("_SequenceRows", "matrix depth table results length direction begin end columns")
@@ -258,16 +270,16 @@ _SequenceRows = namedtuple("_SequenceRows", "matrix depth table results length d
 @subroutine
 def _sequence_leaf(leaf, of):
     _sequence(
-        leaf.function, leaf.element, of.matrix, of.depth, of.table, of.results, of.length, of.direction, of.begin,
-        of.end, of.columns,
+        leaf, of.matrix, of.depth, of.table, of.results, of.length, of.direction, of.begin, of.end, of.columns
     )  # fmt: skip
 
 
 class SequenceLeaf(NamedTuple):
-    """Leaf: all steps of some rows."""
+    """Leaf: all steps of some rows, by blocks of products as a tag says."""
 
     function: NamedTuple
     element: NamedTuple
+    block: NamedTuple
     run = _sequence_leaf
     arguments = _SequenceRows
 

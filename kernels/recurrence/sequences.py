@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
+from .. import cpu, threading
 from ..elementwise.turned import in_order
 from ..gemm import Kept, gains_by_keeping, linear, matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
@@ -61,14 +61,15 @@ def loops() -> Any:
 
 
 @functools.cache
-def leaf_of(kind: str, function: str, dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
-    """The address of a leaf of `loops` for a function of `cells`, and the numbers of parts of its arrays."""
+def leaf_of(kind: str, function: str, dtype: np.dtype, *block: str) -> tuple[int, tuple[int, ...]]:
+    """The address of a leaf of `loops` for a function of `cells`, and the numbers of parts of its arrays; `block` names
+    the tag of a sequence's blocks."""
     from ..gemm.loops import leaf_address
     from ..gemm.sources import ELEMENTS
     from .cells import TAGS
 
-    tag = TAGS[function]()
-    return leaf_address(getattr(loops(), kind)(tag, ELEMENTS[dtype.name])), tag.reads + tag.writes
+    tag, further = TAGS[function](), [getattr(loops(), each)() for each in block]
+    return leaf_address(getattr(loops(), kind)(tag, ELEMENTS[dtype.name], *further)), tag.reads + tag.writes
 
 
 def _table(sequence: Sequence) -> array[int]:
@@ -129,10 +130,11 @@ def by_loop(sequence: Sequence) -> None:
     table, memory_bytes = _table(sequence), block * width * states.itemsize
     memory = take_workspace(pool[1] * memory_bytes)
     try:
+        of_products = "OneVector" if cpu.refusal("avx512") else "FourVectors"
+        leaf, _ = leaf_of("SequenceLeaf", sequence.function, states.dtype, of_products)
         job = compiled.SequenceJob(
-            leaf_of("SequenceLeaf", sequence.function, states.dtype)[0], address_of(panels), depth,
-            table.buffer_info()[0], address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1,
-            rows, sequence.columns, block,
+            leaf, address_of(panels), depth, table.buffer_info()[0], address_of(memory), memory_bytes, len(states),
+            -1 if sequence.backward else 1, rows, sequence.columns, block,
         )  # fmt: skip
         compiled.run_sequence(*pool, job)
     finally:
