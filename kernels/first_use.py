@@ -3,6 +3,8 @@
 An exception in between, such as the KeyboardInterrupt of Ctrl-C, would leave Numba's registries or SciPy's modules
 incomplete, and every later call would fail. So would a child forked meanwhile, which lacks the thread that would
 finish. Therefore signal handlers run right after such work, and a fork waits until no other thread is in a first use.
+It also waits until none is in BLAS or LAPACK: OpenBLAS ends its threads at a fork, and a call that shares its work
+with them would wait for them forever.
 
 Modules of this package that are imported on first use are executed in the same way.
 """
@@ -20,8 +22,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
-from types import FrameType, ModuleType
-from typing import Any
+from types import CodeType, FrameType, ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+P, R = ParamSpec("P"), TypeVar("R")
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -36,7 +40,8 @@ _importing = threading.RLock()
 _awaited: list[Any] = []
 _work = threading.Condition(threading.Lock())  # guards these two
 _working: set[int] = set()  # threads that are in a first use
-_forks = 0  # threads that wait to fork
+_forks = 0  # threads that fork, or wait to
+_callers: set[CodeType] = set()  # of functions that call BLAS
 _handlers: dict[int, Any] = {}  # of the user, by signal, while they are deferred
 _arrived: dict[int, FrameType | None] = {}  # signals that wait for their handlers, and where they arrived
 
@@ -145,11 +150,11 @@ def _resume_signals() -> None:
 
 @contextlib.contextmanager
 def _seen_by_forks() -> Iterator[None]:
-    """Have forks of other threads wait until the block ends. Those that wait already go first, unless they wait for
-    what this thread holds, as the lock of a module that it imports: hence the limit."""
+    """Have forks of other threads wait until the block ends. Those that wait already go first."""
     thread = threading.get_ident()
+    if _forks:
+        _let_fork()
     with _work:
-        _work.wait_for(lambda: not _forks, timeout=0.1)
         _working.add(thread)
     try:
         yield
@@ -159,16 +164,48 @@ def _seen_by_forks() -> Iterator[None]:
             _work.notify_all()
 
 
+def calls_blas(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that calls BLAS or LAPACK: a fork by another thread waits until its calls have ended."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        if _forks:
+            _let_fork()
+        return function(*args, **options)
+
+    _callers.add(call.__code__)
+    return call
+
+
+def _let_fork() -> None:
+    """Wait for forks that wait. They may wait for what this thread holds, as the lock of a module that it imports:
+    hence the limit."""
+    with _work:
+        _work.wait_for(lambda: not _forks, timeout=0.1)
+
+
+def _is_in_blas(frame: FrameType | None) -> bool:
+    """Whether a thread, whose innermost frame this is, is in a function that calls BLAS, and not before it."""
+    while frame is not None and frame.f_code not in _callers:
+        if frame.f_code is _let_fork.__code__:
+            return False
+        frame = frame.f_back
+    return frame is not None
+
+
 def await_before_fork(lock: Any) -> None:
     """Have a fork wait until no other thread holds this reentrant lock."""
     _awaited.append(lock)
 
 
 def _can_fork() -> bool:
-    """Whether no other thread is in a first use or holds an awaited lock; if so, this thread has acquired them all. A
-    first use that forks waits for locks only, since others may be waiting for it."""
-    if not _thread.inside and _working - {threading.get_ident()}:
-        return False
+    """Whether no other thread is in BLAS, in a first use, or holds an awaited lock; if so, this thread has acquired all
+    locks. A first use that forks waits for locks only, since others may be waiting for it."""
+    thread = threading.get_ident()
+    if not _thread.inside:
+        frames = sys._current_frames()
+        if _working - {thread} or any(_is_in_blas(frames[other]) for other in frames.keys() - {thread}):
+            return False
     for i, lock in enumerate(_awaited):
         if not lock.acquire(blocking=False):
             for acquired in _awaited[:i]:
@@ -183,11 +220,12 @@ def _before_fork() -> None:
         _work.acquire()
         _forks += 1
         while not _can_fork():
-            _work.wait(timeout=0.01)  # the release of an awaited lock notifies no thread
-        _forks -= 1
+            _work.wait(timeout=0.01)  # the release of an awaited lock, or the end of a call, notifies no thread
 
 
 def _after_fork() -> None:
+    global _forks
+    _forks -= 1
     for lock in _awaited:
         lock.release()
     _work.notify_all()
@@ -198,7 +236,7 @@ def _in_child() -> None:
     """In a forked child only the forking thread exists: reset the state of working and waiting threads, and of deferred
     signal handlers unless this thread deferred them."""
     global _forks
-    _forks = 0
+    _forks = 1
     _working.intersection_update({threading.get_ident()})
     _after_fork()
     if not _thread.inside:

@@ -3,10 +3,8 @@
 Tiles of the image and the weights are transformed, multiplied (one matrix product per position of a tile), and
 transformed back. All transforms are in float32, whatever the precision of the products. A block of tiles passes through
 all steps within the cache of one core (`winograd_loops`). (S. Winograd, "Arithmetic complexity of computations", 1980;
-A.
-Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the points 0, 1, -1,
-infinity
-and, for tiles of six, 2 and -2.)
+A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the points 0, 1, -1,
+infinity and, for tiles of six, 2 and -2.)
 
 Errors are relative to the largest sums of a tile. Those of F(2x2) are as large as direct sums'; those of F(4x4) are
 three to nine times larger on average, and up to 25 times. Rounded operands are amplified as much, so F(4x4) takes only
@@ -22,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import threading
+from ..first_use import calls_blas
 from ..gemm.blas import dot
 from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Refused
@@ -77,6 +76,7 @@ def input_gradient_workspace(tile: int) -> Callable[..., int]:
     return lambda g, weight, *_, **__: _bytes(tile, g.shape[1], weight.shape[1])
 
 
+@calls_blas
 def _require_finite(x: np.ndarray) -> None:
     """Raise Refused for infinities, which differences of a tile's values make NaN."""
     flat = x.reshape(-1) if x.flags.c_contiguous else x.ravel("K")

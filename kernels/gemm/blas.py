@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import invariance
+from ..first_use import calls_blas
 from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..quiet import restore, silence
 from ..registry import ArraySpec, without_observers
@@ -22,6 +23,9 @@ from .complexes import as_real
 
 _FLOAT32, _COMPLEX64 = np.dtype(np.float32), np.dtype(np.complex64)
 _BLAS_DTYPES = frozenset(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
+
+_OF_ONE_THREAD = {"matrices": 2**18, "vector": 9000}
+"""Multiplications up to which OpenBLAS shares no product with its threads (`interface/gemm.c`, `gemv.c`, `dot.c`)."""
 
 
 def _is_half(dtype: np.dtype) -> bool:
@@ -42,6 +46,7 @@ def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str =
     return f"BLAS has no product for {a.dtype.name}"
 
 
+@calls_blas
 def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The product by NumPy's BLAS. `precision` and `rounding` act on float32 operands only; others are exact products,
     accumulated in their own dtype or, for float16 and bfloat16, in float32 with one rounding at the end."""
@@ -64,9 +69,10 @@ def specialise(
     one_number = 1 in (math.prod(a.shape), math.prod(b.shape))
     if not exact or a.dtype not in _BLAS_DTYPES or one_number or b.ndim < a.ndim:
         return None
-    if a.ndim == b.ndim == 2:
-        return dot
-    return product_of_dots if _are_dots(a, b) else matmul_of_batches
+    of_batch = product_of_dots if _are_dots(a, b) else matmul_of_batches
+    run = dot if a.ndim == b.ndim == 2 else of_batch
+    m, k, n = *a.shape[-2:], b.shape[-1]
+    return run if m * k * n <= _OF_ONE_THREAD["vector" if 1 in (m, n) else "matrices"] else calls_blas(run)
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -203,6 +209,7 @@ def refuses_definition(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
     return None
 
 
+@calls_blas
 def matmul_by_definition(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The definition in NumPy: the product of each term in float64, one rounding at the end; integers wrap around.
 

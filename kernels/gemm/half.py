@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..first_use import calls_blas
 from ..invariance import BOTH, is_demanded
 from ..quiet import restore, silence
 from ..registry import Kernel, without_observers
@@ -39,6 +40,7 @@ half_matmul = Kernel("half_matmul", reference=_exact, bound={"half": 2.0**-11, "
 
 
 @half_matmul.impl("blas", keeps=BOTH)
+@calls_blas
 def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
     """Each block or part as a float32 product by NumPy's BLAS, which is exact but for 2**-24 of its sum."""
     if sums not in ("half", "parts"):

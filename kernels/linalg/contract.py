@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..first_use import calls_blas
 from ..invariance import BATCH
 from ..precision import ProductBound
 from ..registry import Call, Kernel, without_observers
@@ -179,6 +180,7 @@ class _Task(Kernel):
 
     def impl(self, name: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
+            @calls_blas
             @functools.wraps(run)
             def alone(*arrays: Any, **keywords: Any) -> Any:
                 with without_observers():

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..first_use import calls_blas
+
 
 def _wide(a: Any) -> Any:
     """Cast to double precision; integers and omitted results are unchanged."""
@@ -172,6 +174,7 @@ _MEASURES: dict[str, Callable[..., dict[str, tuple]]] = {
 }
 
 
+@calls_blas
 def residuals(kernel: str, arrays: tuple[np.ndarray, ...], keywords: dict[str, Any], result: Any) -> dict[str, float]:
     """The backward errors (and the loss of orthogonality) of what a kernel of this name returned, in units of the
     type's roundoff; empty for a kernel that has no measure."""

@@ -236,3 +236,43 @@ def test_forks_at_any_moment_of_first_calls_of_another_thread():
     folder = os.environ.get("MINITORCH_CACHE_DIR")
     printed = python(CALLS + FORKED, **({"MINITORCH_CACHE_DIR": folder} if folder else {}))
     assert printed.out == "True {0}\n", printed.error
+
+
+CALLING_BLAS = """
+import os, threading, time, warnings
+import numpy as np
+import minitorch_backends as mt
+from minitorch_backends.kernels import gemm, linalg
+
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of any fork with threads
+a = np.random.default_rng(0).standard_normal((128, 128)).astype("f4")
+calls = {
+    "lapack": lambda: linalg.contract.solve["lapack"](a, a),
+    "blas": lambda: gemm.matmul["blas"](a, a),
+}
+for name, call in calls.items():
+    done = 0
+    def keep_calling(end=time.monotonic() + 0.5):
+        global done
+        while time.monotonic() < end:
+            call()
+            done += 1
+    thread = threading.Thread(target=keep_calling)
+    thread.start()
+    children = []
+    while thread.is_alive():
+        time.sleep(0.01)
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        children.append(child)
+    print(name, done > 1, len(children) > 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forks_while_another_thread_calls_blas():
+    """OpenBLAS ends its threads at a fork: a call that waits for them in another thread would never return."""
+    printed = python(CALLING_BLAS)
+    assert printed.out == "lapack True True\nblas True True\n", printed.error

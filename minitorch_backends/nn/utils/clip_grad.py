@@ -11,6 +11,7 @@ import numpy as np
 
 from ...autograd.modes import no_grad
 from ...dispatch.call_errors import argument_errors
+from ...kernels.first_use import calls_blas
 from ...tensor.dtypes import float32, promote_types
 from ...tensor.tensor import Tensor, adopt
 
@@ -20,6 +21,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
     return [each.grad for each in parameters if each.grad is not None]
 
 
+@calls_blas
 def _total_norm(tensors: list[Tensor], norm_type: float, error_if_nonfinite: bool) -> tuple[float, Tensor]:
     """The norm of all numbers together in float64, and as a tensor of the type that the tensors promote to."""
     held = [each for each in tensors if each._array.size]
