@@ -23,6 +23,11 @@ _RESULTS_KEPT = 32
 RECYCLED_BYTES = 1 << 22
 """Results of this size or more are made of memory that is used again. The C library keeps smaller ones."""
 
+np.empty((1 << 25) - (1 << 13), np.uint8)
+"""Freed at once, before its pages exist. glibc keeps memory of up to the largest size freed so far, at most 32 MiB
+(`mallopt(3)`, M_MMAP_THRESHOLD). Otherwise each step of training would return its gradients to the system and fault
+their pages in again."""
+
 _ALIGNMENT = 64
 _workspaces: list[np.ndarray] = []
 _results: list[np.ndarray] = []
