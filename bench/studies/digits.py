@@ -250,7 +250,7 @@ def _draw_layers(figure: Figure, result: dict[str, Any]) -> None:
 PLOTS = [
     Plot(
         "digits-margins",
-        "Answers in the order of their margin. Only answers left of a dashed line can change at that precision.",
+        "Answers in the order of their margin. Only answers below a dashed line can change at that precision.",
         (11, 4.6),
         _draw_margins,
     ),

@@ -143,7 +143,7 @@ def summary(result: dict[str, Any]) -> list[str]:
         if (costs := [order["flops"] for order in entry["orders"]])
     )
     return paragraphs(f"""
-        The dearest of these orders takes so many times the FLOPs of the cheapest: {gains}.
+        FLOPs of the dearest order over those of the cheapest: {gains}.
 
         Strategy None contracts from left to right. FLOPs count multiplications and additions; the peak is that of all
         intermediates at once, predicted from shapes, and measured with packed operands of the kernels included. Errors

@@ -111,5 +111,5 @@ def summary(result: dict[str, Any]) -> list[str]:
         MiniLM (six layers, width 384, the weights of {minilm.PACKAGE}) encodes {result["sentences"]} sentences,
         and each then looks for the others by cosine. Errors are those of the vectors against a float64 run of the same
         weights. The rank change is the mean number of places by which a sentence moves in another's list. The last
-        table has one layer at a time at a lower precision, on {result["layer_sentences"]} sentences (`lab.audit`).
+        table has one layer at a time at a lower precision, on {result["layer_sentences"]} sentences (lab.audit).
     """)

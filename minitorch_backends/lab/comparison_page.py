@@ -19,16 +19,16 @@ _HEAD = ("a", "b", "status", "error", "", "module", "kernel", "shapes", "directi
          "ms a", "ms b", "also changed")  # fmt: skip
 
 _STYLE = """\
-  form { position: sticky; top: 0; padding: .6rem 0; background: #fff; display: flex; flex-wrap: wrap;
-         gap: .5rem 1rem; }
+  form { padding: .6rem 0; background: var(--paper); display: flex; flex-wrap: wrap; gap: .5rem 1rem; }
+  @media (min-width: 48rem) { form { position: sticky; top: 0; } }
   select, input { font: inherit; padding: .1rem .3rem; }
   #calls { font-size: .82rem; }
   #calls th, #calls td { padding: .15rem .5rem; text-align: left; }
   #calls .number { text-align: right; }
   #calls .shapes { white-space: normal; min-width: 12rem; }
-  .bar { min-width: 9rem; } .bar i { display: block; height: .8rem; background: #0072b2; border-radius: 2px; }
-  .differs .bar i.infinite { background: #b2182b; }
-  .inserted td { background: #eef7ee; } .removed td { background: #fbeeee; } .same { color: #7b8492; }
+  .bar { min-width: 9rem; } .bar i { display: block; height: .8rem; background: var(--accent); border-radius: 2px; }
+  .differs .bar i.infinite { background: var(--alarm); }
+  .inserted td { background: #2a9d3a1a; } .removed td { background: #d6303020; } .same { color: var(--soft); }
 """
 
 _SCRIPT = """<script>

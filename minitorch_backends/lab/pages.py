@@ -44,10 +44,11 @@ class Table(NamedTuple):
         return f'{title}<div class="wide">{opening}{head}\n<tbody>\n{body}\n</tbody></table></div>'
 
     def _cells(self, tag: str, cells: Iterable[str]) -> str:
-        return "".join(
-            f'<{tag} class="name">{escape(cell)}</{tag}>' if place < self.names else f"<{tag}>{escape(cell)}</{tag}>"
-            for place, cell in enumerate(cells)
-        )
+        opening = [f'<{tag} class="name">'] * self.names + [f"<{tag}>"] * (len(self.columns) - self.names)
+        texts = map(escape, cells)
+        if tag == "th":  # lines of a heading break after the underscores of a name
+            texts = (text.replace("_", "_<wbr>") for text in texts)
+        return "".join(f"{start}{text}</{tag}>" for start, text in zip(opening, texts, strict=True))
 
 
 class Picture(NamedTuple):
@@ -58,7 +59,7 @@ class Picture(NamedTuple):
 
     def html(self) -> str:
         data, caption = base64.b64encode(self.png).decode("ascii"), escape(self.caption)
-        image = f'<img alt="{caption}" src="data:image/png;base64,{data}">'
+        image = f'<div class="wide"><img alt="{caption}" src="data:image/png;base64,{data}"></div>'
         return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
 
 
@@ -108,9 +109,16 @@ _PAGE = string.Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-  :root { --ink: #1d2129; --soft: #5b6472; --line: #dfe3e8; --band: #f6f7f9; --accent: #0072b2; }
+  :root { color-scheme: light dark; --paper: #fff; --ink: #1d2129; --soft: #5b6472; --line: #dfe3e8; --rule: #aab1bb;
+          --band: #f6f7f9; --accent: #0072b2; --alarm: #b2182b; }
+  @media screen and (prefers-color-scheme: dark) {
+    :root { --paper: #15181d; --ink: #dfe3e8; --soft: #a3adb9; --line: #353c46; --rule: #66707d;
+            --band: #1e232a; --accent: #56b4e9; --alarm: #ef6a6a; }
+    figure img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
+  }
   * { box-sizing: border-box; }
-  body { margin: 0; color: var(--ink); background: #fff; font: 16px/1.55 system-ui, "Segoe UI", sans-serif; }
+  html, body { background: var(--paper); }
+  body { margin: 0; color: var(--ink); font: 16px/1.55 system-ui, "Segoe UI", sans-serif; }
   header { background: var(--band); border-bottom: 1px solid var(--line); }
   header > div, main { max-width: $width; margin: 0 auto; padding: 1.25rem; }
   h1 { margin: 0 0 .25rem; font-size: 1.7rem; line-height: 1.25; }
@@ -123,15 +131,15 @@ _PAGE = string.Template("""<!DOCTYPE html>
   nav a { margin-right: 1.1rem; color: var(--accent); text-decoration: none; }
   nav a:hover { text-decoration: underline; }
   figure { margin: 1.25rem 0; }
-  figure img { display: block; max-width: 100%; height: auto; padding: .5rem; }
-  figure img { border: 1px solid var(--line); border-radius: 6px; }
+  figure > div { padding: .5rem; border: 1px solid var(--line); border-radius: 6px; }
+  figure img { display: block; min-width: 36rem; max-width: 100%; height: auto; }
   figcaption { margin-top: .4rem; color: var(--soft); font-size: .9rem; }
   .wide { overflow-x: auto; }
   table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
   th, td { padding: .3rem .75rem; text-align: right; vertical-align: top; white-space: nowrap; }
-  th { border-bottom: 2px solid var(--line); vertical-align: bottom; font-weight: 600; }
+  th { border-bottom: 2px solid var(--line); vertical-align: bottom; font-weight: 600; white-space: normal; }
   td { border-bottom: 1px solid var(--line); }
-  tr.rule td { border-top: 2px solid #aab1bb; }
+  tr.rule td { border-top: 2px solid var(--rule); }
   .name { text-align: left; }
   .list td { white-space: normal; }
   .list td:first-child { white-space: nowrap; font-weight: 600; }

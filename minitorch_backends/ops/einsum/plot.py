@@ -67,10 +67,10 @@ def _draw_tree(axes: Axes, plan: Plan) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     axes.margins(y=0.16 if count > 12 else 0.1)
-    for colour, label in ((_SLICE, "in each slice"), (_AHEAD, "once, ahead of the slices")) if slicing else ():
-        axes.scatter([], [], color=colour, label=label)
     if slicing:
-        axes.legend(frameon=False, fontsize=8, loc="upper left")
+        for colour, label in ((_SLICE, "in each slice"), (_AHEAD, "once, ahead of the slices")):
+            axes.scatter([], [], color=colour, label=label)
+        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2)
     axes.spines[:].set_visible(False)
 
 
