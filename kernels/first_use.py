@@ -25,7 +25,8 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoade
 from types import CodeType, FrameType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PACKAGE = __name__.partition(".")[0]
 
