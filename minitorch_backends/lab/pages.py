@@ -45,7 +45,7 @@ class Table(NamedTuple):
 
     def _cells(self, tag: str, cells: Iterable[str]) -> str:
         opening = [f'<{tag} class="name">'] * self.names + [f"<{tag}>"] * (len(self.columns) - self.names)
-        texts = map(escape, cells)
+        texts: Iterable[str] = map(escape, cells)
         if tag == "th":  # lines of a heading break after the underscores of a name
             texts = (text.replace("_", "_<wbr>") for text in texts)
         return "".join(f"{start}{text}</{tag}>" for start, text in zip(opening, texts, strict=True))
