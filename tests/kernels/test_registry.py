@@ -200,7 +200,7 @@ def test_other_exceptions_pass(scale):
 
 
 def test_observers_are_told(scale):
-    calls = []
+    calls, start = [], time.perf_counter()
     with observe(calls.append):
         scale(np.ones(2, np.float32), factor=2, decided_by="a flag")
         scale(-np.ones(3), factor=0.5)
@@ -209,7 +209,7 @@ def test_observers_are_told(scale):
     scale(np.ones(2))
     first, second = calls
     assert first[:7] == ("scale", ((2,),), ("float32",), {"factor": 2}, "narrow", (), "a flag")
-    assert 0 <= first.seconds < 1
+    assert 0 <= first.seconds <= time.perf_counter() - start
     assert second.implementation == "portable"
     assert second.refusals == (("fussy", "takes whole factors"), ("narrow", "a value is negative"))
     assert second.decided_by is None
@@ -221,11 +221,13 @@ def test_the_seconds_of_compiling_are_told_apart(scale):
         with first_use():
             time.sleep(0.05)
 
+    start = time.perf_counter()
     with explain.record() as log:
         scale(np.ones(1), prefer="compiled")
         scale(np.ones(1))
     first, second = log
-    assert first.seconds < 0.05 <= first.compiled
+    assert first.compiled >= 0.05
+    assert first.seconds <= time.perf_counter() - start - first.compiled
     assert second.compiled == 0
     assert explain.diff([first], [first._replace(seconds=0.0, compiled=0.0)]) is None
 
