@@ -14,7 +14,12 @@ from . import threading
 from .gemm.workspace import address_of, empty
 from .shapes import expect
 
-_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_FLIPS: dict[tuple[int, bool], np.unsignedinteger] = {
+    (size, flips): word(flips << (8 * size - 1))
+    for size, word in {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.items()
+    for flips in (False, True)
+}
+"""The bit of a sign, or none, in a word of the size of elements."""
 
 _NUMBERS = 1 << 13
 """That a thread takes at a time."""
@@ -49,15 +54,14 @@ def _run(
     negative: bool,
 ) -> bool:  # fmt: skip
     """Whether all indices name elements."""
-    source, index = np.ascontiguousarray(source), np.ascontiguousarray(index)
-    size, wrong = source.itemsize, np.zeros(1, np.int64)
-    block = max(1, _NUMBERS * sizes[0] // max(out.size + index.size, 1))
-    pool = (0, 1) if sizes[0] <= block else threading.pool()
-    places = [address_of(each) for each in (source, index, out, wrong)]
-    by_sign = negative and source.dtype.kind not in "iu"
-    flip = _WORDS[size](by_sign << (8 * size - 1))
-    skipped = _NOTHING if skip is None else skip
-    _loops().run(*pool, getattr(_loops(), name)(*places, *sizes, block, skipped, flip))
+    source, index, wrong = np.ascontiguousarray(source), np.ascontiguousarray(index), np.zeros(1, np.int64)
+    lines, by_sign = sizes[0], negative and source.dtype.kind not in "iu"
+    block = max(1, _NUMBERS * lines // max(out.size + index.size, 1))
+    pool, threads = (0, 1) if lines <= block else threading.pool()
+    places = address_of(source), address_of(index), address_of(out), address_of(wrong)
+    skipped, flip = _NOTHING if skip is None else skip, _FLIPS[source.itemsize, by_sign]
+    loops = _loops()
+    loops.run(pool, threads, getattr(loops, name)(*places, *sizes, block, skipped, flip))
     if negative and not by_sign:
         np.negative(out, out=out)
     return not wrong[0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+import numpy as np
+
 from .jit import carray, njit, subroutine
 from .launch import launch
-from .words import pointer, put
+from .words import get, pointer, put
 
 _Arrays = namedtuple("_Arrays", "source index out wrong lines wanted count inner block skip flip")
 """Addresses; `lines` are what tasks share, `block` of them at a time; `flip` is the bit that negates, or 0."""
@@ -14,25 +16,29 @@ _Arrays = namedtuple("_Arrays", "source index out wrong lines wanted count inner
 
 @subroutine
 def _arrays(of, lines_of_source, lines_of_out):
-    """The source, the index, which has as many numbers as the smaller of both, and the result."""
+    """The source and the result, to be read at unsigned places: Numba counts negative ones from the end."""
     source = carray(pointer(of.source, of.flip), lines_of_source * of.inner)
-    index = carray(pointer(of.index, 0), min(lines_of_source, lines_of_out) * of.inner)
-    return source, index, carray(pointer(of.out, of.flip), lines_of_out * of.inner)
+    return source, carray(pointer(of.out, of.flip), lines_of_out * of.inner)
 
 
 @subroutine
 def _gather_task(task, worker, of):
-    source, index, out = _arrays(of, of.lines // of.wanted * of.count, of.lines)
+    source, out = _arrays(of, of.lines // of.wanted * of.count, of.lines)
     wanted, count, inner, skip, flip, wrong = of.wanted, of.count, of.inner, of.skip, of.flip, 0
-    for line in range(task * of.block, min((task + 1) * of.block, of.lines)):
-        first = (line // wanted if wanted > 1 else line) * count * inner
+    begin = task * of.block
+    first, left = begin // wanted * count * inner, wanted - begin % wanted
+    for line in range(begin, min(begin + of.block, of.lines)):
         for i in range(inner):
-            place = index[line * inner + i]
+            at = line * inner + i
+            place = get(of.index, at)
             if 0 <= place < count and place != skip:
-                out[line * inner + i] = source[first + place * inner + i] ^ flip
+                out[np.uint64(at)] = source[np.uint64(first + place * inner + i)] ^ flip
             else:
-                out[line * inner + i] = 0
+                out[np.uint64(at)] = 0
                 wrong |= place != skip
+        left -= 1
+        if not left:
+            first, left = first + count * inner, wanted
     if wrong:
         put(of.wrong, 0, 1)
 
@@ -45,13 +51,13 @@ class Gather(_Arrays):
 
 @subroutine
 def _scatter_task(task, worker, of):
-    source, index, out = _arrays(of, of.lines * of.wanted, of.lines * of.count)
+    source, out = _arrays(of, of.lines * of.wanted, of.lines * of.count)
     wanted, count, inner, skip, flip, wrong = of.wanted, of.count, of.inner, of.skip, of.flip, 0
     for line in range(task * of.block, min((task + 1) * of.block, of.lines)):
         first = line * count * inner
         out[first : first + count * inner] = 0
         for at in range(line * wanted * inner, (line + 1) * wanted * inner):
-            place = index[at]
+            place = get(of.index, at)
             if 0 <= place < count and place != skip:
                 out[first + place * inner + (at % inner if inner > 1 else 0)] = source[at] ^ flip
             else:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..dispatch.op import Op
 from ..dispatch.registry import registry
 from ..ops.dims import wrap_dim, wrap_dims
@@ -191,6 +193,14 @@ def _looked_up(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return _call(op, bound, into)
 
 
+def _gather(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
+    """Elements at an index that is the same for all."""
+    bound["input"] = value = bound["input"].value
+    bound["index"] = np.broadcast_to(bound["index"], (value.shape[0], *bound["index"].shape))
+    bound["dim"] += 1
+    return _call(op, bound, into)
+
+
 def _add(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     """addmm, by a product and a sum."""
     input, first, second = _tensors(op, bound)
@@ -284,6 +294,7 @@ _RULES: dict[str, Rule] = {
     "mirrored_pad": _pad,
     "diag_embed": _shift_dims("dim1", "dim2", more=1),
     "look_up": _looked_up,
+    "gather_along": _gather,
     "addmm": _add,
     "binary_cross_entropy_terms": _align,
     "nll_terms": _score,

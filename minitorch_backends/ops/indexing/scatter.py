@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import composite
+from ...dispatch.op import Array, composite, op
+from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.samples import between, sample, strided_matrix
+from ...kernels.gathering import gather as kernel
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
@@ -15,8 +18,8 @@ from ..views.broadcasting import broadcast_shapes
 from ..views.shape import expand, ravel, reshape
 from ..views.slices import getitem
 from .fill import number_as
-from .index import read
-from .index_parts import refuse_index_dtype
+from .index import index_embed
+from .index_parts import plain, refuse_index_dtype
 from .writes import assigning, at_least_vector, checked_positions
 
 __all__ = ["gather", "scatter", "scatter_add", "take_along_dim"]
@@ -34,17 +37,27 @@ def coordinates(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.n
         given = given.long()
     positions = checked_positions(name, given, shape[dim], dim)
     positions = positions if positions.ndim else positions.reshape(1)
+    _refuse_sizes(name, positions, shape, dim)
+    return _along(positions, dim)
+
+
+def _refuse_sizes(name: str, positions: np.ndarray, shape: tuple[int, ...], dim: int) -> None:
     if positions.ndim != len(shape):
         raise RuntimeError(
             f"{name}(): Index tensor must have the same number of dimensions as input tensor, got shapes "
-            f"{list(given.shape)} and {list(input.shape)}"
+            f"{list(positions.shape)} and {list(shape)}"
         )
     sizes = zip(positions.shape, shape, strict=True)
     if [axis for axis, (size, limit) in enumerate(sizes) if size > limit and axis != dim]:
         raise RuntimeError(
-            f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from "
+            f"{name}(): Expected index {list(positions.shape)} to be no larger than self {list(shape)} apart from "
             f"dimension {dim}"
         )
+
+
+def _along(positions: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
+    """`positions` along `dim`, beside the coordinates in the other dimensions."""
+    [positions] = plain((positions,))
     after = positions.ndim - 1
     return tuple(
         [
@@ -72,6 +85,37 @@ def _gather_reference(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndar
     return out
 
 
+def _positions_samples() -> Any:
+    for (input, dim, index), _ in _gather_samples():
+        if input.ndim:
+            yield sample(input, dim % input.ndim, index)
+
+
+@op(
+    takes=EVERY_DTYPE,
+    input=lambda g, input_shape, dim, index: index_embed(g, input_shape, _along(index, dim)),
+    called="gather",
+    widen=False,
+    warns=False,
+    method=False,
+    reference=_gather_reference,
+    samples=_positions_samples,
+)
+def gather_along(input: Array, dim: int, index: Any):
+    """`gather` by an integer array of as many dimensions."""
+    [index], shape = plain((index,)), input.shape
+    others = (*index.shape[:dim], shape[dim], *index.shape[dim + 1 :])
+    values = input if shape == others else input[tuple(map(slice, others))]
+    if values.flags.c_contiguous and values.itemsize <= 8:
+        outer, inner = math.prod(index.shape[:dim]), math.prod(index.shape[dim + 1 :])
+        places = index.astype(np.int64, copy=False).reshape(outer, index.shape[dim], inner)
+        found = kernel(values.reshape(outer, values.shape[dim], inner), places)
+        if found is not None:
+            return found.reshape(index.shape)
+    checked_positions("gather", adopt(index), shape[dim], dim)
+    return input[_along(index, dim)]
+
+
 @composite(reference=_gather_reference, samples=_gather_samples)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """The elements that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0. The result has the
@@ -79,10 +123,15 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
     Raises RuntimeError for an index of other dimensions, of a wrong dtype, or out of bounds.
     """
-    if isinstance(index, Tensor) and not index._array.size:
+    if not isinstance(index, Tensor):
+        raise not_a_tensor("gather", "index", index)
+    if not index._array.size:
         return reshape(ravel(input)[:0], index._array.shape)
-    places = coordinates("gather", input, dim, index)
-    result = read(at_least_vector(input), places)
+    refuse_index_dtype("gather", "index", index._array)
+    source, dim, positions = at_least_vector(input), wrap_dim(dim, input._array.ndim), index._array
+    positions = positions if positions.ndim else positions.reshape(1)
+    _refuse_sizes("gather", positions, source._array.shape, dim)
+    result = gather_along(source, dim, positions if source._node is None else positions.copy())
     return result if index._array.ndim else reshape(result, ())
 
 

@@ -145,8 +145,9 @@ def _track(
     no values leave them."""
     if size == 0:
         return
-    var = np.square(deviation, dtype=np.float64) - eps
-    if np.minimum.reduce(var, None, initial=np.inf) < eps:  # the rounded deviation would lose digits
+    var = np.square(deviation, dtype=np.float64)
+    var -= eps
+    if var.size and var.min() < eps:  # the rounded deviation would lose digits
         about = np.asarray(sums.sum(input._array, dim, True, mean=True, wide=True))
         var = sums.sum_of_squares(input._array, dim, True, about=about, wide=True).reshape(var.shape) / size
     var *= size / max(size - 1, 1)
@@ -154,9 +155,10 @@ def _track(
         for running, now in ((running_mean, mean), (running_var, var)):
             if running is not None and now.size:
                 before, number = running._array, now.dtype.type
-                average = np.reshape(now[0] if len(now) == 1 else sums.sum(now, 0, mean=True), before.shape)
-                moved = before * number(1 - momentum) + average * number(momentum)
-                running.copy_(adopt(cast_unchecked(moved, before.dtype)))
+                average = now if now.size == before.size else np.asarray(sums.sum(now, 0, mean=True))
+                moved = average.reshape(before.shape) * number(momentum)
+                moved += before * number(1 - momentum)
+                running.copy_(adopt(moved if moved.dtype is before.dtype else cast_unchecked(moved, before.dtype)))
 
 
 def _refuse_half_of_statistics(name: str, mean: Tensor | None, var: Tensor | None, training: bool) -> None:
