@@ -80,10 +80,10 @@ def percent(value: float | None) -> str:
 
 
 PEERS = {
-    "torch float32": ("#8a8a8a", "X"),
-    "torch bfloat16": ("#8a8a8a", "*"),
-    "torch float64": ("#8a8a8a", "p"),
-    "torch": ("#8a8a8a", "X"),
+    "torch float32": ("#6b6b6b", "X"),
+    "torch bfloat16": ("#6b6b6b", "*"),
+    "torch float64": ("#6b6b6b", "p"),
+    "torch": ("#6b6b6b", "X"),
     "NumPy": ("#5f5f5f", "+"),
     "SciPy": ("#5f5f5f", "1"),
     "SciPy, threads": ("#5f5f5f", "2"),

@@ -117,9 +117,9 @@ def summary(result: dict[str, Any]) -> list[str]:
 
 PEER_MARKS = {
     "NumPy fp32": ("#5f5f5f", "P"),
-    "torch fp32": ("#8a8a8a", "X"),
-    "torch bf16 tensors": ("#8a8a8a", "*"),
-    "torch mkldnn bf16": ("#8a8a8a", "h"),
+    "torch fp32": ("#6b6b6b", "X"),
+    "torch bf16 tensors": ("#6b6b6b", "*"),
+    "torch mkldnn bf16": ("#6b6b6b", "h"),
 }
 
 
@@ -127,21 +127,33 @@ def _mark(name: str) -> tuple[str, str]:
     return MARKS[name.removeprefix("mt ")] if name.startswith("mt ") else PEER_MARKS[name]
 
 
+def _close(row: dict[str, Any], other: dict[str, Any], top: float) -> bool:
+    decades = abs(math.log10(row["rms_error"] / other["rms_error"]))
+    return decades < 0.7 and abs(row["gflops"] - other["gflops"]) < 0.08 * top
+
+
 def _draw_tradeoff(figure: Figure, result: dict[str, Any]) -> None:
     axes, size = figure.subplots(), max(size for size in _sizes(result) if size <= 1024)
     rows = [row for row in result["rows"] if row["n"] == size]
     top = 1.12 * max(row["gflops"] for row in rows)
-    placed: list[tuple[float, float]] = []
+    groups: list[list[dict[str, Any]]] = []  # points whose names would cover each other
     for row in sorted(rows, key=lambda row: row["gflops"]):
         colour, mark = _mark(row["name"])
-        axes.plot(row["rms_error"], row["gflops"], mark, color=colour, markersize=10)
-        decade, height = math.log10(row["rms_error"]), row["gflops"] / top
-        above = max((y + 0.06 for x, y in placed if abs(x - decade) < 1.2), default=0.0)
-        placed.append((decade, max(height, above)))
-        axes.annotate(
-            row["name"], (row["rms_error"], row["gflops"]), xytext=(10, (placed[-1][1] - height) * 200 - 3),
-            textcoords="offset points", fontsize=10, color=colour,
-        )  # fmt: skip
+        axes.plot(row["rms_error"], row["gflops"], mark, color=colour, markersize=11, mec="white", mew=0.5)
+        near = [group for group in groups if all(_close(row, other, top) for other in group)]
+        if near:
+            near[0].append(row)
+        else:
+            groups.append([row])
+    for group in groups:  # names stand beside the group, in the order of speeds, around its middle
+        right = max(row["rms_error"] for row in group)
+        middle = sum(row["gflops"] for row in group) / len(group)
+        for place, row in enumerate(group):
+            shift = 14 * (place - (len(group) - 1) / 2) - 3
+            axes.annotate(
+                row["name"].removeprefix("mt "), (right, middle), xytext=(10, shift), textcoords="offset points",
+                fontsize=10, color=_mark(row["name"])[0],
+            )  # fmt: skip
     axes.set(
         title=f"Speed against error, n = {size:,}", xscale="log", ylim=(0, top), ylabel="GFLOP/s (2 n³ counted)",
         xlabel="rms error relative to sqrt(n)",
