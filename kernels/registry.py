@@ -197,6 +197,10 @@ def _options(call: Call) -> dict[str, Any]:
     return call.keywords if call.prefer is None else {**call.keywords, "prefer": call.prefer}
 
 
+_WARNINGS = (FloatingPointError, RuntimeWarning)
+"""What NumPy raises where the caller has made errors of its warnings."""
+
+
 def _first(
     specs: Sequence[ArraySpec], decision: Decision, keywords: dict[str, Any]
 ) -> tuple[Callable[..., Any] | None, bool]:
@@ -299,6 +303,8 @@ class Kernel:
                 return first(a, *others, **keywords) if with_keywords else first(a, *others)
             except Refused as refused:
                 refusals = ((decision.candidates[0].name, str(refused)),)
+            except _WARNINGS:  # a short way does not silence NumPy, which would take a third as long as a small product
+                pass
         return self._run((a, *others), keywords, decision, refusals, decided_by, prefer)
 
     def first(self, *specs: ArraySpec, prefer: str | None = None, **keywords: Any) -> Callable[..., Any] | None:
@@ -319,7 +325,7 @@ class Kernel:
             if not observing and first is not None:
                 try:
                     return first(a, b)
-                except Refused:  # which the general way finds again, and goes on from there
+                except (Refused, *_WARNINGS):  # which the general way finds again, and goes on from there
                     pass
             return self(a, b, decided_by=decided_by, **keywords)
 

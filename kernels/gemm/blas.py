@@ -70,7 +70,7 @@ def specialise(
     if not exact or a.dtype not in _BLAS_DTYPES or one_number or b.ndim < a.ndim:
         return None
     of_batch = product_of_dots if _are_dots(a, b) else matmul_of_batches
-    run = dot if a.ndim == b.ndim == 2 else of_batch
+    run: Callable[..., np.ndarray] = np.ndarray.dot if a.ndim == b.ndim == 2 else of_batch
     m, k, n = *a.shape[-2:], b.shape[-1]
     return run if m * k * n <= _OF_ONE_THREAD["vector" if 1 in (m, n) else "matrices"] else calls_blas(run)
 

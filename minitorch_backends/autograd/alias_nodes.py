@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor.tensor import Tensor, sharing
-from .nodes import Leaf, Node, history, next_sequence
+from .nodes import Leaf, Node, history, make_node
 from .traversal import reachable
 
 
@@ -30,10 +30,8 @@ def stand_in(tensor: Tensor, apart: bool = False) -> Tensor:
     """
     alias = sharing(tensor, tensor._array)
     before = None if apart else history(tensor)
-    node = object.__new__(Node)
-    node.op, node.edges, node.outputs, node.saved = _IDENTITY, (before or Leaf(None),), (), {}
-    node.likes, node.metadata, node.sequence = ((tensor._array.shape, tensor._array.dtype),), {}, next_sequence()
-    alias._node = node
+    like = tensor._array.shape, tensor._array.dtype
+    alias._node = make_node(_IDENTITY, (before or Leaf(None),), (like,), {})
     return alias
 
 

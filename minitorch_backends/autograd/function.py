@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor, adopt, kind_of, sharing
 from .accumulation import fit_gradient
 from .extras.anomaly_mode import note_call
 from .modes import grad_mode, no_grad
-from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, next_sequence, save, stale
+from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, make_node, next_sequence, save, stale
 from .views import FROM_FUNCTION, STALE, View
 
 
@@ -370,7 +370,4 @@ class _Refusing:
 
 
 def _refusing(tensor: Tensor, edges: Sequence[Any], ctx: Any) -> Tensor:
-    node = object.__new__(Node)
-    node.op, node.edges, node.outputs, node.sequence = _Refusing(ctx.name()), tuple(edges), (), next_sequence()
-    node.likes, node.saved, node.metadata = (None,) * len(edges), {}, {}
-    return adopt(tensor._array, node)
+    return adopt(tensor._array, make_node(_Refusing(ctx.name()), tuple(edges), (None,) * len(edges), {}))

@@ -19,6 +19,7 @@ class Recorder:
     def __init__(self, edges: tuple, create_graph: bool) -> None:
         self.create_graph, self.edges = create_graph, edges
         self.values: list[Tensor | None] = [None] * len(edges)
+        self.likes: list[Any] = [None] * len(edges)
         self.next = 0
 
     def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
@@ -29,7 +30,7 @@ class Recorder:
         self.next = position + 1
         if value is not None and (value._array.shape != like[0] or value._array.dtype is not like[1]):
             value = fit_gradient(value, like[0], like[1], self.create_graph)
-        self.values[position] = value
+        self.values[position], self.likes[position] = value, like
 
 
 def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
@@ -54,7 +55,7 @@ def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
         values = hooks.after(values, arrived)
     if diagnosing and is_anomaly_check_nan_enabled():
         _refuse_nan(node, values)
-    for edge, value, like in zip(edges, values, node.likes, strict=True):
+    for edge, value, like in zip(edges, values, recorder.likes, strict=True):
         if edge is not None:
             flow.deliver(edge, value, like, value)
 

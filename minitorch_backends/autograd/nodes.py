@@ -47,8 +47,8 @@ class Node:
     Attributes:
         op: the `Op` whose gradient rules apply.
         edges: for each input, in the op's order, the node it came from, or None if it needs no gradient.
-        likes: for each input, the shape and dtype to which its gradient is reduced, and its strides if a rule uses
-            them.
+        likes: for each input that needs a gradient, the shape and dtype to which the gradient is reduced, and the
+            strides if a rule uses them; None if the node saves the input, whose array has them (`like_of`).
         saved: name -> entry of `save`, for the values that the needed rules use.
         metadata: the op's other arguments by name.
         outputs: the shape and dtype of each result; empty for a single result that is not in a tuple. An entry of None
@@ -90,6 +90,14 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
+
+
+def make_node(op: Any, edges: tuple, likes: tuple, metadata: dict[str, Any]) -> Node:
+    """The node of a call with one result that has saved nothing so far."""
+    node = Node()
+    node.op, node.edges, node.likes, node.metadata = op, edges, likes, metadata
+    node.saved, node.outputs, node.sequence = {}, (), next_sequence()
+    return node
 
 
 def show_saved(names: Iterable[str]) -> None:
@@ -263,10 +271,7 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
     if kind is float or kind is int:
         return entry
     if entry is FREED:
-        raise RuntimeError(
-            f"trying to go through {node.name()} a second time, but its saved tensors were released by the first "
-            "backward; pass retain_graph=True the first time"
-        )
+        raise _released(node)
     if kind is list:
         return [_unpack_entry(node, name, each, create_graph, index) for index, each in enumerate(entry)]
     if packed_before and isinstance(entry, Packed):
@@ -274,10 +279,32 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
     return entry
 
 
+def like(array: np.ndarray) -> tuple:
+    """The shape, dtype and strides of an array, to which a gradient is reduced."""
+    return array.shape, array.dtype, array.strides
+
+
+def like_of(node: Node, index: int) -> tuple:
+    """The shape, dtype and strides of an input that the node saved."""
+    entry = node.saved.get(node.op.inputs[index], FREED)
+    if entry is FREED:
+        raise _released(node)
+    return like(entry[0]) if type(entry) is tuple else entry.like
+
+
+def _released(node: Node) -> RuntimeError:
+    return RuntimeError(
+        f"trying to go through {node.name()} a second time, but its saved tensors were released by the first "
+        "backward; pass retain_graph=True the first time"
+    )
+
+
 class Packed:
     """An entry that is not a tuple; its method `unpack` does the work of `unpack`. See `saved_tensors`."""
 
-    __slots__ = ()
+    __slots__ = ("like",)
+
+    like: tuple
 
     def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         raise NotImplementedError

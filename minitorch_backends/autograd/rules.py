@@ -36,6 +36,11 @@ def rule_of(op: Any, function: Callable[..., Any] | None) -> Rule | None:
     return function, tuple((name, *_source(op, name)) for name in inspect.signature(function).parameters)
 
 
+def reads(rule: Rule, index: int) -> bool:
+    """Whether a rule uses the shape, dtype or strides of an input."""
+    return any(source in _LIKES and of == index for _, source, of in rule[1])
+
+
 def _source(op: Any, name: str) -> tuple[str, int]:
     stem, _, what = name.rpartition("_")
     if name == "g" or name == "edges" or name in op.metadata_names:

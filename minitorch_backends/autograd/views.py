@@ -18,7 +18,7 @@ from ..tensor.tensor import State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell
 from .modes import grad_mode
-from .nodes import DEAD_END, Leaf, Node, Output, history, next_sequence, rewrites
+from .nodes import DEAD_END, Leaf, Node, Output, history, make_node, rewrites
 
 Step = tuple[Any, dict[str, Any], int | None]
 
@@ -90,7 +90,10 @@ class View(State):
         if self.apart is not None and type(before) is not Leaf and (before is not None or self.node is not None):
             raise self.refusal("its base or another view of its base has been")
         old, self.seen = self.node, count
-        self.node = None if before is None else _node_of_steps(base._array, self.steps, before)
+        self.node = None
+        if before is not None:
+            array, metadata = base._array, {"steps": self.steps, "strides": base._array.strides}
+            self.node = make_node(registry["view_steps"], (before,), ((array.shape, array.dtype),), metadata)
         if old is not None and type(old) is not Node:
             move_retained(old, self.node)
         return self.node
@@ -136,14 +139,6 @@ def reshape_in_place(tensor: Tensor, op: Any, metadata: dict[str, Any]) -> None:
     view.grad = None if state is None else state.grad
     view.record_later()
     tensor._state, tensor._node = view, STALE
-
-
-def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> Node:
-    node = object.__new__(Node)
-    node.op, node.edges, node.likes = registry["view_steps"], (before,), ((base.shape, base.dtype),)
-    node.metadata = {"steps": steps, "strides": base.strides}
-    node.saved, node.outputs, node.sequence = {}, (), next_sequence()
-    return node
 
 
 class _Stale:
@@ -193,7 +188,8 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
         apart = OUTPUTS
     steps = (*steps, (op, metadata, index)) if mode.records or instrumentation.duals is not None else ()
     view = tensor._state = _new(View)
-    view.grad, view.node, view.base, view.steps, view.apart = None, None, base, steps, apart
+    view.base, view.steps, view.apart = base, steps, apart
+    view.grad = view.node = None
     view.rewrites, view.seen = 0, 0 if base._state is None else base._state.rewrites
     tensor._node = STALE
     return tensor

@@ -10,7 +10,7 @@ INVARIANCES = ("none", "batch", "isa", "batch,isa")
 
 
 def check_value(value: object) -> str:
-    """The value as it is stored; kernels ask for the flag from the first value other than "none" on."""
+    """The value as it is stored."""
     if not isinstance(value, str):
         raise TypeError(
             f"invariant must be one of {', '.join(map(repr, INVARIANCES))}, got {value!r} of type "
@@ -19,8 +19,6 @@ def check_value(value: object) -> str:
     found = ",".join(sorted(part.strip() for part in value.split(",")))
     if found not in INVARIANCES:
         raise RuntimeError(f"invariant must be one of {', '.join(map(repr, INVARIANCES))}, got {value!r}")
-    if found != "none":
-        invariance.start()
     return found
 
 

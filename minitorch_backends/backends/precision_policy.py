@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..flags import NO_OPINION, State, current, per_state
+from ..flags import NO_OPINION, State, current, per_state, rows
 from ..kernels.float8 import FORMATS, PACKED, is_float8
 from ..kernels.gemm.device import Unit
 from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
@@ -317,6 +317,18 @@ def _veto(state: State, family: str, precision: str) -> str | None:
 
 
 # Precisions recorded for gradients
+
+may_record = False
+"""Whether a flag was ever set by which nodes record precisions; until then `precision_to_record` is None."""
+
+
+def _start_recording() -> None:
+    global may_record
+    may_record = True
+
+
+for _path in ("backward_precision", "input_gradient_precision", "weight_gradient_precision"):
+    rows[_path].wakes = _start_recording
 
 
 class Recorded(str):

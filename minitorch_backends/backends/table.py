@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
+from ..kernels.invariance import start as start_invariance
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
@@ -153,6 +154,7 @@ Flag(
     'instructions; or "batch,isa". What cannot keep it is refused',
     mistyped=TypeError,
     accepts=checked_invariance,
+    wakes=start_invariance,
 )
 Flag(
     "workspace_limit",

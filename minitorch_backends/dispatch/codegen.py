@@ -22,7 +22,7 @@ every op that both give equal results and nodes. The text that `template` genera
             except _Exception: break
             finally: _restore(_token)
             ...  # `_tensor`, around `_out`
-            if _n0 is not None and _mode().records and _out.dtype.kind not in 'biu':
+            if _n0 is not None and _mode().records and (_out.dtype is _float32 or _out.dtype.kind not in 'biu'):
                 if input._state is not None: _n0 = _history(input)
                 if _n0 is not None:
                     ...  # a node, with what the rules ask to save
@@ -47,10 +47,10 @@ import numpy as np
 
 from ..autograd.inference import InferenceCell
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, history, next_sequence, record_results, save, save_operand, unpack
+from ..autograd.nodes import SELF, Node, history, like_of, next_sequence, record_results, save, save_operand, unpack
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
-from ..backends.precision_policy import precision_to_record
+from ..backends import precision_policy
 from ..kernels import invariance
 from ..kernels.elementwise import in_rows, is_half, least_of
 from ..kernels.quiet import restore, silence
@@ -107,9 +107,9 @@ _NAMESPACE = {
     "_save": save,
     "_save_operand": save_operand,
     "_made_view": made_view,
+    "_policy": precision_policy,
     "_next_sequence": next_sequence,
     "_record_results": record_results,
-    "_precision_to_record": precision_to_record,
     "_rounded": lambda value, dtype: float(cast_unchecked(np.asarray(value), dtype)),
 }
 """The names that every generated text refers to."""
@@ -142,7 +142,7 @@ def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     """The function (node, edges, g, flow) that applies an op's gradient rules to the gradient `g` of its result."""
     name = f"{op.name}_backward"
     rules = [None if rule is None else rule[0] for rule in op.rules]
-    names = {"rules": rules, "unpack": unpack, "precision_for": precision_for, "__name__": __name__}
+    names = {"rules": rules, "unpack": unpack, "like_of": like_of, "precision_for": precision_for, "__name__": __name__}
     return _compile_function(backward_text(op, name), name, names | {"recomputed": getattr(op, "recomputed", None)})
 
 
@@ -156,7 +156,8 @@ def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
         "_allowed": template.allowed,
         "_results": op.wrap_view if op.view else op.wrap,
         "_record": op.record,
-        "_saved_results": op.plans[-1][1],
+        "_usual_metadata": {name: op.defaults.get(name) for name in op.metadata_names},
+        "_saved_results": op.plans[-1].results,
         "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
         "_definition": _definition(op, template.keywords, in_place),
         **{f"_default_{name}": default for name, default in op.defaults.items()},

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save, save_operand, save_results
-from ..autograd.rules import fields_of_result, rule_of
+from ..autograd.nodes import SELF, Node, Output, history, make_node, save, save_operand, save_results
+from ..autograd.rules import fields_of_result, reads, rule_of
 from ..autograd.views import View, made_view
 from ..backends.precision_policy import node_metadata
 from ..kernels.elementwise import in_rows, is_half
@@ -41,6 +41,20 @@ _grad_mode = grad_mode.get
 _new = object.__new__
 _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+class Plan(NamedTuple):
+    """What a node keeps, for a set of inputs that need gradients.
+
+    Attributes:
+        saved: the inputs to save.
+        results: whether to save the result; which of several results.
+        likes: the inputs whose shape and dtype to store.
+    """
+
+    saved: tuple[int, ...]
+    results: bool | frozenset[int]
+    likes: frozenset[int]
 
 
 class Op:
@@ -124,15 +138,34 @@ class Op:
         """Whether an input may not be a Python number."""
         return self.listed or not self.promoted[index] or self.inputs[index] in (self.only_tensors or ())
 
-    def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
-        """The inputs to save, and whether to save the result or which of several results, for a bit mask of the inputs
-        that need gradients."""
+    def _plan(self, mask: int) -> Plan:
+        """What to save, for a bit mask of the inputs that need gradients."""
         rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
         if any(source == "recomputed" for _, arguments in rules for _, source, _ in arguments):
             wanted |= {*self.inputs, "out"}
         results = frozenset(index for _, arguments in rules for _, source, index in arguments if source == "result")
-        return tuple(i for i, name in enumerate(self.inputs) if name in wanted), "out" in wanted or results
+        saved = tuple(i for i, name in enumerate(self.inputs) if name in wanted)
+        by_array = {i for i in saved if mask >> i & 1 and self.like_is_saved(i)}
+        likes = frozenset(i for i in range(len(self.inputs)) if mask & self.like_needed_by(i)) - by_array
+        return Plan(saved, "out" in wanted or results, likes)
+
+    def like_needed_by(self, index: int) -> int:
+        """A bit mask of the inputs whose gradients need the like of one: itself, and those whose rules use its shape,
+        dtype or strides."""
+        if self.joint or self.listed:
+            return (1 << len(self.inputs)) - 1
+        readers = [i for i, rule in enumerate(self.rules) if rule is not None and (i == index or reads(rule, index))]
+        return sum(1 << i for i in readers)
+
+    def like_is_saved(self, index: int) -> bool:
+        """Whether an input that needs a gradient has its like by its saved array, if that is saved.
+
+        Only its own rule may need the like, and must use saved values: it fails once they are released.
+        """
+        rule = self.rules[index]
+        uses = rule is not None and any(source in ("saved", "recomputed") for _, source, _ in rule[1])
+        return uses and self.like_needed_by(index) == 1 << index
 
     def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
         """Apply the gradient rules and deliver the results. The generated step replaces this method at first use."""
@@ -296,21 +329,22 @@ class Op:
             if self.half_variant is self:
                 self.half_variant = with_wide_rules(self)
             return self.half_variant.node(values, arrays, metadata)
-        node = _new(Node)
-        node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
         if self.product is not None and "precision" in metadata:
             metadata = node_metadata(metadata, self.product)
-        node.likes, node.metadata, node.saved = tuple(map(self._like, values)), metadata, {}
+        node = make_node(self, tuple(edges), (), metadata)
         if instrumentation.is_observed():
             note_call(node)
-        saves = self.plans[self.mask(node)][0]
-        if self.listed and saves:
-            node.saved[self.inputs[0]] = list(map(save_operand, values, edges, arrays))
-        elif saves:
-            for index in saves:
-                number = index == 1 and self.numbers and type(values[1]) in (float, int)
-                kept = values[1] if number else save_operand(values[index], edges[index], arrays[index])
-                node.saved[self.inputs[index]] = kept
+        plan = self.plans[self.mask(node)]
+        if self.listed:
+            if plan.saved:
+                node.saved[self.inputs[0]] = list(map(save_operand, values, edges, arrays))
+            node.likes = tuple(map(self._like, values))
+            return node
+        for index in plan.saved:
+            number = index == 1 and self.numbers and type(values[1]) in (float, int)
+            kept = values[1] if number else save_operand(values[index], edges[index], arrays[index])
+            node.saved[self.inputs[index]] = kept
+        node.likes = tuple(self._like(value) if index in plan.likes else None for index, value in enumerate(values))
         return node
 
     def _like(self, value: Any) -> Any:
@@ -331,7 +365,7 @@ class Op:
 
     def save_out(self, node: Node, results: Any) -> None:
         """Save the result, or those of several results, that a needed rule uses."""
-        kept = node.op.plans[self.mask(node)][1]
+        kept = node.op.plans[self.mask(node)].results
         if isinstance(results, tuple):
             save_results(node, results, kept)
         elif kept:

@@ -11,7 +11,7 @@ from ..autograd.extras.anomaly_mode import site
 from ..autograd.hooks import move_retained
 from ..autograd.inference import InferenceCell, refuse_inference
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import Leaf, Node, history, next_sequence
+from ..autograd.nodes import Leaf, Node, history, make_node
 from ..autograd.version_counter import details
 from ..autograd.views import View
 from ..kernels.quiet import restore, silence
@@ -134,11 +134,8 @@ def rewrite(node: Node | None, into: Tensor) -> None:
 
 def _scatter_node(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
     """The node of `base` after `value`, produced by `node`, overwrote the view that `steps` lead to."""
-    made = object.__new__(Node)
-    made.op, made.edges, made.outputs, made.sequence = registry["view_scatter"], (before, node), (), next_sequence()
-    made.likes = tuple((each._array.shape, each._array.dtype, each._array.strides) for each in (base, value))
-    made.saved, made.metadata = {}, {"steps": steps, "strides": None}
-    return made
+    likes = tuple((each._array.shape, each._array.dtype, each._array.strides) for each in (base, value))
+    return make_node(registry["view_scatter"], (before, node), likes, {"steps": steps, "strides": None})
 
 
 def refuse_unwritable(name: str, into: Tensor) -> None:

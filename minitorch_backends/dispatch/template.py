@@ -255,7 +255,7 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         """A node for the result, if an input with a rule needs a gradient."""
         op, several = self.op, len(self.recorded) > 1
         needed = " or ".join(f"_n{index} is not None" for index in self.recorded)
-        floating = "" if self.several else " and _out.dtype.kind not in 'biu'"
+        floating = "" if self.several else " and (_out.dtype is _float32 or _out.dtype.kind not in 'biu')"
         yield f"        if {f'({needed})' if several else needed} and _mode().records{floating}:"
         if op.half_variant is not None and (self.large is not None or any(map(is_half, self.allowed))):
             yield f"""\
@@ -271,16 +271,12 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
                 yield f"            if {known}{name}._state is not None: _n{index} = _history({name})"
             yield f"            if {needed}:"
         edges = [f"_n{index}" if index in self.recorded else "None" for index in range(len(self.inputs))]
-        metadata = self.metadata
-        if op.product is not None and "precision" in op.metadata_names:
-            recorded = f"_precision_to_record({op.product!r}, _mode().backward)"
-            metadata = metadata.replace(": precision", f": {recorded} if precision is None else precision")
         yield f"""\
-                _node = {"" if self.several else "_tensor._node = "}_new(_Node)
+                _node = {"" if self.several else "_tensor._node = "}_Node()
                 _node.op, _node.outputs, _node.sequence = _op, (), _next_sequence()
                 _node.edges = {"_edges" if op.listed else f"({', '.join(edges)},)"}
                 _node.likes = {self._likes()}
-                _node.metadata = {metadata}
+                _node.metadata = {self._metadata()}
                 _node.saved = _entries = {{}}"""
         for index, name in enumerate(self.inputs):
             yield from self._saving(name, self._entry(name, index, edges[index]))
@@ -291,6 +287,19 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         if op.view:
             yield "                if _type(_tensor._state) is _View: _tensor._state.node = _node"
 
+    def _metadata(self) -> str:
+        """The arguments that are not inputs; nodes share one dictionary of the defaults."""
+        op, names, metadata = self.op, self.op.metadata_names, self.metadata
+        usual = [f"{name} is _default_{name}" for name in names]
+        if op.product is not None and "precision" in names:
+            recorded = f"_policy.precision_to_record({op.product!r}, _mode().backward)"
+            asked = f"{recorded} if precision is None and _policy.may_record else precision"
+            metadata = metadata.replace(": precision", f": {asked}")
+            usual.append("not _policy.may_record")
+        if not op.defaults.keys() >= {*names}:
+            return metadata
+        return f"_usual_metadata if {' and '.join(usual)} else {metadata}" if names else "_usual_metadata"
+
     def _any_half(self) -> str:
         """The condition that some input has a half type."""
         if self.op.listed:
@@ -300,20 +309,35 @@ def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
         return " or ".join(f"{test}_{index}.dtype.itemsize == 2" for test, index in zip(given, asked, strict=True))
 
     def _likes(self) -> str:
-        fields = ("shape", "dtype", "strides") if self.op.strided else ("shape", "dtype")
-        if self.op.listed:
+        """The shape and dtype of each input, unless its saved array has them (`Op.like_is_saved`)."""
+        op, fields = self.op, ("shape", "dtype", "strides") if self.op.strided else ("shape", "dtype")
+        if op.listed:
             return f"_tuple([({', '.join(f'_each.{field}' for field in fields)}) for _each in _arrays])"
-        likes = [f"({', '.join(f'_{index}.{field}' for field in fields)})" for index in range(len(self.inputs))]
+        likes = []
         for index, name in enumerate(self.inputs):
-            if index not in self.tensors:
-                likes[index] += f" if _isinstance({name}, _Tensor) else None"
+            needed = [each for each in self.recorded if op.like_needed_by(index) >> each & 1]
+            saving = self._saving_for(name) if op.like_is_saved(index) else []
+            if not needed or index in saving:
+                likes.append("None")
+                continue
+            like, conditions = f"({', '.join(f'_{index}.{field}' for field in fields)})", []
+            if needed != self.recorded:
+                conditions.append(f"({' or '.join(f'_n{each} is not None' for each in needed)})")
+            conditions += [f"_n{each} is None" for each in saving]
+            if index not in self.tensors and needed != [index]:
+                conditions.append(f"_isinstance({name}, _Tensor)")
+            likes.append(f"{like} if {' and '.join(conditions)} else None" if conditions else like)
         return f"({', '.join(likes)},)"
+
+    def _saving_for(self, name: str) -> list[int]:
+        """The inputs whose rules use a saved input or the result."""
+        rules = {index: self.op.rules[index][1] for index in self.recorded}
+        return [index for index, arguments in rules.items() if (name, "saved") in [each[:2] for each in arguments]]
 
     def _saving(self, name: str, entry: str) -> Iterator[str]:
         """The statements that save the inputs and the result, each if a rule that uses it has an input that needs a
         gradient."""
-        rules = {index: self.op.rules[index][1] for index in self.recorded}
-        asking = [index for index, arguments in rules.items() if (name, "saved") in [each[:2] for each in arguments]]
+        asking = self._saving_for(name)
         if asking:
             when = " or ".join(f"_n{index} is not None" for index in asking)
             yield f"                {f'if {when}: ' if asking != self.recorded else ''}_entries[{name!r}] = {entry}"
@@ -340,9 +364,11 @@ def backward_text(op: Any, name: str) -> str:
     def mul_backward(node, edges, g, flow):
         likes = node.likes
         if edges[0] is not None:
-            flow.deliver(edges[0], rules[0](g, unpack(node, 'other', flow.create_graph)), likes[0], g)
+            like = likes[0] or like_of(node, 0)
+            flow.deliver(edges[0], rules[0](g, unpack(node, 'other', flow.create_graph)), like, g)
         if edges[1] is not None:
-            flow.deliver(edges[1], rules[1](g, unpack(node, 'input', flow.create_graph)), likes[1], g)
+            like = likes[1] or like_of(node, 1)
+            flow.deliver(edges[1], rules[1](g, unpack(node, 'input', flow.create_graph)), like, g)
     """
     lines, all_at_once = [f"def {name}(node, edges, g, flow):", "    likes = node.likes"], op.listed or op.joint
     for index, rule in enumerate(op.rules[:1] if all_at_once else op.rules):
@@ -354,7 +380,8 @@ def backward_text(op: Any, name: str) -> str:
             lines.append("        if edge is not None: flow.deliver(edge, value, like, g)")
         else:
             lines.append(f"    if edges[{index}] is not None:")
-            lines.append(f"        flow.deliver(edges[{index}], {gradient}, likes[{index}], g)")
+            lines.append(f"        like = likes[{index}]{f' or like_of(node, {index})' * op.like_is_saved(index)}")
+            lines.append(f"        flow.deliver(edges[{index}], {gradient}, like, g)")
     return "\n".join(lines)
 
 
@@ -373,4 +400,6 @@ def _fetch(op: Any, of_input: int, name: str, source: str, index: int) -> str:
     if source == "result":
         return f"unpack(node, 'out', flow.create_graph)[{index}]"
     which = ("shape", "dtype", "strides").index(source)
-    return f"[like[{which}] for like in likes]" if op.listed else f"likes[{index}][{which}]"
+    if op.listed:
+        return f"[like[{which}] for like in likes]"
+    return f"like[{which}]" if index == of_input and not op.joint else f"likes[{index}][{which}]"

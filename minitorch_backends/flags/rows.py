@@ -38,6 +38,7 @@ class Flag:
         permits: the flag permits something only when it was set explicitly, even to its default.
         accepts: converts a value to the argument of `writes` or to the stored value, or raises. By default the value
             must be one of the choices.
+        wakes: called when a value other than the default is first written: what each call would otherwise have to ask.
         inert: why the flag is stored without any effect; None for a flag that acts. A test checks that every other flag
             changes a kernel, a bit or a trace.
     """
@@ -56,6 +57,7 @@ class Flag:
         "permits",
         "reads",
         "unknown",
+        "wakes",
         "writes",
     )
 
@@ -75,13 +77,21 @@ class Flag:
         reads: Callable[[State], Any] | None = None,
         writes: Callable[[Any], dict[str, Any]] | None = None,
         accepts: Callable[[Any], Any] | None = None,
+        wakes: Callable[[], None] | None = None,
         inert: str | None = None,
     ) -> None:
         self.choices = _choices(choices)
         self.path, self.default, self.doc, self.inherits = path, default, doc, inherits
         self.aliases, self.unknown, self.permits = dict(aliases or {}), unknown, permits
         self.mistyped = mistyped or (RuntimeError if isinstance(choices, type) else TypeError)
-        self.of, self.reads, self.writes, self.accepts, self.inert = of, reads, writes, accepts, inert
+        self.of, self.reads, self.writes, self.accepts, self.wakes, self.inert = (
+            of,
+            reads,
+            writes,
+            accepts,
+            wakes,
+            inert,
+        )
         rows[path] = self
 
     @property

@@ -21,6 +21,8 @@ def expand_paths(values: Mapping[str, Any]) -> dict[str, Any]:
     for path, value in values.items():
         row = rows[path]
         value = row.validate(value)
+        if row.wakes is not None and value != row.default:
+            row.wakes()
         stored.update({path: value} if row.writes is None else row.writes(value))
     return stored
 

@@ -365,7 +365,8 @@ def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
 def adopt(array: np.ndarray, node: Any = None) -> Tensor:
     """Make a tensor from `array`, produced by `node`."""
     tensor = object.__new__(Tensor)
-    tensor._array, tensor._node, tensor._state, tensor._cell = array, node, None, None
+    tensor._array, tensor._node = array, node
+    tensor._state = tensor._cell = None
     if instrumentation.active:
         instrumentation.note_birth(tensor)
     return tensor
@@ -376,7 +377,8 @@ def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
     if tensor._cell is None:
         tensor._cell = [0]
     alias = object.__new__(Tensor)
-    alias._array, alias._node, alias._state, alias._cell = array, None, None, tensor._cell
+    alias._array, alias._cell = array, tensor._cell
+    alias._node = alias._state = None
     return alias
 
 

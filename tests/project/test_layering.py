@@ -40,11 +40,11 @@ MORE_PARAMETERS = {"conv": 3}
 
 BUDGET = {
     "kernels": 43_500,
-    "flags": 1_050,
+    "flags": 1_100,
     "compat": 950,
     "backends": 2_250,
-    "autograd": 4_950,
-    "dispatch": 2_550,
+    "autograd": 5_000,
+    "dispatch": 2_600,
     "tensor": 1_800,
     "random": 250,
     "serialization": 1_000,
@@ -73,7 +73,7 @@ BUDGET = {
     "bench": 5_900,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 8_250
+CORE_BUDGET = 8_350
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420

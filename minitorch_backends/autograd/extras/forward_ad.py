@@ -25,9 +25,9 @@ from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..alias_nodes import stand_in
 from ..engine import Flow
 from ..modes import enable_grad, grad_mode
-from ..nodes import Node, Output, Packed, history, stale
+from ..nodes import Node, Output, history
 from ..views import View
-from .saved_tensors import count_blocks, edge_of, version_of
+from .saved_tensors import Original, count_blocks
 
 __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]
 
@@ -137,21 +137,17 @@ def _tangent_of(tensor: Any) -> Tensor | None:
     return found
 
 
-class _SavedDual(Packed):
+class _SavedDual(Original):
     """A saved tensor with its tangent, so that gradients have tangents too."""
 
-    __slots__ = ("array", "cell", "edge", "level", "tangent", "version")
+    __slots__ = ("level", "tangent")
 
     def __init__(self, tensor: Tensor, edge: Any, tangent: Tensor, level: _Level) -> None:
-        alias = sharing(tensor, tensor._array)
-        self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
+        super().__init__(tensor, edge)
         self.tangent, self.level = tangent, level
 
     def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
-        if self.cell[0] != self.version:
-            raise stale(node, name, (self.array, self.edge, self.cell, self.version))
-        tensor = adopt(self.array, edge_of(self.edge, node, create_graph, index))
-        tensor._cell = self.cell
+        tensor = super().unpack(node, name, create_graph, index)
         if _level.get() is self.level:
             self.level.put(tensor, self.tangent)
         return tensor

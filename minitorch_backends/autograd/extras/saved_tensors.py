@@ -17,7 +17,7 @@ from ...kernels.locks import lock
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from .. import nodes
 from ..modes import no_grad
-from ..nodes import SELF, Node, Output, Packed, stale
+from ..nodes import SELF, Node, Output, Packed, like, stale
 
 
 class _Level:
@@ -121,12 +121,12 @@ def _pack(tensor: Tensor, edge: Any) -> Any:
 class _PackedTensor(Packed):
     """The result of a pack hook for a saved tensor."""
 
-    __slots__ = ("cell", "dtype", "edge", "shape", "unpack_hook", "value", "version")
+    __slots__ = ("cell", "edge", "unpack_hook", "value", "version")
 
     def __init__(self, tensor: Tensor, edge: Any, pack_hook: Any, unpack_hook: Any) -> None:
         alias = sharing(tensor, tensor._array)
         self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, version_of(alias)
-        self.dtype, self.shape = tensor._array.dtype, tensor._array.shape
+        self.like = like(tensor._array)
         with no_grad():
             self.value = pack_hook(
                 alias if edge is SELF else tensor
@@ -196,7 +196,7 @@ class SavedTensor:
 # Originals of saved tensors, for allow_mutation_on_saved_tensors
 
 
-class _Original(Packed):
+class Original(Packed):
     """A saved tensor that is copied before the first write to its memory."""
 
     __slots__ = ("__weakref__", "array", "cell", "edge", "version")
@@ -204,6 +204,7 @@ class _Original(Packed):
     def __init__(self, tensor: Tensor, edge: Any) -> None:
         alias = sharing(tensor, tensor._array)
         self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
+        self.like = like(alias._array)
 
     def unpack(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         if self.cell[0] != self.version:
@@ -217,10 +218,10 @@ class _Originals:
     """The saved tensors of one block, by the version counter of their memory."""
 
     def __init__(self) -> None:
-        self.saved: dict[int, weakref.WeakSet[_Original]] = {}
+        self.saved: dict[int, weakref.WeakSet[Original]] = {}
 
-    def keep(self, tensor: Tensor, edge: Any) -> _Original:
-        entry = _Original(tensor, edge)
+    def keep(self, tensor: Tensor, edge: Any) -> Original:
+        entry = Original(tensor, edge)
         self.saved.setdefault(id(entry.cell), weakref.WeakSet()).add(entry)
         return entry
 

@@ -168,7 +168,7 @@ def run(
             from .sliced_run import run_sliced
 
             return run_sliced(plan.slicing, arrays, costs.dtype, costs.precision, around, executor)
-    values: list[Any] = list(arrays)
+    values: list[Any] = [*arrays]
     for place, prepare in preparations:
         values[place] = prepare(values[place])
     for multiply, left, right in steps:
