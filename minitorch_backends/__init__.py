@@ -63,7 +63,7 @@ from .tensor.dtypes import (
     uint32,
     uint64,
 )
-from .tensor.limits import finfo, iinfo
+from .ops.limits import finfo, iinfo
 from .func import vmap
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
@@ -78,8 +78,8 @@ from .tensor.memory import (
     preserve_format,
     strided,
 )
-from .tensor.printing import set_printoptions
-from .tensor.predicates import *
+from .utils.printing import set_printoptions
+from .ops.predicates import *
 from .random import *
 from .serialization import load, save
 from .tensor.size import Size

@@ -11,8 +11,8 @@ import numpy as np
 from .backends.precision_policy import precision_of
 from .dispatch.call_errors import argument_errors
 from .kernels.precision import predicted_error
+from .ops.limits import finfo
 from .tensor.dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
-from .tensor.limits import finfo
 from .tensor.tensor import Tensor
 
 __all__ = ["assert_close"]

@@ -1,15 +1,9 @@
 """The grad modes under the name of torch's module."""
 
+from .extras.preserved_versions import _unsafe_preserve_version_counter
+from .extras.settings import _force_original_view_tracking, enforce_grad_layout_policy, set_multithreading_enabled
 from .inference import inference_mode
-from .modes import (
-    _force_original_view_tracking,
-    enable_grad,
-    enforce_grad_layout_policy,
-    no_grad,
-    set_grad_enabled,
-    set_multithreading_enabled,
-)
-from .versions import _unsafe_preserve_version_counter
+from .modes import enable_grad, no_grad, set_grad_enabled
 
 __all__ = [
     "_force_original_view_tracking", "_unsafe_preserve_version_counter", "enable_grad", "enforce_grad_layout_policy",

@@ -115,16 +115,6 @@ def is_inference_mode_enabled() -> bool:
     return _get().inference
 
 
-def is_multithreading_enabled() -> bool:
-    """Whether backward passes started now may use several threads."""
-    return _get().multithreading
-
-
-def is_view_replay_enabled() -> bool:
-    """Whether `_force_original_view_tracking` is on. Views are replayed in either case."""
-    return _get().view_replay
-
-
 def is_in_backward() -> bool:
     """Whether this thread or task is inside a backward pass."""
     return _get().backward
@@ -172,7 +162,7 @@ _no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
 """Scopes are stateless, so one object of each serves all blocks."""
 
 
-class _Setting(Mode):
+class Setting(Mode):
     """Sets one field of the mode at once, when called as a statement. As a context manager it restores the value from
     before the call. As a decorator it acts only inside calls of the function."""
 
@@ -214,7 +204,7 @@ class _Setting(Mode):
         return f"{type(self).__name__}(mode={self.mode})"
 
 
-class set_grad_enabled(_Setting):
+class set_grad_enabled(Setting):
     """Enable or disable recording: `set_grad_enabled(False)`, or `with set_grad_enabled(mode):`.
 
     It takes effect at once. As a context manager it restores the previous mode; as a decorator it acts only inside
@@ -227,37 +217,6 @@ class set_grad_enabled(_Setting):
     def __enter__(self) -> None:
         outer = self._taken_back()
         _set(outer.inner[self.mode] or outer.inner_level(self.mode))
-
-
-class set_multithreading_enabled(_Setting):
-    """Allow backward passes to use several threads (the default), or forbid it; used like `set_grad_enabled`.
-
-    Gradients have the same bits in both cases.
-    """
-
-    __slots__ = ()
-    _field = "multithreading"
-
-
-class _force_original_view_tracking(_Setting):
-    """Request that views are replayed by their ops, not from strides; used like `set_grad_enabled`.
-
-    Views are always replayed here. `is_view_replay_enabled` reads the setting.
-    """
-
-    __slots__ = ()
-    _field = "view_replay"
-
-
-class enforce_grad_layout_policy(_Setting):
-    """Give `.grad` the memory layout of its tensor (the default), or leave it as computed; used like
-    `set_grad_enabled`."""
-
-    __slots__ = ()
-    _field = "layout"
-
-    def __init__(self, enable: bool = True) -> None:
-        super().__init__(enable)
 
 
 precision_policy.in_backward = is_in_backward

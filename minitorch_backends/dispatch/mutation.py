@@ -12,7 +12,7 @@ from ..autograd.hooks import move_retained
 from ..autograd.inference import InferenceCell, refuse_inference
 from ..autograd.modes import grad_mode
 from ..autograd.nodes import Leaf, Node, history, make_node
-from ..autograd.version_counter import details
+from ..autograd.versions import details
 from ..autograd.views import View
 from ..kernels.quiet import restore, silence
 from ..kernels.shapes import broadcast_shapes

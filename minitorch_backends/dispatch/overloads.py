@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from ..tensor.tensor import Tensor
@@ -62,21 +61,3 @@ class Overloads:
             else:
                 renamed[target] = value
         return args, renamed
-
-
-def accept_aliases(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add overloads to a function that is neither an op nor a composite."""
-
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        overloads = Overloads(inspect.signature(function).parameters.values(), aliases, ())
-
-        @functools.wraps(function)
-        def public(*args: Any, **named: Any) -> Any:
-            if named and not named.keys() <= overloads.known:
-                args, named = overloads.resolve(function.__name__, args, named)
-            return function(*args, **named)
-
-        public.overloads = overloads  # type: ignore[attr-defined]
-        return public
-
-    return declare

@@ -9,8 +9,8 @@ from ..autograd.modes import no_grad
 from ..nn import functional as F
 from ..ops.creation.factories import arange, eye
 from ..ops.creation.sampling import multinomial
+from ..ops.limits import finfo
 from ..tensor.dtypes import int64
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from . import constraints
 from .counts import Binomial

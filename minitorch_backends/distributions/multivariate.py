@@ -9,9 +9,9 @@ from .. import linalg
 from ..autograd.modes import no_grad
 from ..ops.creation.factories import arange, eye
 from ..ops.creation.sampling import randn
+from ..ops.limits import finfo
 from ..ops.views.broadcasting import broadcast_shapes
 from ..special import multigammaln
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution, ExponentialFamily

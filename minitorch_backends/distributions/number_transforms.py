@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ..nn import functional as F
+from ..ops.limits import finfo
 from ..ops.views.broadcasting import broadcast_shapes
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from . import constraints
 from .transform import Transform, sum_rightmost

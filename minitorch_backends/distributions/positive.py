@@ -6,8 +6,8 @@ import math
 from typing import Any, ClassVar
 
 from ..ops.creation.factories import zeros_like
+from ..ops.limits import finfo
 from ..ops.views.join import stack
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution, ExponentialFamily

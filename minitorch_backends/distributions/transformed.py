@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from ..ops.creation.factories import full_like
-from ..tensor.limits import finfo
+from ..ops.limits import finfo
 from ..tensor.size import Size
 from ..tensor.tensor import Tensor
 from . import constraints

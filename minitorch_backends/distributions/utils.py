@@ -9,9 +9,9 @@ from ..nn import functional as F
 from ..ops.creation.factories import tensor
 from ..ops.creation.sampling import rand
 from ..ops.elementwise.gamma import gamma_quantile
+from ..ops.limits import finfo
 from ..ops.views.broadcasting import broadcast_tensors
 from ..tensor.dtypes import float64, get_default_dtype
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..nn import functional as F
 from ..ops.creation.factories import arange, zeros
+from ..ops.limits import finfo
 from ..ops.views.join import cat, stack
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from . import constraints
 from .number_transforms import SigmoidTransform

@@ -12,9 +12,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.alias_nodes import outer_leaves, stand_in
 from ..autograd.api import GradientEdge
 from ..autograd.api import grad as gradients
+from ..autograd.extras.alias_nodes import outer_leaves, stand_in
 from ..autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from ..autograd.inference import inference_mode, is_inference
 from ..autograd.modes import enable_grad, is_grad_enabled

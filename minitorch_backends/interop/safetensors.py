@@ -21,9 +21,9 @@ import numpy as np
 import safetensors
 
 from ..ops import from_numpy
+from ..ops.creation.from_data import refuse_device
 from ..tensor import dtypes
 from ..tensor.dtypes import DType, float4_e2m1fn_x2
-from ..tensor.from_data import refuse_device
 from ..tensor.tensor import Tensor, kind_of
 
 __all__ = ["load_file", "safe_open", "save_file"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from ..autograd.function import Function
+from ..autograd.extras.function import Function
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import is_grad_enabled
 from ..flags.scopes import Scope

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 from ..autograd.extras import module_scope
 from ..autograd.hooks import RemovableHandle
-from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..ops.creation.factories import zeros, zeros_like
 from ..random import rewinding
 from ..tensor.dtypes import bfloat16, float16, float32, float64
 from ..tensor.memory import refuse_device
 from ..tensor.tensor import Parameter, Tensor, kind_of
+from .argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from .hooks import ModuleHooks
 from .loading import IncompatibleKeys, load_state
 from .module_internals import PREFIX, ModuleInternals, run_hooks

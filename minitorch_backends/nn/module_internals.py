@@ -5,6 +5,7 @@ Modules here hold parameters, buffers and children as attributes, so that the di
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, Self
 
@@ -147,3 +148,15 @@ def run_hooks(root: Any, prefix: str, kind: str, *args: Any) -> None:
         if module._hooks is not None:
             for hook in list(getattr(module._hooks, kind).values()):
                 hook(module, *((f"{path}." if path else "") if each is PREFIX else each for each in args))
+
+
+_OBJECTS = 4096
+"""A lower bound for the bytes of the Python objects of one part of a model."""
+
+
+def refuse_beyond_memory(name: str, argument: str, count: int, bytes_each: int) -> None:
+    """Raise RuntimeError if `count` parts of `size` bytes, with their Python objects, exceed this machine's memory."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
+    most = memory // (bytes_each + _OBJECTS)
+    if count > most:
+        raise RuntimeError(f"{name}(): {argument} must be at most {most} in this machine's memory, got {count}")

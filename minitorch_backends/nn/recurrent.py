@@ -11,11 +11,11 @@ from ..dispatch.call_errors import warn_caller
 from ..ops.creation.factories import empty, zeros
 from ..ops.recurrent_cells import gru_cell, lstm_cell, rnn_cell
 from ..ops.views.join import cat, stack
-from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init
 from .module import Module
+from .module_internals import refuse_beyond_memory
 from .packed_sequence import PackedSequence, over_stretches
 from .recurrent_layers import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.creation.factories import full
-from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Tensor
 from . import functional as F
 from . import init
@@ -15,6 +14,7 @@ from .container import ModuleList
 from .dropout import Dropout
 from .layers import Linear
 from .module import Module
+from .module_internals import refuse_beyond_memory
 from .multihead import MultiheadAttention
 from .normalization import LayerNorm
 

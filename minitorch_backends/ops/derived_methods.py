@@ -11,13 +11,13 @@ import numpy as np
 from ..dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
 from ..dispatch.mutation import refuse_unwritable
 from ..dispatch.op import composite
-from ..dispatch.samples import sample, samples_of_shapes
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .elementwise.activations import prelu
 from .elementwise.shrinkage import hardshrink
 from .elementwise.special import polygamma
 from .matmul.matmul import outer
+from .samples import sample, samples_of_shapes
 from .views.broadcasting import broadcast_shapes
 
 __all__ = [

@@ -16,7 +16,6 @@ import numpy as np
 from ..autograd.modes import derives
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
-from ..dispatch.samples import Sample, between, sample
 from ..kernels.recurrence import exact
 from ..kernels.recurrence import recurrence as kernel
 from ..kernels.recurrence import recurrence_gradient as kernel_gradient
@@ -27,6 +26,7 @@ from .gradients import counts, zero
 from .matmul.dispatch import product
 from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
+from .samples import Sample, between, sample
 from .views.join import cat, stack
 
 KIND, _FLOAT32 = "rnn", np.dtype(np.float32)

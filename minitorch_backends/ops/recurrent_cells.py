@@ -13,7 +13,6 @@ import numpy as np
 from ..autograd.modes import derives
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
-from ..dispatch.samples import Sample, between, sample
 from ..kernels.recurrence import exact, step, step_gradient
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
@@ -30,6 +29,7 @@ from .recurrent import (
     times,
     transposed_times,
 )
+from .samples import Sample, between, sample
 
 
 def _run(

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..autograd.modes import no_grad
 from ..ops.creation.factories import zeros, zeros_like
+from ..ops.limits import finfo
 from ..tensor.dtypes import COMPLEX, bfloat16
-from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor
 from .optimizer import Optimizer, options_of
 

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..autograd.modes import enable_grad
-from ..dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..dispatch.mutation import about_to_write, bump
 from ..dispatch.promotion import refusal_of_dtype
 from ..kernels import updates
+from ..nn.argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..nn.module import clear_grad
 from ..ops.creation.factories import as_tensor
+from ..ops.creation.from_data import foreign_array
 from ..tensor.casting import cast_unchecked
-from ..tensor.from_data import foreign_array
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of
 from .hooks import Hooked, with_step_hooks
 

@@ -4,7 +4,7 @@ A file is a zip archive of stored (uncompressed) records. `data.pkl` is a pickle
 `torch._utils._rebuild_tensor_v2` on storages, and storages are persistent ids that name a record `data/<key>`.
 Tensors that share memory name one storage, so that aliasing and strides survive. `torch_names` has the names that
 both directions use, `saving` writes, `loading` reads, `archive` is the zip layer, and `restricted` runs a pickle that
-may name nothing else.
+may name nothing else. `copying` makes deep copies, `shared_memory` sends tensors to other processes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
+from . import copying  # noqa: F401  (installs deep copies of tensors)
 from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +12,6 @@ from . import dtypes
 
 _MOST = 2**58
 """The largest number of elements (of at most 16 bytes each) that can be addressed."""
-
-
-_OBJECTS = 4096
-"""A lower bound for the bytes of the Python objects of one part of a model."""
 
 
 class Size(tuple):
@@ -58,11 +53,3 @@ def addressable(shape: Sequence[int]) -> Sequence[int]:
     if math.prod(size for size in shape if size) > _MOST:
         raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
     return shape
-
-
-def refuse_beyond_memory(name: str, argument: str, count: int, bytes_each: int) -> None:
-    """Raise RuntimeError if `count` parts of `size` bytes, with their Python objects, exceed this machine's memory."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
-    most = memory // (bytes_each + _OBJECTS)
-    if count > most:
-        raise RuntimeError(f"{name}(): {argument} must be at most {most} in this machine's memory, got {count}")

@@ -6,7 +6,6 @@ counter of its memory. This module defines its attributes and its conversions fr
 
 from __future__ import annotations
 
-import copy
 import re
 import reprlib
 from collections.abc import Iterator
@@ -20,6 +19,10 @@ from .memory import CPU, contiguous_format, is_in_format, layout, strided
 from .memory import device as Device
 from .methods import Methods
 from .size import Size
+
+construct: Any = None
+"""Sets the array of a new tensor by the arguments of the constructor; `ops.creation.from_data` puts its function
+here."""
 
 
 class State:
@@ -62,8 +65,6 @@ class Tensor(Methods):
     _cell: Any  # version counter (`autograd.cells`); None while 0 and unshared
 
     def __init__(self, *sizes: Any, data: Any = None, device: Any = None) -> None:
-        from .from_data import construct
-
         self._node = self._state = self._cell = None
         construct(self, sizes if data is None else (*sizes, data), device)
         if instrumentation.active:
@@ -163,19 +164,6 @@ class Tensor(Methods):
     def is_complex(self) -> bool:
         return self.dtype.is_complex
 
-    def share_memory_(self) -> Tensor:
-        """Move the elements to memory shared with other processes. Aliases of the old memory keep it."""
-        from .shared_memory import share
-
-        share(self)
-        return self
-
-    def is_shared(self) -> bool:
-        """Whether the memory is shared with other processes."""
-        from .shared_memory import is_shared
-
-        return is_shared(self)
-
     # Autograd
 
     @property
@@ -203,32 +191,6 @@ class Tensor(Methods):
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
         """Wrap the result of a NumPy function as a tensor. Booleans stay booleans; torch converts them to uint8."""
         return adopt(canonical(np.asarray(array)))
-
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Export the memory, or a copy of it if `copy`, as a capsule for another library's `from_dlpack`.
-
-        `stream` must be None or -1, since the CPU has no streams. Raises BufferError for values that a capsule of
-        `max_version` cannot hold, and for another device.
-        """
-        if stream not in (None, -1):
-            raise RuntimeError(f"__dlpack__(): stream must be None or -1 on the CPU, got {stream!r}")
-        if self.requires_grad:
-            raise BufferError(
-                "can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()"
-            )
-        from .dlpack import export
-
-        return export(self._array, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
 
     def item(self) -> Any:
         """The value of a tensor of one element as a Python number."""
@@ -305,26 +267,9 @@ class Tensor(Methods):
             else object.__format__(self, spec)
         )
 
-    def __repr__(self) -> str:
-        from .printing import text_of
-
-        return text_of(self)
-
     def __reduce__(self) -> tuple:
         """Pickle without the graph: a tensor that requires a gradient becomes a leaf that requires one."""
         return _rebuild, (type(self), self._array, self.requires_grad)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "only leaf tensors can be deep-copied, since the graph cannot be copied; use tensor.detach().clone()"
-            )
-        from .copying import deep_copy
-
-        result = deep_copy(self, memo)
-        if self._state is not None and self._state.grad is not None:
-            result.state.grad = copy.deepcopy(self._state.grad, memo)
-        return result
 
 
 for _name in ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "nested", "quantized", "sparse", "sparse_csr", "vulkan",
@@ -336,12 +281,6 @@ class Parameter(Tensor):
     """A trainable tensor of a module: a leaf that requires gradients and shares the memory of `data`."""
 
     __slots__ = ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """Copy without the gradient, as in torch."""
-        from .copying import deep_copy
-
-        return deep_copy(self, memo)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:

@@ -1,5 +1,5 @@
-"""Tools that work on functions and models, under the names of torch.utils."""
+"""Tools that work on functions and models, under the names of torch.utils; and the text of tensors."""
 
-from . import checkpoint
+from . import checkpoint, printing  # noqa: F401  (printing installs the text of tensors)
 
 __all__ = ["checkpoint"]

@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..autograd.api import backward
+from ..autograd.extras.function import Function
 from ..autograd.extras.saved_tensors import saved_tensors_hooks
-from ..autograd.function import Function
 from ..autograd.modes import enable_grad
 from ..flags.scopes import Scope
 from ..random import get_rng_state, set_rng_state

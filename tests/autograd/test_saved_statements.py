@@ -20,7 +20,7 @@ from minitorch_backends.autograd import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from minitorch_backends.autograd.function import once_differentiable
+from minitorch_backends.autograd.extras.function import once_differentiable
 from minitorch_backends.autograd.graph import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.dispatch.samples import between
+from minitorch_backends.ops.samples import between
 
 xp = mt.interop.array_api
 

@@ -14,7 +14,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.dispatch.op import Op
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import FLOATING, DType, dtypes
 from minitorch_backends.tensor.tensor import Tensor, adopt
 

@@ -10,8 +10,8 @@ import torch
 import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Op
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.dispatch.samples import Sample
 from minitorch_backends.nn import functional
+from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import DType
 from minitorch_backends.tensor.tensor import Tensor
 

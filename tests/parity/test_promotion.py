@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import minitorch_backends as mt
-from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import DType, dtypes, result_dtype, scalar_dtype
 from minitorch_backends.tensor.tensor import adopt
 

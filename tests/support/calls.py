@@ -10,7 +10,7 @@ import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Composite
 from minitorch_backends.dispatch.promotion import EVERY_CATEGORY
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
 from minitorch_backends.tensor.tensor import adopt
 

@@ -1,4 +1,5 @@
-"""Autograd extras: Jacobians, parallel backward passes, graph statistics, hooks of saved tensors.
+"""Autograd extras: `Function`, forward mode, Jacobians, gradient checks, parallel backward passes, graph statistics,
+hooks of saved tensors, and settings that few use.
 
 The parent package depends on this folder only for the calls that install these features.
 """

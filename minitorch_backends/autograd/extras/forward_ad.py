@@ -22,11 +22,11 @@ from ...kernels.locks import lock
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
-from ..alias_nodes import stand_in
 from ..engine import Flow
 from ..modes import enable_grad, grad_mode
 from ..nodes import Node, Output, history
 from ..views import View
+from .alias_nodes import stand_in
 from .saved_tensors import Original, count_blocks
 
 __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]

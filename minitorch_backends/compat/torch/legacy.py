@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ops.creation.from_data import construct
 from ...ops.elementwise.cast import TYPES
 from ...tensor.dtypes import DType, dtype_of, set_default_dtype
-from ...tensor.from_data import construct
 from ...tensor.tensor import Tensor
 
 __all__ = ["TENSORS", "set_default_tensor_type"]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ... import ops
-from ...tensor import limits
+from ...ops import limits
 from ...tensor.dtypes import (
     BOOL,
     COMPLEX,

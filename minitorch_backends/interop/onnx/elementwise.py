@@ -12,8 +12,8 @@ import numpy as np
 from ... import ops
 from ...nn import functional as F
 from ...ops import from_numpy
+from ...ops.limits import finfo
 from ...tensor.dtypes import DType, bool_, float8_e4m3fn, float8_e8m0fnu, float32, int32
-from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
 from .files import dtype_of
 from .table import operator

@@ -9,7 +9,7 @@ from typing import Any
 from ... import linalg, ops
 from ...nn import functional as F
 from ...ops import tensor
-from ...tensor.limits import finfo, iinfo
+from ...ops.limits import finfo, iinfo
 from ...tensor.tensor import Tensor
 from .products import Pads, Steps, pad, pads_of
 from .table import operator

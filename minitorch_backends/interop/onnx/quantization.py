@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ... import ops
 from ...ops.dims import wrap_dim
+from ...ops.limits import iinfo
 from ...tensor.dtypes import DType, float32, int32, uint8
-from ...tensor.limits import iinfo
 from ...tensor.tensor import Tensor
 from .elementwise import to_type
 from .files import dtype_of

@@ -8,8 +8,8 @@ from typing import Any
 
 from ... import linalg, ops
 from ...ops.dims import wrap_dims
+from ...ops.limits import iinfo
 from ...tensor.dtypes import DType, bool_
-from ...tensor.limits import iinfo
 from ...tensor.tensor import Tensor
 from .table import operator
 

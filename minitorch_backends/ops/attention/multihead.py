@@ -10,13 +10,13 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, widen
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.dropout import dropout
 from ..functional import functional
 from ..matmul.linear import linear
 from ..matmul.matmul import times
+from ..samples import Sample, between, sample
 from ..views.join import cat
 from .composed import masked_softmax
 from .scaled_dot_product import scaled_dot_product_attention

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.function import Function
+from ...autograd.extras.function import Function
 from ...autograd.modes import derives, is_grad_enabled, no_grad
 from ...backends import precision_policy
 from ...backends.attention import SWITCHES, SDPAParams, select_kernel
@@ -17,7 +17,6 @@ from ...dispatch import instrumentation
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
-from ...dispatch.samples import Sample, between, sample
 from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.attention import attention as kernel
@@ -28,6 +27,7 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .composed import attention_of_ops, gradients
 
 _FLOAT32 = np.dtype(np.float32)

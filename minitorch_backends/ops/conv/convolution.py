@@ -10,7 +10,6 @@ import numpy as np
 from ...backends.precision_policy import resolve
 from ...backends.stacks import STACKS
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...flags import State, per_state
 from ...kernels.conv import KERNELS, benchmark_cache, conv, conv_input_gradient, conv_weight_gradient
 from ...kernels.conv.apart import Apart
@@ -19,6 +18,7 @@ from ...kernels.conv.shapes import steps as steps_of
 from ...kernels.fft.contract import DEFAULT_PLANS
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
+from ..samples import Sample, between, sample
 
 Sizes = tuple[int, ...]
 

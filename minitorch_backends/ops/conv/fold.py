@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..images.pool import add_batch, count_of, max_reference
+from ..samples import Sample, between, sample
 from .functions import numbers
 from .im2col import Windows, _unfold_reference, fold_windows, unfold_windows, unpool
 

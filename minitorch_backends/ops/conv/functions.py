@@ -10,7 +10,6 @@ import numpy as np
 
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.conv import conv as kernel
 from ...kernels.conv import conv_input_gradient as transposed_kernel
 from ...kernels.conv.shapes import output_size, steps
@@ -19,6 +18,7 @@ from ...tensor.dtypes import bfloat16, dtype_of
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..functional import functional
+from ..samples import Sample, between, sample
 from ..views.padding import constant_pad
 from .convolution import convolution, convolution_input_gradient
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import pooling
 from ...kernels.conv.shapes import Steps, windows
 from ...kernels.sums import sum as sum_over
 from ...tensor.tensor import Tensor
+from ..samples import Sample, between, sample
 
 
 class Windows(NamedTuple):

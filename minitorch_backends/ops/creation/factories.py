@@ -15,7 +15,6 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors
 from ...tensor.casting import cast_checked, fitted_number
-from ...tensor.dlpack import from_capsule
 from ...tensor.dtypes import (
     BOOL,
     COMPLEX,
@@ -31,11 +30,12 @@ from ...tensor.dtypes import (
     scalar_dtype,
     to_dtype,
 )
-from ...tensor.from_data import array_from, construct, foreign_array
 from ...tensor.memory import refuse_device
 from ...tensor.size import addressable, repeats
 from ...tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
 from ..dims import clamp_diagonal, shape_of
+from .dlpack import from_capsule
+from .from_data import array_from, construct, foreign_array
 from .options import factory, finish
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors
+from ...dispatch.call_errors import argument_errors, install
 from ...tensor.dtypes import dtype_or_default, to_dtype
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
@@ -57,3 +57,21 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None) -> np.
 
 
 Tensor.new_empty_strided = new(empty_strided)  # type: ignore[method-assign]
+
+
+def _share_memory_(self: Tensor) -> Tensor:
+    """Move the elements to memory shared with other processes. Aliases of the old memory keep it."""
+    from ...serialization.shared_memory import share
+
+    share(self)
+    return self
+
+
+def _is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with other processes."""
+    from ...serialization.shared_memory import is_shared
+
+    return is_shared(self)
+
+
+install(share_memory_=_share_memory_, is_shared=_is_shared)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.out_argument import written_out
+from ...dispatch.overloads import Overloads
 from ...tensor.dtypes import to_dtype
 from ...tensor.memory import in_format, preserve_format, refuse_device, strided
 from ...tensor.tensor import Tensor, adopt
@@ -117,3 +118,21 @@ def _into(out: Any, make: Any, named: dict[str, Any]) -> Tensor:
             )
         named["dtype"] = out.dtype
     return written_out(name, lambda: adopt(_array_of(make(**named))), out, ())
+
+
+def accept_aliases(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add overloads to a function that is neither an op nor a composite."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        overloads = Overloads(inspect.signature(function).parameters.values(), aliases, ())
+
+        @functools.wraps(function)
+        def public(*args: Any, **named: Any) -> Any:
+            if named and not named.keys() <= overloads.known:
+                args, named = overloads.resolve(function.__name__, args, named)
+            return function(*args, **named)
+
+        public.overloads = overloads  # type: ignore[attr-defined]
+        return public
+
+    return declare

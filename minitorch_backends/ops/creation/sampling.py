@@ -11,17 +11,16 @@ import numpy as np
 from ...dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
 from ...dispatch.mutation import refuse_unwritable
 from ...dispatch.out_argument import written_out
-from ...dispatch.overloads import accept_aliases
 from ...random import Generator, default_generator
 from ...tensor.casting import cast_checked, cast_unchecked
 from ...tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
-from ...tensor.limits import finfo
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..dims import integer
+from ..limits import finfo
 from ..views.broadcasting import broadcast_shapes
 from .factories import empty_like, shape_given
-from .options import Draw, factory
+from .options import Draw, accept_aliases, factory
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",

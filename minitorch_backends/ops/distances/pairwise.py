@@ -10,7 +10,6 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, samples_of_shapes, strided_matrix
 from ...kernels import distances, sums
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING
@@ -18,6 +17,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..functional import functional
 from ..matmul.matmul import times
+from ..samples import Sample, between, sample, samples_of_shapes, strided_matrix
 
 __all__ = ["cdist", "dist", "renorm"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..losses.reduction import reduce_loss, reduced_array
+from ..samples import Sample, between, sample
 from ..views.broadcasting import broadcast_shapes
 
 

@@ -17,10 +17,10 @@ from ...dispatch import instrumentation
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite, op
 from ...dispatch.out_argument import written_out
-from ...dispatch.samples import Sample, between, sample
 from ...flags import current
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of
+from ..samples import Sample, between, sample
 from ..views.shape import expand
 from ..views.slices import diagonal
 from ..views.transpose import permute

@@ -10,13 +10,13 @@ import numpy as np
 
 from ...autograd.modes import derives_from
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, arrays_like, between, sample, unary_samples
 from ...kernels import elementwise
 from ...kernels.elementwise import LARGE, threaded_function
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, arrays_like, between, sample, unary_samples
 
 __all__ = [
     "celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6",

@@ -11,11 +11,11 @@ import numpy as np
 
 from ...autograd.half_types import identity
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, pairs, sample, strided_matrix, unary_samples
 from ...tensor.casting import cast_checked
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, zero
+from ..samples import Sample, between, pairs, sample, strided_matrix, unary_samples
 
 __all__ = [
     "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "neg", "negative",

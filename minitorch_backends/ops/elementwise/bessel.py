@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, unary_samples
 from ...tensor.tensor import Tensor
+from ..samples import Sample, unary_samples
 from .special import scipy_special
 from .unary import unary_ufunc
 

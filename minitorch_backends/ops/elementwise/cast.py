@@ -9,7 +9,6 @@ import numpy as np
 from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import arrays_like, sample, unary_samples
 from ...kernels.elementwise import in_order
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import (
@@ -37,6 +36,7 @@ from ...tensor.memory import contiguous_format, in_format, is_in_format, preserv
 from ...tensor.memory import device as Device
 from ...tensor.size import repeats
 from ...tensor.tensor import Tensor, is_foreign, not_a_tensor
+from ..samples import arrays_like, sample, unary_samples
 
 __all__ = ["clone"]
 

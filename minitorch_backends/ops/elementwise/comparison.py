@@ -11,11 +11,11 @@ import numpy as np
 from ...dispatch.call_errors import argument_errors, install
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import Sample, arrays_like, between, pairs, sample, strided_matrix
 from ...kernels.elementwise import select
 from ...kernels.float8 import PACKED
 from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
+from ..samples import Sample, arrays_like, between, pairs, sample, strided_matrix
 
 __all__ = [
     "allclose", "eq", "equal", "fmax", "fmin", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, pairs, sample, unary_samples
 from ...kernels.elementwise import sign as sign_of_real
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import zero
+from ..samples import Sample, between, pairs, sample, unary_samples
 
 __all__ = [
     "abs", "absolute", "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "sgn",

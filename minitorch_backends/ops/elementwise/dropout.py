@@ -10,9 +10,9 @@ import numpy as np
 from ...dispatch.call_errors import refuse_other_than_bool, warn_caller
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
-from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, arrays_like, between, sample
 
 
 def _samples() -> Iterator[Sample]:

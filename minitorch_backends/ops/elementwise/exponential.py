@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, pairs, sample, unary_samples
 from ...kernels import elementwise
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugate
+from ..samples import Sample, pairs, sample, unary_samples
 from .unary import unary_ufunc
 
 __all__ = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "sigmoid", "xlogy"]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...kernels.formats import FORMATS, ROUNDINGS, format_named, round_to_format
 from ...kernels.precision import PRECISIONS, SCALED_ROUNDINGS, is_scaled
 from ...kernels.scaling import scale_operand
 from ...random import Generator
 from ..creation.sampling import generator_or_default
 from ..gradients import zero
+from ..samples import Sample, arrays_like, between, sample
 
 __all__ = ["round_to"]
 

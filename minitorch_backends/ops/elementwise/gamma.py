@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import between, pairs, sample, strided_matrix
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
+from ..samples import between, pairs, sample, strided_matrix
 from .special import digamma, lgamma, scipy_special
 
 __all__ = ["igamma", "igammac", "mvlgamma"]

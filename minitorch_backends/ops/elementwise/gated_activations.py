@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, unary_samples
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugate
+from ..samples import Sample, between, sample, unary_samples
 
 __all__ = ["gelu", "glu", "silu"]
 

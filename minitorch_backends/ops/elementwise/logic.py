@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, arrays_like, between, sample, unary_samples
+from ..samples import Sample, arrays_like, between, sample, unary_samples
 
 __all__ = [
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "gcd",

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels.first_use import load
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.tensor import Tensor
+from ..samples import Sample, between, sample, strided_matrix
 
 __all__: list[str] = []
 

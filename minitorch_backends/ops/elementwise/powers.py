@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, pairs, sample, unary_samples
 from ...kernels import elementwise
 from ...kernels.elementwise import power
 from ...tensor.casting import cast_checked
 from ...tensor.dtypes import DType, complex128, float64, promote_types
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, zero
+from ..samples import Sample, between, pairs, sample, unary_samples
 from .unary import unary_ufunc
 
 __all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors, refuse_other_than_bool
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..functional import functional
+from ..samples import Sample, arrays_like, between, sample
 from .activations import leaky_relu
 
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from ...autograd.half_types import identity
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, arrays_like, between, pairs, sample, unary_samples
 from ...kernels.elementwise import each
 from ...kernels.elementwise import sign as sign_of_real
 from ...tensor.casting import cast_checked, fitted_number
 from ...tensor.dtypes import dtype_of
-from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
 from ..gradients import zero
 from ..indexing.fill import masked_fill
+from ..limits import finfo
+from ..samples import Sample, arrays_like, between, pairs, sample, unary_samples
 from .comparison import isfinite
 from .complex_numbers import view_as_complex, view_as_real
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import arrays_like, sample, unary_samples
 from ...tensor.tensor import Tensor
 from ..functional import functional
+from ..samples import arrays_like, sample, unary_samples
 from .activations import with_options
 
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, pairs, sample, strided_matrix, unary_samples
 from ...kernels import elementwise
 from ...kernels.first_use import load
 from ...kernels.invariance import refuse_library
 from ...tensor.dtypes import FLOATING, get_default_dtype
-from ...tensor.limits import finfo
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, no_derivative, zero
+from ..limits import finfo
+from ..samples import between, pairs, sample, strided_matrix, unary_samples
 from .unary import unary_ufunc
 
 __all__ = [

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import pairs, unary_samples
 from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugate
+from ..samples import pairs, unary_samples
 from .unary import unary_ufunc
 
 __all__ = [

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import op
-from ...dispatch.samples import unary_samples
 from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
+from ..samples import unary_samples
 
 
 def unary_ufunc(

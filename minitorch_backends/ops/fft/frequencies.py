@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.tensor import Tensor
 from ..creation.options import factory
 from ..dims import existing_dim, integer
+from ..samples import between, sample, samples_of_shapes, strided_matrix
 from ..views.rearrange import roll
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import integer, wrap_dim
+from ..samples import Sample, between, sample
 from .one_dim import complex_input, real_input, refuse_length, resize, scaling_of
 from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import COMPLEX, INTEGER, default_floating
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..dims import existing_dim, integer
+from ..samples import Sample, between, sample
 from ..views.padding import constant_pad
 from ..views.slices import narrow
 from .transforms import halved_transform, real_transform, straight, transform

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor, adopt
 from ..conv.fold import fold
 from ..dims import integer
 from ..elementwise.complex_numbers import view_as_real
+from ..samples import Sample, between, sample
 from ..views.padding import pad
 from .one_dim import fft, ifft, irfft, rfft
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.fft import fft as kernel
 from ...kernels.registry import ArraySpec
 from ...tensor.tensor import Tensor, adopt
+from ..samples import Sample, between, sample
 
 __all__ = ["LAST_TWO", "halved_transform", "real_transform", "straight", "transform"]
 

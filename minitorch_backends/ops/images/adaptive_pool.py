@@ -10,12 +10,12 @@ import numpy as np
 
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..conv.im2col import gather_flat
 from ..dims import integer
 from ..functional import functional
+from ..samples import Sample, between, sample
 
 Sizes = tuple[int, ...]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..conv.functions import numbers
 from ..conv.im2col import gather_flat
 from ..functional import functional
+from ..samples import Sample, between, sample
 
 Sizes = tuple[int, ...]
 

@@ -13,13 +13,13 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import sampling
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import integer
 from ..elementwise.activations import hardtanh
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .resize import cubic_weights
 
 _MODES, _PADDINGS = sampling.MODES, sampling.PADDINGS

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import relu
 from ..functional import functional
+from ..samples import Sample, between, sample
 from ..views.padding import constant_pad
 from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
 

@@ -11,11 +11,11 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
 from ..conv.im2col import Windows, _pool_reference, _unfold_reference, largest, pool_max, sum_windows
 from ..functional import functional
+from ..samples import Sample, between, sample
 
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import resampling
 from ..indexing.accumulate import apply_at
+from ..samples import Sample, between, sample
 
 
 class Neighbours(NamedTuple):

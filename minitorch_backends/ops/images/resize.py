@@ -12,10 +12,10 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...dispatch.call_errors import argument_errors, scalar
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import uint8
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resample import Neighbours, resample
 

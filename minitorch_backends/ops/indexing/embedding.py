@@ -11,11 +11,11 @@ from ...autograd.modes import no_grad
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .accumulate import add_rows
 from .index_parts import refuse_index_dtype
 

@@ -11,9 +11,9 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .embedding import embedding, embedding_sums
 from .index import look_up
 from .index_parts import refuse_index_dtype

@@ -9,11 +9,11 @@ import numpy as np
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, sample, strided_matrix
 from ...kernels.elementwise import select
 from ...tensor.casting import cast_checked, cast_unchecked, fitted_number
 from ...tensor.dtypes import DType, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, refuse_wide_integer
+from ..samples import between, sample, strided_matrix
 
 __all__ = ["masked_fill"]
 

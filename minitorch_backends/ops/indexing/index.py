@@ -11,11 +11,11 @@ from ...dispatch.call_errors import install
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
-from ...dispatch.samples import between, sample, strided_matrix
 from ...kernels.elementwise import in_order, is_half
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative
+from ..samples import between, sample, strided_matrix
 from ..views.shape import reshape
 from ..views.slices import getitem
 from .accumulate import add_at, apply_at, selected_ndim

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, sample, strided_matrix
 from ...tensor.dtypes import INTEGER, bool_, int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import shape_of, wrap_dim
+from ..samples import between, sample, strided_matrix
 from ..views.broadcasting import broadcast_shapes, broadcast_tensors
 from ..views.shape import ravel, reshape
 from .fill import number_as

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...autograd.views import walk
 from ...dispatch.op import composite
-from ...dispatch.samples import between, sample, strided_matrix
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
+from ..samples import between, sample, strided_matrix
 from ..views.slices import diagonal, getitem, slice_index
 from ..views.strided import refuse_overlaps, strided_window, window_of
 from ..views.view_replay import view_scatter

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, sample, strided_matrix
 from ...kernels.gathering import gather as kernel
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
+from ..samples import between, sample, strided_matrix
 from ..views.broadcasting import broadcast_shapes
 from ..views.shape import expand, ravel, reshape
 from ..views.slices import getitem

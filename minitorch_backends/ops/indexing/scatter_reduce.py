@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...tensor.dtypes import COMPLEX
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
 from ..gradients import conjugate
+from ..samples import Sample, between, sample, strided_matrix
 from ..views.shape import ravel
 from .accumulate import add_at, flat_positions
 from .index import read

@@ -10,12 +10,12 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import refusal_of_dtype
-from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...kernels.elementwise import is_half
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
 from ..gradients import no_derivative
+from ..samples import Sample, arrays_like, between, sample
 
 __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 

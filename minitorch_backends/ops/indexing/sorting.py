@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import selection
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..gradients import kept_shape, restore_dims
+from ..samples import Sample, between, sample, strided_matrix
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 

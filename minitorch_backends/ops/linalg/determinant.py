@@ -10,11 +10,11 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, sample
 from ...kernels import linalg as kernels
 from ...kernels import sums
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
+from ..samples import Sample, sample
 from ..views.join import cat, stack
 from .calls import call
 from .checks import declare, of_square

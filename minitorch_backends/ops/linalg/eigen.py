@@ -9,10 +9,10 @@ import numpy as np
 
 from ...autograd.modes import derives_from
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
+from ..samples import Sample, between, sample
 from .calls import call
 from .checks import declare, of_finite, of_square, raise_for
 from .gauge import equal_values, is_zero, over_differences, refuse_phases, through_values

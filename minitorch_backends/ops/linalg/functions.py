@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...kernels.first_use import load
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
+from ..samples import Sample, between, sample
 from ..views.join import cat
 from .calls import call
 from .checks import declare, of_floating, of_numbers, of_square

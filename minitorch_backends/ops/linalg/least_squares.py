@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
 from ..matmul.matmul import adjoint, times
+from ..samples import Sample, between, sample
 from .calls import call, call_at_precision
 from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
 from .samples import eye_plus, leading, of_hermitian, squares, symmetric

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, bool_
 from ...tensor.tensor import Tensor, adopt
 from ..reductions.variance import _norm_reference, _norm_samples, norm_of_elements
+from ..samples import Sample, between, sample
 from ..views.join import cat
 from . import determinant, norms, orthogonal, singular, solve, triangular, vectors
 from .lu import _lu_reference as _factors_reference

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
+from ..samples import Sample, between, sample
 from ..views.join import cat
 from .calls import call, transpose_last
 from .checks import declare, of_floating, of_matrices, of_square, raise_for, tensor_argument

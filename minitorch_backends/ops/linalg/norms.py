@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...tensor.dtypes import promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dims
 from ..reductions.variance import norm_of_elements
+from ..samples import Sample, between, sample, strided_matrix
 from .checks import declare, of_floating, of_matrices, of_square, tensor_argument
 from .samples import eye_plus
 from .singular import svdvals

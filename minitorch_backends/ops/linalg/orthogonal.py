@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative
 from ..matmul.matmul import adjoint
+from ..samples import Sample, between, sample
 from ..views.join import cat
 from .calls import call
 from .checks import declare, empty_factors, of_matrices

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.samples import Sample, between, sample
+from ..samples import Sample, between, sample
 
 
 def eye_plus(*shape: int, shift: float = 2.0, seed: int = 0) -> np.ndarray:

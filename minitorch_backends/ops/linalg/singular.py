@@ -10,11 +10,11 @@ import numpy as np
 from ...autograd.modes import derives_from
 from ...dispatch.call_errors import scalar
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
+from ..samples import Sample, between, sample
 from .calls import call
 from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh

@@ -11,10 +11,10 @@ import numpy as np
 from ...autograd.modes import derives
 from ...backends.precision_policy import resolve
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
+from ..samples import Sample, between, sample
 from .calls import call_at_precision, transpose_last
 from .checks import declare, of_matrices, of_square, raise_for, tensor_argument
 from .lu import lu_solve

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
+from ..samples import Sample, between, sample
 from .calls import call, call_at_precision, transpose_last
 from .checks import declare, of_matrices, of_square, raise_for
 from .samples import definite, eye_plus, of_factor, of_hermitian, squares

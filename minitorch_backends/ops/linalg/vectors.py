@@ -9,8 +9,8 @@ import numpy as np
 
 from ...autograd.half_types import rounding_once
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
+from ..samples import Sample, between, sample
 from ..views.join import cat
 from ..views.slices import diagonal as diagonal_of_first
 from .checks import declare, of_floating, of_numbers, tensor_argument

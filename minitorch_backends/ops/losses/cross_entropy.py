@@ -10,7 +10,6 @@ import numpy as np
 
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.gathering import gather, scatter
 from ...kernels.sums import sum as sum_over
 from ...tensor.dtypes import int64, uint8
@@ -19,6 +18,7 @@ from ..dims import integer
 from ..functional import functional
 from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
+from ..samples import Sample, between, sample
 from .reduction import reduce_loss, reduced_array
 
 __all__ = ["cross_entropy", "nll_loss"]

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..functional import functional
 from ..indexing.index import read
 from ..reductions.variance import logsumexp
+from ..samples import Sample, between, sample
 from ..views.join import stack
 from ..views.padding import pad
 from .reduction import reduce_loss, reduced_array

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.activations import logsigmoid, relu
 from ..functional import functional
 from ..indexing.index import read
 from ..indexing.index_parts import refuse_index_dtype
+from ..samples import Sample, between, sample
 from .reduction import reduce_loss, reduced_array, refuse_reduction
 
 

@@ -12,13 +12,13 @@ import numpy as np
 from ...autograd.half_types import rounding_once
 from ...dispatch.call_errors import warn_caller
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, pairs, sample
 from ...kernels.elementwise import each
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import logsigmoid
 from ..elementwise.comparison import where
 from ..functional import functional
+from ..samples import Sample, between, pairs, sample
 from .reduction import reduce_loss, reduced_array
 
 __all__ = [

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...autograd.half_types import widen
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import from_float32, is_float8
 from ...kernels.shapes import broadcast_shapes
@@ -17,6 +16,7 @@ from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate
+from ..samples import Sample, between, sample
 from .dispatch import fused_sum, product, wide_product
 from .matmul import adjoint, gradient_of_right, is_wider, of_dims, times
 from .shapes import refuse_mixed, shape_error

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..einsum.api import einsum
 from ..functional import functional
+from ..samples import Sample, between, sample
 
 
 def _samples() -> Iterator[Sample]:

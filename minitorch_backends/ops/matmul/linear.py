@@ -10,7 +10,6 @@ import numpy as np
 
 from ...autograd.versions import writes
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import is_float8
 from ...kernels.gemm import Kept, gains_by_keeping
@@ -19,6 +18,7 @@ from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .addmm import add_product, refuse_unfit
 from .dispatch import plain_call, product
 from .matmul import is_plain, times

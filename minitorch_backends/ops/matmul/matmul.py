@@ -12,12 +12,12 @@ from ...autograd.half_types import widen
 from ...autograd.modes import grad_mode
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..samples import Sample, between, sample
 from .dispatch import prepare, product, wide_product
 from .shapes import check_factors
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.float8 import FORMATS, PACKED, from_float32, unpack
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import DType, bfloat16, dtype_of, float8_e4m3fn, float32, to_dtype
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import no_derivative
+from ..samples import Sample, between, sample
 from .dispatch import wide_product
 from .scales import BLOCKS, PAIRS, Operand, ScalingType, SwizzleType, explicit, infer_recipes
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
+from ..samples import Sample, between, sample
 from .matmul import matmul, of_dims
 from .shapes import shape_error
 

@@ -12,12 +12,12 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import no_grad
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import sums
 from ...kernels.rows import Standardized
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .standardize import standardize, standardize_reference
 
 # One op standardises, scales and shifts

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, arrays_like, between, sample
 from ...kernels import rows
 from ...tensor.dtypes import float64
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..functional import functional
+from ..samples import Sample, arrays_like, between, sample
 
 __all__ = ["log_softmax", "softmax", "softmin"]
 

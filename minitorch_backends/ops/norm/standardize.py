@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels import rows
 from ...kernels.rows import Standardized, StandardizeGradients
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import counts
+from ..samples import Sample, between, sample
 
 __all__ = ["standardize", "standardize_reference"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, bool_, get_default_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dims
+from ..samples import Sample, between, sample
 from ..views.join import cat
 
 __all__ = ["gradient"]

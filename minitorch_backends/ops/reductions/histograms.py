@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
+from ..samples import Sample, between, sample, strided_matrix
 
 __all__ = ["histogram", "histogramdd"]
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..gradients import kept_shape, shared_among_ties
@@ -23,6 +22,7 @@ from ..indexing.sorting import (
     sorted_pair,
     take_along,
 )
+from ..samples import Sample, between, sample
 
 __all__ = ["median", "mode", "nanmedian"]
 

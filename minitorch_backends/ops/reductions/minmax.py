@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels.elementwise import in_order
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..elementwise.comparison import maximum, minimum
 from ..gradients import axes_of, shared_among_ties
 from ..indexing.sorting import ValuesIndices, of_selected
+from ..samples import Sample, between, sample, strided_matrix
 from .reduce import join_elements, reductions
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]

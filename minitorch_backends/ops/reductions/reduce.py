@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import sums
 from ...kernels.rows import join_rows as joined_rows
 from ...tensor.casting import cast_unchecked
@@ -18,6 +17,7 @@ from ...tensor.tensor import Tensor
 from ..dims import shape_of
 from ..elementwise.comparison import isnan
 from ..gradients import axes_of, spread
+from ..samples import Sample, between, sample, strided_matrix
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
 

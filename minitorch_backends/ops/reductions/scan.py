@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import sums
 from ...kernels.elementwise.arrays import is_half
 from ...kernels.rows import running_products, running_sums
@@ -19,6 +18,7 @@ from ..dims import wrap_dim
 from ..elementwise.exponential import logaddexp
 from ..gradients import conjugate, restore_dims
 from ..indexing.sorting import ValuesIndices
+from ..samples import Sample, between, sample, strided_matrix
 from ..views.join import cat
 from .reduce import prepare_sum, reductions
 

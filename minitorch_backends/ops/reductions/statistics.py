@@ -10,13 +10,13 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once, widen
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
-from ...tensor.from_data import array_from
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
+from ..creation.from_data import array_from
 from ..dims import integer, wrap_dim
 from ..matmul.matmul import times
+from ..samples import Sample, between, sample
 
 __all__ = [
     "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "nanquantile", "quantile", "trapezoid", "trapz",

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample, strided_matrix
 from ...kernels import sums
 from ...kernels.elementwise import each
 from ...kernels.elementwise.arrays import is_half
@@ -18,6 +17,7 @@ from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import axes_of, conjugate, restore_dims, zero
+from ..samples import Sample, between, sample, strided_matrix
 from .reduce import count_reduced, mean, reductions
 
 __all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]

@@ -11,11 +11,11 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite
-from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
 from ...kernels.shapes import broadcast_shapes as shape_of_all
 from ...tensor.size import Size, addressable
 from ...tensor.tensor import Tensor, adopt, is_foreign, not_a_tensor
 from ..dims import shape_of
+from ..samples import between, sample, samples_of_shapes, strided_matrix
 from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 

@@ -10,11 +10,11 @@ import numpy as np
 from ...autograd.modes import derives
 from ...dispatch.op import Arrays, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, sample, strided_matrix
 from ...kernels.first_use import load
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
+from ..samples import between, sample, strided_matrix
 from .broadcasting import atleast_1d, atleast_2d, atleast_3d, tensors_of
 from .shape import reshape
 from .slices import getitem, narrow, unbind

@@ -10,12 +10,12 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import Sample, between, sample
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..samples import Sample, between, sample
 from .slices import narrow
 
 Pairs = tuple[tuple[int, int], ...]

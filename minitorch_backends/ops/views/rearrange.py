@@ -10,13 +10,13 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
 from ...kernels.elementwise import select
 from ...tensor.memory import contiguous_format
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import clamp_diagonal, existing_dim, shape_of, wrap_dim, wrap_dims
 from ..elementwise.cast import clone
+from ..samples import between, sample, samples_of_shapes, strided_matrix
 from .shape import expand, flatten, ravel, reshape, unsqueeze
 from .slices import diagonal
 from .slices import diagonal as _diagonal

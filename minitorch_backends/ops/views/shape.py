@@ -13,13 +13,13 @@ import numpy as np
 from ...autograd.views import shares_memory
 from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix, unary_samples
 from ...kernels.elementwise import LARGE, in_order
 from ...kernels.shapes import strided_view
 from ...tensor.dtypes import to_dtype
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..dims import shape_of, wrap_dim, wrap_dims
+from ..samples import between, sample, samples_of_shapes, strided_matrix, unary_samples
 
 __all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import between, sample, samples_of_shapes, strided_matrix
 from ...kernels.shapes import windows
 from ...tensor.dtypes import INTEGER, int64
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
 from ..indexing.index_parts import refusal, refuse_index_dtype
+from ..samples import between, sample, samples_of_shapes, strided_matrix
 from .view_replay import view_embed
 
 __all__ = [

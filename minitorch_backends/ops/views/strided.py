@@ -17,10 +17,10 @@ import numpy as np
 from ...autograd.modes import derives_from
 from ...autograd.views import View
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import Sample, between, sample
 from ...kernels.shapes import strided_view
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
+from ..samples import Sample, between, sample
 from .slices import embed
 from .view_replay import overlaps
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...dispatch.samples import arrays_like, between, sample
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim, wrap_dims
+from ..samples import arrays_like, between, sample
 
 __all__ = ["adjoint", "moveaxis", "movedim", "permute", "swapaxes", "swapdims", "t", "transpose"]
 

@@ -15,12 +15,12 @@ from ...autograd.views import shares_memory, walk
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...dispatch.registry import registry
-from ...dispatch.samples import between, sample
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import is_float8
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import adopt
 from ..indexing.accumulate import add_at
+from ..samples import between, sample
 
 __all__ = ["embed_adjoint", "overlaps", "scatter"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
-from ...dispatch.call_errors import name_bad_arguments, name_bad_arguments_of_methods
+from ...nn.argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ...tensor.tensor import Tensor, kind_of
 from ..optimizer import Optimizer
 

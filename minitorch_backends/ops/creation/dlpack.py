@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import dtype_of, to_dtype
+from ...tensor.dtypes import dtype_of, to_dtype
+from ...tensor.tensor import Tensor
 
 _INTEGER = 0
 """DLPack's type code of signed integers."""
@@ -56,11 +57,26 @@ def _type_in(capsule: Any) -> _Type | None:
     return None if name is None else _Type.from_address(_pointer_of(capsule, name) + _CODES[name])
 
 
-def export(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
-    """Export an array, or a copy of it, as a capsule for another library's `from_dlpack`.
+def _export(
+    self: Tensor,
+    *,
+    stream: int | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """Export the memory, or a copy of it if `copy`, as a capsule for another library's `from_dlpack`.
 
-    Raises BufferError for negative strides, and for read-only memory if the consumer's version is below 1.
+    `stream` must be None or -1, since the CPU has no streams. Raises BufferError for values that a capsule of
+    `max_version` cannot hold, such as negative strides, and for another device.
     """
+    if stream not in (None, -1):
+        raise RuntimeError(f"__dlpack__(): stream must be None or -1 on the CPU, got {stream!r}")
+    if self.requires_grad:
+        raise BufferError(
+            "can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()"
+        )
+    array = self._array
     if copy:
         array = np.asarray(array, order="C")
     elif min(array.strides, default=0) < 0:
@@ -70,7 +86,7 @@ def export(array: np.ndarray, max_version: Any, dl_device: Any, copy: bool | Non
         )
     elif not array.flags.writeable and (max_version is None or max_version[0] < 1):
         raise BufferError("can't export read-only memory to consumers of DLPack before version 1; use tensor.clone()")
-    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    options: dict[str, Any] = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     if (name := dtype_of(array).name) not in _TYPES:
         return array.__dlpack__(**options)
     capsule = array.view(f"i{array.itemsize}").__dlpack__(**options)
@@ -107,3 +123,11 @@ def from_capsule(x: Any, copy: bool | None) -> np.ndarray:
     source = _Renamed(x)
     array = np.from_dlpack(source, copy=copy)
     return array if source.dtype is None else array.view(to_dtype(source.dtype).dtype)
+
+
+def _device(self: Tensor) -> tuple[int, int]:
+    return self._array.__dlpack_device__()
+
+
+Tensor.__dlpack__ = _export  # type: ignore[assignment, method-assign]
+Tensor.__dlpack_device__ = _device  # type: ignore[assignment, method-assign]

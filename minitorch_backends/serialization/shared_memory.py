@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .tensor import Parameter, Tensor, _rebuild
+from ..tensor.tensor import Parameter, Tensor, _rebuild
 
 
 class _Memory(mmap.mmap):

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..dispatch.call_errors import argument_errors
-from .casting import cast_checked
-from .dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
-from .tensor import Parameter, Tensor
+from ..tensor.casting import cast_checked
+from ..tensor.dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
+from ..tensor.tensor import Parameter, Tensor
 
 
 @dataclass(frozen=True)
@@ -192,3 +192,6 @@ def _float_writer(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
 
     width = max((len(text(value)) for value in values.tolist()), default=1)
     return (lambda value: text(float(value)).rjust(width)), width
+
+
+Tensor.__repr__ = text_of  # type: ignore[assignment, method-assign]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from .dtypes import DType, result_dtype, scalar_dtype, to_dtype
-from .tensor import Tensor, not_a_tensor
+from ..tensor.dtypes import DType, result_dtype, scalar_dtype, to_dtype
+from ..tensor.tensor import Tensor, not_a_tensor
 
 __all__ = [
     "can_cast", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "result_type",

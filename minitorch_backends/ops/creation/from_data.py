@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .casting import cast_checked, cast_unchecked
-from .dlpack import from_capsule
-from .dtypes import (
+from ...tensor import tensor as tensor_module
+from ...tensor.casting import cast_checked, cast_unchecked
+from ...tensor.dtypes import (
     COMPLEX,
     FLOATING,
     DType,
@@ -23,9 +23,10 @@ from .dtypes import (
     to_dtype,
     uint64,
 )
-from .memory import refuse_device
-from .size import Size, addressable
-from .tensor import Tensor, is_foreign
+from ...tensor.memory import refuse_device
+from ...tensor.size import Size, addressable
+from ...tensor.tensor import Tensor, is_foreign
+from .dlpack import from_capsule
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = frozenset({list, tuple, range})
@@ -184,3 +185,6 @@ def _kind(number: Any) -> DType:
     if isinstance(number, DType):
         return number
     return dtype_of(np.asarray(number)) if isinstance(number, np.generic) else scalar_dtype(number)
+
+
+tensor_module.construct = construct

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.first_use import load
-from .dtypes import BOOL, FLOATING, INTEGER, DType, get_default_dtype
+from ..tensor.dtypes import BOOL, FLOATING, INTEGER, DType, get_default_dtype
 
 
 class FloatLimits(NamedTuple):

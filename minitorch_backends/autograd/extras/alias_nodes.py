@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tensor.tensor import Tensor, sharing
-from .nodes import Leaf, Node, history, make_node
-from .traversal import reachable
+from ...tensor.tensor import Tensor, sharing
+from ..nodes import Leaf, Node, history, make_node
+from ..traversal import reachable
 
 
 class _Identity:
