@@ -12,6 +12,7 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,8 @@ class Costs(NamedTuple):
     slices: str | None
 
 
-class Program(NamedTuple):
+@dataclass(slots=True)
+class Program:
     """A plan for operands of known dtypes under the current flags.
 
     Attributes:
@@ -161,21 +163,21 @@ def run(
 
     Raises RuntimeError where the intermediates would take more memory than they may, and nothing finds slices.
     """
-    preparations, steps, arrangement, is_small, costs = program
-    if not is_small or memory_limit is not None:
+    if not program.is_small or memory_limit is not None:
+        costs = program.costs
         plan = plan_within(costs, memory_limit, slices)
         if plan.slicing is not None:
             from .sliced_run import run_sliced
 
             return run_sliced(plan.slicing, arrays, costs.dtype, costs.precision, around, executor)
     values: list[Any] = [*arrays]
-    for place, prepare in preparations:
+    for place, prepare in program.preparations:
         values[place] = prepare(values[place])
-    for multiply, left, right in steps:
+    for multiply, left, right in program.steps:
         a, b = values[left], values[right]
         values[left] = values[right] = None  # each value is taken once
         values.append(multiply(a, b) if around is None else around(multiply, a, b))
-    return values[-1] if arrangement is None else arrangement(values[-1])
+    return values[-1] if program.arrangement is None else program.arrangement(values[-1])
 
 
 def _prepare(preparation: Preparation, array: np.ndarray) -> np.ndarray:
