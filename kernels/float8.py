@@ -13,6 +13,7 @@ specification 1.0.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,39 @@ def from_float32(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     leading = (bits >> np.uint32(16)).astype(np.uint16)
     leading |= (bits & np.uint32(0xFFFF)) != 0
     return np.asarray(_codes(dtype).take(leading)).view(dtype)
+
+
+_LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
+"""The smallest normal and subnormal numbers of float32."""
+
+
+def float32_to_odd(array: np.ndarray) -> np.ndarray:
+    """Cast wider numbers to float32 with rounding to odd: truncate, and set the last bit if that loses anything.
+
+    A value between two neighbours in bfloat16 or a narrower format stays on its side of their midpoint. Rounding the
+    float32 result to that format is then a single rounding (S. Boldo and G. Melquiond, Emulation of FMA and correctly
+    rounded sums: proved algorithms using rounding to odd, 2008).
+    """
+    if array.dtype.kind in "iu" and array.itemsize == 8:  # to the 53 bits of float64 first, also rounding to odd
+        lost = ((array & 0x7FF) != 0).astype(array.dtype)
+        array = np.where(np.abs(array) >> 53, array >> 11 << 11 | lost << 11, array)
+    if array.size == 1 and (near := np.asarray(array.astype(np.float32))) == array:
+        return near
+    flags, kinds = ["external_loop", "buffered", "zerosize_ok"], [np.float64, np.float32]
+    options: dict[str, Any] = {"flags": flags, "op_dtypes": kinds, "casting": "same_kind", "buffersize": 1 << 14}
+    with np.nditer([array, None], **options) as parts:
+        for exact, out in parts:
+            bits = exact.view(np.int64)
+            lost = bits & 0x1FFFFFFF
+            cut = (bits - lost | (lost != 0).astype(np.int64) << 29).view(np.float64)
+            small = np.abs(exact) < _LEAST_NORMAL
+            if small.any():
+                units = exact[small] / _LEAST
+                below = np.trunc(units)
+                inexact = (below != units) & (below % 2 == 0)
+                cut[small] = (below + np.copysign(inexact, units)) * _LEAST
+            out[...] = cut
+        return parts.operands[1]
 
 
 _E2M1 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], np.float32)

@@ -237,17 +237,20 @@ def save_operand(value: Any, edge: Node | None, array: np.ndarray | None) -> Any
     return None if value is None else (array, None, [0], 0)
 
 
+def attach(tensor: Tensor, node: Node) -> None:
+    """Make a node that of a tensor, and of the view that the tensor is."""
+    tensor._node = node
+    if tensor._state is not None and tensor._state.base is not None:
+        tensor._state.node = node  # type: ignore[attr-defined]
+
+
 def record_results(node: Node, results: tuple[Tensor, ...], wanted: bool | frozenset[int]) -> None:
-    """Attach the node of a call to each of its several results, and save those that its rules use."""
+    """Attach the node of a call to each of its several results, and save those that its rules use: all (True), or those
+    of these indices."""
     node.outputs = tuple([(each._array.shape, each._array.dtype) for each in results])
     for index, each in enumerate(results):
         if each._array.dtype.kind not in "biu":
-            each._node = Output(node, index)
-    save_results(node, results, wanted)
-
-
-def save_results(node: Node, results: tuple[Tensor, ...], wanted: bool | frozenset[int]) -> None:
-    """Save all results of a call (True), those of these indices, or none."""
+            attach(each, Output(node, index))
     if wanted:
         chosen = range(len(results)) if wanted is True else wanted
         node.saved["out"] = [save(each, SELF) if i in chosen else None for i, each in enumerate(results)]
@@ -271,7 +274,7 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
     if kind is float or kind is int:
         return entry
     if entry is FREED:
-        raise _released(node)
+        raise _second_pass_error(node)
     if kind is list:
         return [_unpack_entry(node, name, each, create_graph, index) for index, each in enumerate(entry)]
     if packed_before and isinstance(entry, Packed):
@@ -288,11 +291,11 @@ def like_of(node: Node, index: int) -> tuple:
     """The shape, dtype and strides of an input that the node saved."""
     entry = node.saved.get(node.op.inputs[index], FREED)
     if entry is FREED:
-        raise _released(node)
+        raise _second_pass_error(node)
     return like(entry[0]) if type(entry) is tuple else entry.like
 
 
-def _released(node: Node) -> RuntimeError:
+def _second_pass_error(node: Node) -> RuntimeError:
     return RuntimeError(
         f"trying to go through {node.name()} a second time, but its saved tensors were released by the first "
         "backward; pass retain_graph=True the first time"

@@ -12,9 +12,9 @@ import numpy as np
 from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, Output, history, make_node, save, save_operand, save_results
+from ..autograd.nodes import SELF, Node, attach, history, make_node, record_results, save, save_operand
 from ..autograd.rules import fields_of_result, reads, rule_of
-from ..autograd.views import View, made_view
+from ..autograd.views import made_view
 from ..backends.precision_policy import node_metadata
 from ..kernels.elementwise import in_rows, is_half
 from ..kernels.quiet import restore, silence
@@ -308,16 +308,11 @@ class Op:
         node = self.node(values, arrays, metadata)
         if node is None:
             return
-        if not isinstance(results, tuple):
-            if dtype_of(results._array).category >= FLOATING:
-                _attach(results, node)
-                self.save_out(node, results)
-            return
-        node.outputs = tuple((each._array.shape, each._array.dtype) for each in results)
-        for index, each in enumerate(results):
-            if dtype_of(each._array).category >= FLOATING:
-                _attach(each, Output(node, index))
-        self.save_out(node, results)
+        if isinstance(results, tuple):
+            record_results(node, results, node.op.plans[self.mask(node)].results)
+        elif dtype_of(results._array).category >= FLOATING:
+            attach(results, node)
+            self.save_out(node, results)
 
     def node(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any]) -> Node | None:
         """The node of a call, or None if no input needs a gradient."""
@@ -363,13 +358,10 @@ class Op:
                 mask |= 1 << index
         return mask
 
-    def save_out(self, node: Node, results: Any) -> None:
-        """Save the result, or those of several results, that a needed rule uses."""
-        kept = node.op.plans[self.mask(node)].results
-        if isinstance(results, tuple):
-            save_results(node, results, kept)
-        elif kept:
-            node.saved["out"] = save(results, SELF)
+    def save_out(self, node: Node, result: Tensor) -> None:
+        """Save the only result if a needed rule uses it."""
+        if node.op.plans[self.mask(node)].results:
+            node.saved["out"] = save(result, SELF)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -387,12 +379,6 @@ def _is_half(value: Any) -> bool:
 
 def _edge(value: Any) -> Node | None:
     return history(value) if isinstance(value, Tensor) else None
-
-
-def _attach(tensor: Tensor, node: Node) -> None:
-    tensor._node = node
-    if type(tensor._state) is View:
-        tensor._state.node = node
 
 
 def _map(out: Any, function: Callable[[Any], Any]) -> Any:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import cmath
-from typing import Any
 
 import numpy as np
 
 from ..kernels.elementwise import LARGE, cast
-from ..kernels.float8 import PACKED, from_float32, is_float8, to_float32
+from ..kernels.float8 import PACKED, float32_to_odd, from_float32, is_float8, to_float32
 from ..kernels.quiet import restore, silence
 from .dtypes import COMPLEX, FLOATING, INTEGER, DType
-
-_LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
-"""The smallest normal and subnormal numbers of float32."""
 
 
 def cast_unchecked(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -32,7 +28,7 @@ def cast_unchecked(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         array = array != 0 if dtype.kind == "b" else array.real
     narrow = is_float8(dtype)
     if (narrow or dtype.kind == "V") and array.dtype.itemsize >= 4 and array.dtype != np.float32:
-        array = _float32_to_odd(array)
+        array = float32_to_odd(array)
     if narrow:
         return from_float32(array if array.dtype == np.float32 else cast_unchecked(array, np.dtype(np.float32)), dtype)
     if array.size >= LARGE and (found := cast(array, dtype)) is not None:
@@ -51,35 +47,6 @@ def _copy_packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     raise NotImplementedError(
         "to(): the dtype must hold one number in an element, got mt.float4_e2m1fn_x2; use view(mt.uint8) and unpack"
     )
-
-
-def _float32_to_odd(array: np.ndarray) -> np.ndarray:
-    """Cast wider numbers to float32 with rounding to odd: truncate, and set the last bit if that loses anything.
-
-    A value between two neighbours in bfloat16 or a narrower format stays on its side of their midpoint. Rounding the
-    float32 result to that format is then a single rounding (S. Boldo and G. Melquiond, Emulation of FMA and correctly
-    rounded sums: proved algorithms using rounding to odd, 2008).
-    """
-    if array.dtype.kind in "iu" and array.itemsize == 8:  # to the 53 bits of float64 first, also rounding to odd
-        lost = ((array & 0x7FF) != 0).astype(array.dtype)
-        array = np.where(np.abs(array) >> 53, array >> 11 << 11 | lost << 11, array)
-    if array.size == 1 and (near := np.asarray(array.astype(np.float32))) == array:
-        return near
-    flags, kinds = ["external_loop", "buffered", "zerosize_ok"], [np.float64, np.float32]
-    options: dict[str, Any] = {"flags": flags, "op_dtypes": kinds, "casting": "same_kind", "buffersize": 1 << 14}
-    with np.nditer([array, None], **options) as parts:
-        for exact, out in parts:
-            bits = exact.view(np.int64)
-            lost = bits & 0x1FFFFFFF
-            cut = (bits - lost | (lost != 0).astype(np.int64) << 29).view(np.float64)
-            small = np.abs(exact) < _LEAST_NORMAL
-            if small.any():
-                units = exact[small] / _LEAST
-                below = np.trunc(units)
-                inexact = (below != units) & (below % 2 == 0)
-                cut[small] = (below + np.copysign(inexact, units)) * _LEAST
-            out[...] = cut
-        return parts.operands[1]
 
 
 def cast_checked(array: np.ndarray, dtype: DType) -> np.ndarray:

@@ -73,7 +73,7 @@ BUDGET = {
     "bench": 5_950,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""
-CORE_BUDGET = 6_850
+CORE_BUDGET = 6_800
 """The core is to come down to 7,000."""
 
 LONGEST_FILE = 420
