@@ -245,12 +245,16 @@ def attach(tensor: Tensor, node: Node) -> None:
 
 
 def record_results(node: Node, results: tuple[Tensor, ...], wanted: bool | frozenset[int]) -> None:
-    """Attach the node of a call to each of its several results, and save those that its rules use: all (True), or those
-    of these indices."""
+    """Attach the node of a call to each of its several results, and save those that its rules use."""
     node.outputs = tuple([(each._array.shape, each._array.dtype) for each in results])
     for index, each in enumerate(results):
         if each._array.dtype.kind not in "biu":
             attach(each, Output(node, index))
+    save_results(node, results, wanted)
+
+
+def save_results(node: Node, results: tuple[Tensor, ...], wanted: bool | frozenset[int]) -> None:
+    """Save all results of a call (True), those of these indices, or none."""
     if wanted:
         chosen = range(len(results)) if wanted is True else wanted
         node.saved["out"] = [save(each, SELF) if i in chosen else None for i, each in enumerate(results)]

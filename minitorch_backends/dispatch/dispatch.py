@@ -12,7 +12,7 @@ import numpy as np
 from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, attach, history, make_node, record_results, save, save_operand
+from ..autograd.nodes import SELF, Node, attach, history, make_node, record_results, save, save_operand, save_results
 from ..autograd.rules import fields_of_result, reads, rule_of
 from ..autograd.views import made_view
 from ..backends.precision_policy import node_metadata
@@ -358,10 +358,13 @@ class Op:
                 mask |= 1 << index
         return mask
 
-    def save_out(self, node: Node, result: Tensor) -> None:
-        """Save the only result if a needed rule uses it."""
-        if node.op.plans[self.mask(node)].results:
-            node.saved["out"] = save(result, SELF)
+    def save_out(self, node: Node, results: Any) -> None:
+        """Save the result, or those of several results, that a needed rule uses."""
+        kept = node.op.plans[self.mask(node)].results
+        if isinstance(results, tuple):
+            save_results(node, results, kept)
+        elif kept:
+            node.saved["out"] = save(results, SELF)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
