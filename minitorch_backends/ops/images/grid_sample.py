@@ -151,49 +151,51 @@ def grid_sample(
         )
     _check(input, grid, mode)
     values, places = widen(input), widen(grid)
-    sizes, align = input.shape[2:], bool(align_corners)
-    count, channels, points = input.shape[0], input.shape[1], math.prod(grid.shape[1:-1])
+    (count, channels, *sizes), around = values._array.shape, places._array.shape[1:-1]
+    points, align = math.prod(around), bool(align_corners)
     if not (derives_from(input) or derives_from(grid)) and sampling.takes(values._array, places._array):
         images = values._array.reshape(count, channels, *(1,) * (3 - len(sizes)), *sizes)
         found = sampling.sample(images, places._array.reshape(count, points, len(sizes)), mode, padding_mode, align)
-        made = adopt(found.reshape(count, channels, *grid.shape[1:-1]))
-        return made if made.dtype is input.dtype else made.to(input.dtype)
-    around = [
+        made = adopt(found.reshape(count, channels, *around))
+        return made if values is input else made.to(input.dtype)
+    along = [
         _taps(places[..., dim].reshape(count * points, 1), size, mode, padding_mode, align)
         for dim, size in zip(reversed(range(len(sizes))), sizes, strict=True)
     ]
     rows = values.movedim(1, -1).reshape(count * math.prod(sizes), channels)  # one for each place in each image
     image = adopt(np.arange(count).repeat(points)[:, None])
     total: Any = None
-    for taps in itertools.product(*around):
+    for taps in itertools.product(*along):
         index: Any = image
         weight: Any = 1.0
         for tap, size in zip(taps, sizes, strict=True):
             index, weight = index * size + tap.at, tap.weight * weight
         part = rows.index_select(0, index.reshape(-1)) * weight
         total = part if total is None else total + part
-    result = total.reshape(count, *grid.shape[1:-1], channels).movedim(-1, 1).contiguous()
-    return result.to(input.dtype) if result.dtype is not input.dtype else result
+    result = total.reshape(count, *around, channels).movedim(-1, 1).contiguous()
+    return result if values is input else result.to(input.dtype)
 
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     """Raise RuntimeError for images and places that do not go together."""
     if not isinstance(grid, Tensor):
         raise not_a_tensor("grid_sample", "grid", grid)
-    shape, places = list(input.shape), list(grid.shape)
+    shape, places = input._array.shape, grid._array.shape
     if len(shape) not in (4, 5) or len(places) != len(shape):
         raise RuntimeError(
             f"grid_sample(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{shape} and grid with sizes {places}"
+            f"{list(shape)} and grid with sizes {list(places)}"
         )
     if places[0] != shape[0] or places[-1] != len(shape) - 2:
         raise RuntimeError(
             f"grid_sample(): expected a grid of {shape[0]} images with {len(shape) - 2} numbers for each place, for "
-            f"input with sizes {shape}, but got {places}"
+            f"input with sizes {list(shape)}, but got {list(places)}"
         )
     if 0 in shape[2:]:
-        raise RuntimeError(f"grid_sample(): expected input to have non-empty spatial dimensions, but got sizes {shape}")
-    if grid.dtype is not input.dtype:
+        raise RuntimeError(
+            f"grid_sample(): expected input to have non-empty spatial dimensions, but got sizes {list(shape)}"
+        )
+    if grid._array.dtype != input._array.dtype:
         raise RuntimeError(f"grid_sample(): expected grid of {input.dtype!r} as the input, but got {grid.dtype!r}")
     if mode == "bicubic" and len(shape) == 5:
         raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input, got 5D")

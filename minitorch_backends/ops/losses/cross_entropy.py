@@ -11,7 +11,7 @@ import numpy as np
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
 from ...kernels.gathering import gather, scatter
-from ...kernels.sums import sum as sum_over
+from ...kernels.sums import sum_of_all
 from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor, adopt
 from ..dims import integer
@@ -70,7 +70,7 @@ def _target_classes(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndar
     if target.dtype.kind not in "iu" or target.size * classes != math.prod(shape):
         found = f"{target.dtype}{list(target.shape)}"
         raise ValueError(f"targets must be integers, one for each of the scores {list(shape)}, got {found}")
-    return _as_lines(target.astype(np.int64, copy=False), shape, 1), classes
+    return _as_lines(target if target.dtype == np.int64 else target.astype(np.int64), shape, 1), classes
 
 
 def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: bool = False) -> np.ndarray:
@@ -147,15 +147,15 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
     count, array = _count_targets(target._array, ignore_index), g._array
     if array.dtype.itemsize == 2 or derives():
         return nll_spread((g / count).expand(target.shape), target, input_shape, ignore_index)
-    with np.errstate(all="ignore"):  # where all targets are ignored
-        share = array / array.dtype.type(count)
-    return adopt(_spread(np.full(target._array.shape, share), target._array, input_shape, ignore_index))
+    shares = np.empty(target._array.shape, array.dtype)
+    shares.fill(array / max(count, 1))  # nobody's where all targets are ignored
+    return adopt(_spread(shares, target._array, input_shape, ignore_index))
 
 
 @op(method=False, takes="if", input=_mean_gradient, reference=_mean_reference, samples=_mean_samples)
 def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
-    total = sum_over(_scores(input, target, ignore_index))
+    total = sum_of_all(_scores(input, target, ignore_index))
     return np.asarray(-(total / _count_targets(target, ignore_index)))
 
 
@@ -311,7 +311,7 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
-    if target.shape == input.shape and input.ndim:
+    if target._array.shape == input._array.shape and input._array.ndim:
         if ignore_index >= 0:
             raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, got {ignore_index=}")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
