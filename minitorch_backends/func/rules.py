@@ -297,6 +297,7 @@ _RULES: dict[str, Rule] = {
     "gather_along": _gather,
     "addmm": _add,
     "binary_cross_entropy_terms": _align,
+    "huber_terms": _align,
     "nll_terms": _score,
     "nll_mean": _mean_score,
     "cat": _join,

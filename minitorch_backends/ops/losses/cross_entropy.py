@@ -148,7 +148,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
     if array.dtype.itemsize == 2 or derives():
         return nll_spread((g / count).expand(target.shape), target, input_shape, ignore_index)
     shares = np.empty(target._array.shape, array.dtype)
-    shares.fill(array / max(count, 1))  # nobody's where all targets are ignored
+    shares.fill(array / max(count, 1))  # where all targets are ignored, none is used
     return adopt(_spread(shares, target._array, input_shape, ignore_index))
 
 

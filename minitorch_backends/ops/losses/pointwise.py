@@ -15,8 +15,7 @@ from ...dispatch.op import Array, composite, op
 from ...kernels.elementwise import each
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
-from ..elementwise.activations import logsigmoid
-from ..elementwise.comparison import where
+from ..elementwise.activations import hardtanh, logsigmoid
 from ..functional import functional
 from ..samples import Sample, between, pairs, sample
 from .reduction import reduce_loss, reduced_array
@@ -109,15 +108,24 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     return _reduce_weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
-def _square_and_rest(difference: Tensor, most: float) -> tuple[Tensor, Tensor]:
-    """The square of the distance clamped to a bound, and the excess above it; squaring large numbers could overflow.
-    NaN stays NaN in both, and in their gradients.
+def _huber_terms_samples() -> Iterator[Sample]:
+    for numbers in (between(-2, 2, 3, 4), between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2), between(-2, 2, 0, 3)):
+        yield sample(numbers, 0.37)
 
-    The square is computed from the signed difference, since the distance has derivative 0 at 0.
-    """
-    distance = difference.abs()
-    far = distance > most
-    return where(far, most, difference).square(), distance - where(far, most, distance)
+
+@op(
+    takes="f",
+    method=False,
+    difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta),
+    reference=lambda difference, delta: _huber_reference(difference, 0, "none", delta),
+    samples=_huber_terms_samples,
+)
+def huber_terms(difference: Array, delta: float):
+    """c * (difference - c / 2), with c the difference clamped to `delta`; squares of large numbers could overflow."""
+    clamped = np.clip(difference, -delta, delta)
+    terms = np.asarray(clamped * -0.5)
+    terms += difference
+    return np.multiply(terms, clamped, out=terms)
 
 
 def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -143,8 +151,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     difference = _difference("smooth_l1_loss", input, target)
     if beta == 0:
         return reduce_loss(difference.abs(), reduction)
-    square, rest = _square_and_rest(difference, beta)
-    return reduce_loss(square * (0.5 / beta) + rest, reduction)
+    return reduce_loss(huber_terms(difference, beta) / beta, reduction)
 
 
 def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
@@ -164,8 +171,8 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
-    square, rest = _square_and_rest(_difference("huber_loss", input, target), delta)
-    return reduce_loss(_apply_weight("huber_loss", square * 0.5 + rest * delta, weight), reduction)
+    loss = huber_terms(_difference("huber_loss", input, target), delta)
+    return reduce_loss(_apply_weight("huber_loss", loss, weight), reduction)
 
 
 # Likelihoods
@@ -309,8 +316,9 @@ def binary_cross_entropy_with_logits(
     _refuse_wider(name, input, weight, "weight")
     _refuse_wider(name, input, pos_weight, "pos_weight")
     certain, contrary = logsigmoid(input), (1 - target) * input
-    positive: Any = 1 if pos_weight is None else (pos_weight.to(certain.dtype) - 1) * target + 1
-    loss = contrary - positive * certain
+    if pos_weight is not None:
+        certain = certain * ((pos_weight.to(certain.dtype) - 1) * target + 1)
+    loss = contrary - certain
     return reduce_loss(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
