@@ -31,15 +31,15 @@ class Dropout(Constants, Module):
 
 
 class Dropout1d(Dropout, function=F.dropout1d):
-    """The same of whole channels of (N, C, L), or (C, L)."""
+    """`functional.dropout1d`, which zeroes whole channels of (N, C, L), or (C, L)."""
 
 
 class Dropout2d(Dropout, function=F.dropout2d):
-    """The same of whole channels of images (N, C, H, W), or (C, H, W)."""
+    """`functional.dropout2d`, which zeroes whole channels of images (N, C, H, W), or (C, H, W)."""
 
 
 class Dropout3d(Dropout, function=F.dropout3d):
-    """The same of whole channels of volumes (N, C, D, H, W), or (C, D, H, W)."""
+    """`functional.dropout3d`, which zeroes whole channels of volumes (N, C, D, H, W), or (C, D, H, W)."""
 
 
 class AlphaDropout(Dropout, function=F.alpha_dropout):
@@ -47,4 +47,4 @@ class AlphaDropout(Dropout, function=F.alpha_dropout):
 
 
 class FeatureAlphaDropout(Dropout, function=F.feature_alpha_dropout):
-    """The same of whole channels of (N, C, ...)."""
+    """`functional.feature_alpha_dropout`: `AlphaDropout` of whole channels of (N, C, ...)."""

@@ -1,4 +1,4 @@
-"""Values around the last dimensions, as modules."""
+"""Padding of the last dimensions, as modules."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ class _Pad(Module):
 
 
 class CircularPad1d(_Pad, dims=1, mode="circular"):
-    """Its own values, as if it were a ring, around (N, C, L), or (C, L)."""
+    """Pad (N, C, L), or (C, L), with its own values, as if it were a ring."""
 
 
 class CircularPad2d(_Pad, dims=2, mode="circular"):
-    """Its own values, as if it were a ring, around images (N, C, H, W), or (C, H, W)."""
+    """Pad images (N, C, H, W), or (C, H, W), with its own values, as if it were a ring."""
 
 
 class CircularPad3d(_Pad, dims=3, mode="circular"):
-    """Its own values, as if it were a ring, around volumes (N, C, D, H, W), or (C, D, H, W)."""
+    """Pad volumes (N, C, D, H, W), or (C, D, H, W), with its own values, as if it were a ring."""
 
 
 class ReflectionPad1d(_Pad, dims=1, mode="reflect"):
-    """Its own values, mirrored at the outermost one, around (N, C, L), or (C, L)."""
+    """Pad (N, C, L), or (C, L), with its own values, mirrored at the outermost one."""
 
 
 class ReflectionPad2d(_Pad, dims=2, mode="reflect"):
-    """Its own values, mirrored at the outermost one, around images (N, C, H, W), or (C, H, W)."""
+    """Pad images (N, C, H, W), or (C, H, W), with its own values, mirrored at the outermost one."""
 
 
 class ReflectionPad3d(_Pad, dims=3, mode="reflect"):
-    """Its own values, mirrored at the outermost one, around volumes (N, C, D, H, W), or (C, D, H, W)."""
+    """Pad volumes (N, C, D, H, W), or (C, D, H, W), with its own values, mirrored at the outermost one."""
 
 
 class ReplicationPad1d(_Pad, dims=1, mode="replicate"):
-    """Its outermost values, around (N, C, L), or (C, L)."""
+    """Pad (N, C, L), or (C, L), with its outermost values."""
 
 
 class ReplicationPad2d(_Pad, dims=2, mode="replicate"):
-    """Its outermost values, around images (N, C, H, W), or (C, H, W)."""
+    """Pad images (N, C, H, W), or (C, H, W), with its outermost values."""
 
 
 class ReplicationPad3d(_Pad, dims=3, mode="replicate"):
-    """Its outermost values, around volumes (N, C, D, H, W), or (C, D, H, W)."""
+    """Pad volumes (N, C, D, H, W), or (C, D, H, W), with its outermost values."""
 
 
 class _ConstantPad(_Pad):
@@ -88,24 +88,24 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad, dims=1):
-    """A value around (N, C, L), or (C, L)."""
+    """Pad (N, C, L), or (C, L), with one value."""
 
 
 class ConstantPad2d(_ConstantPad, dims=2):
-    """A value around images (N, C, H, W), or (C, H, W)."""
+    """Pad images (N, C, H, W), or (C, H, W), with one value."""
 
 
 class ConstantPad3d(_ConstantPad, dims=3):
-    """A value around volumes (N, C, D, H, W), or (C, D, H, W)."""
+    """Pad volumes (N, C, D, H, W), or (C, D, H, W), with one value."""
 
 
 class ZeroPad1d(_Pad, dims=1):
-    """Zeros around (N, C, L), or (C, L)."""
+    """Pad (N, C, L), or (C, L), with zeros."""
 
 
 class ZeroPad2d(_Pad, dims=2):
-    """Zeros around images (N, C, H, W), or (C, H, W)."""
+    """Pad images (N, C, H, W), or (C, H, W), with zeros."""
 
 
 class ZeroPad3d(_Pad, dims=3):
-    """Zeros around volumes (N, C, D, H, W), or (C, D, H, W)."""
+    """Pad volumes (N, C, D, H, W), or (C, D, H, W), with zeros."""

@@ -100,7 +100,7 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """The order of elements in memory that a function may be asked for."""
+    """An order of elements in memory, such as `channels_last`, for functions that take `memory_format`."""
 
     __slots__ = ()
 

@@ -40,6 +40,7 @@ HOMES: dict[str, str] = {
     "autograd.variable": "autograd",
     "cuda.amp": f"{_HERE}.cuda_amp",
     "distributions": "distributions",
+    "lab": "lab",
     "nn.parallel": f"{_HERE}.parallel",
     "nn.utils.rnn": "nn.packed_sequence",
     "utils.benchmark": f"{_HERE}.benchmark",

@@ -119,7 +119,7 @@ def _values(infos: Iterable[onnx.ValueInfoProto]) -> tuple[Value, ...]:
 
 def _value(info: onnx.ValueInfoProto) -> Value:
     if not info.type.HasField("tensor_type"):
-        raise ValueError(f"load(): inputs and outputs must be tensors, got {info.name!r}, which is none")
+        raise ValueError(f"load(): inputs and outputs must be tensors, got {info.name!r}, which is not one")
     kind = info.type.tensor_type
     shape = tuple(map(_size, kind.shape.dim)) if kind.HasField("shape") else None
     return Value(info.name, dtype_of(kind.elem_type, f"the value {info.name!r}"), shape)

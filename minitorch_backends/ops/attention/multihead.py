@@ -76,11 +76,11 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """What `nn.MultiheadAttention` computes (A. Vaswani et al., 2017), and the weights where they are needed.
+    """Multi-head attention (A. Vaswani et al., 2017) as in `nn.MultiheadAttention`; the weights may be None.
 
     query: (L, N, E), or (L, E) unbatched; key: (S, N, kdim); value: (S, N, vdim). attn_mask: (L, S) or
-    (N * num_heads, L, S); key_padding_mask: (N, S) or (S); true, or added, where nothing is looked at. The result is
-    (L, N, E); the weights are (N, L, S), or (N, num_heads, L, S) when they are not averaged.
+    (N * num_heads, L, S); key_padding_mask: (N, S) or (S). A boolean mask is true at keys to ignore; other masks are
+    added to the scores. The result is (L, N, E); the weights are (N, L, S), or (N, num_heads, L, S) if not averaged.
 
     Without `need_weights` the heads run by `scaled_dot_product_attention`, unless
     `backends.mha.set_fastpath_enabled(False)` forbids it. Raises RuntimeError or AssertionError where torch does.

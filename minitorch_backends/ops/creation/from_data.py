@@ -134,7 +134,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         array = _large_integers(array, floats)
     signed = not floats and wanted is not uint64
     if array.dtype.kind == "u" and signed and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"integers must have at most 64 bits and a sign, got {array.max()}; use floats")
+        raise ValueError(f"integers must fit in 64 bits, got {array.max()}; use floats")
     if wanted is None:
         wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
     elif array.dtype.kind == "c" and wanted.category < COMPLEX:
@@ -148,7 +148,7 @@ def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
     if not wrong and floats:
         return array.astype(np.float64)
     if not wrong:
-        raise ValueError(f"integers must have at most 64 bits and a sign, got {max(array.flat, key=abs)}; use floats")
+        raise ValueError(f"integers must fit in 64 bits, got {max(array.flat, key=abs)}; use floats")
     if isinstance(wrong[0], (str, bytes)):
         raise TypeError(f"data must be numbers, got {wrong[0]!r}")
     raise RuntimeError(f"could not infer a dtype: data must be numbers, got {wrong[0]!r}")

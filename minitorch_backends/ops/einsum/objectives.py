@@ -43,7 +43,7 @@ def minimizing(strategy: Strategy, minimize: str) -> Search:
             return functools.partial(_auto, minimize, strategy)
     names = ", ".join(map(repr, (*RANDOM, *DYNAMIC, COTENGRA)))
     raise ValueError(
-        f"einsum_plan(): minimize={minimize!r} must go with a strategy that can minimize it, {names}, got "
+        f"einsum_plan(): minimize={minimize!r} needs a strategy that can minimize it, {names}, got "
         f"strategy={strategy!r}"
     )
 

@@ -63,7 +63,7 @@ def eq(input: Array, other: Array):
     samples=_comparable,
 )
 def ne(input: Array, other: Array):
-    """Where the two differ."""
+    """True where the two differ."""
     return np.not_equal(*_numbers(input, other))
 
 

@@ -318,7 +318,7 @@ class MantissaExponent(NamedTuple):
     samples=unary_samples(-2.3, 1.9),
 )
 def frexp(input: Array) -> MantissaExponent:
-    """Mantissas from 1/2 up to but without 1, or 0, times a sign, and exponents of 2, of int32, that give `input`."""
+    """Mantissas and int32 exponents: input = mantissa * 2 ** exponent, with abs(mantissa) in [1/2, 1), or 0."""
     wide = input.astype(np.float32) if input.itemsize == 2 else input
     mantissa, exponent = np.frexp(wide)
     return MantissaExponent(mantissa.astype(input.dtype), np.asarray(exponent, np.int32))
@@ -338,7 +338,7 @@ def frexp(input: Array) -> MantissaExponent:
     ),
 )
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """`input * 2 ** other`, also where `2 ** other` is out of range: in three steps that are not."""
+    """`input * 2 ** other`, also where `2 ** other` itself is out of range."""
     dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
     exponent = other.to(dtype) if other.dtype.category < FLOATING else other
     if exponent.is_complex():

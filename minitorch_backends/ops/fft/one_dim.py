@@ -188,7 +188,7 @@ def _transform_half(name: str, input: Tensor, n: Any, dim: Any, scaling: str) ->
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: n real values, 2 * (size - 1) by default, from the first n // 2 + 1 frequencies.
 
-    The imaginary parts at frequency 0 and (for even n) n/2 count for nothing. Errors are those of `fft`.
+    The imaginary parts at frequency 0 and (for even n) n/2 are ignored. Errors are those of `fft`.
     """
     if (out := straight(input, n, dim, norm, "halved", "size")) is not None:
         return out

@@ -109,9 +109,8 @@ def _declare(dims: int) -> Callable[..., Tensor]:
     def lp_pool(
         input: Tensor, norm_type: float, kernel_size: Given, stride: Given | None = None, ceil_mode: bool = False
     ) -> Tensor:
-        """The p-norm, without absolute values, of each window on images (N, C, ...), or (C, ...): the sum of powers by
-        `norm_type`, to the power of one over that, with no gradient where the sum is 0. `stride` is by default the
-        kernel's size.
+        """sum(x ** p) ** (1 / p) over each window on images (N, C, ...), or (C, ...), with p = `norm_type` and without
+        absolute values. The gradient is 0 where the sum is 0. `stride` is by default the kernel's size.
 
         With `ceil_mode` a last window that reaches beyond the image counts as if it were full of its mean. The norms of
         order Inf and -Inf are the greatest and the least absolute value. Raises RuntimeError for sizes that give no

@@ -260,7 +260,7 @@ def _refuse_pivots(swaps: np.ndarray, n: int) -> None:
     wrong = swaps[(swaps == 0) | (np.abs(swaps.astype(np.int64)) > n)]
     if wrong.size:
         raise RuntimeError(
-            f"linalg.ldl_solve: pivots should be between 1 and {n}, or their negatives, and one is {wrong[0]}; pass "
+            f"linalg.ldl_solve: pivots must be between 1 and {n}, or their negatives, got {wrong[0]}; pass "
             "those of ldl_factor"
         )
     for row in (swaps.reshape(-1, n) < 0).tolist():

@@ -180,9 +180,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
         )
     if unpack_pivots and swaps.size and not 1 <= swaps.min() <= swaps.max() <= m:
         wrong = swaps.min() if swaps.min() < 1 else swaps.max()
-        raise RuntimeError(
-            f"lu_unpack: pivots should be between 1 and {m}, and one is {wrong}; pass those of lu_factor"
-        )
+        raise RuntimeError(f"lu_unpack: pivots must be between 1 and {m}, got {wrong}; pass those of lu_factor")
     P = L = U = adopt(np.empty(0, array.dtype))
     if unpack_pivots:
         rows = permutation(swaps, m)

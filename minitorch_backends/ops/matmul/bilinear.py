@@ -31,7 +31,7 @@ def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
 
-    input1: (..., in1); input2: (..., in2), of the same sizes before; weight: (out, in1, in2); bias: (out). By the
+    input1: (..., in1); input2: (..., in2), with equal leading sizes; weight: (out, in1, in2); bias: (out). Runs the
     kernels of matmul, at its precision. Raises RuntimeError for shapes that do not fit.
     """
     first, second, sizes = list(input1.shape), list(input2.shape), list(weight.shape)

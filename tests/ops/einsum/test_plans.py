@@ -145,7 +145,7 @@ def test_objectives() -> None:
     with pytest.raises(ValueError, match="minimize must be one of 'flops', 'size', 'write', 'combo', got 'time'"):
         mt.einsum_plan(LATTICE, *shapes, minimize="time")
     for strategy in ("greedy", None, [(0, 1)]):
-        with pytest.raises(ValueError, match="minimize='size' must go with a strategy that can minimize it"):
+        with pytest.raises(ValueError, match="minimize='size' needs a strategy that can minimize it"):
             mt.einsum_plan(LATTICE, *shapes, strategy=strategy, minimize="size")
 
 
