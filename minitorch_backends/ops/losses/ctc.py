@@ -8,6 +8,7 @@ at once. It is composed of ops, so the loss has derivatives of every order.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import composite
+from ...autograd.api import grad
+from ...autograd.modes import derives, enable_grad
+from ...dispatch.op import Array, composite, op
 from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..functional import functional
 from ..indexing.index import read
+from ..indexing.index_parts import plain
 from ..reductions.variance import logsumexp
 from ..samples import Sample, between, sample
 from ..views.join import stack
@@ -64,30 +68,134 @@ def _states(labels: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
     return states
 
 
-def _paths(scores: Tensor, states: np.ndarray, blank: int) -> Tensor:
-    """The logarithms of the probabilities of all paths to each state after each frame: (frames, batch, states)."""
+def _emissions(scores: Tensor, states: np.ndarray) -> Tensor:
+    """The scores of each state in each frame: (frames, batch, states)."""
     frames, batch = scores._array.shape[:2]
     at = np.arange(frames)[:, None, None], np.arange(batch)[:, None], states
-    emitted = read(scores, tuple(np.broadcast_arrays(*at))).clamp(min=_IMPOSSIBLE)
+    return read(scores, tuple(np.broadcast_arrays(*at))).clamp(min=_IMPOSSIBLE)
+
+
+def _skips(states: np.ndarray, blank: int) -> np.ndarray:
+    """Whether a path may come to each state from the label before, over a blank."""
     count = states.shape[1]
-    skips = (states != blank) & (states != np.pad(states, ((0, 0), (2, 0)), constant_values=blank)[:, :count])
-    skipping, begins = adopt(skips), adopt(np.arange(count) < 2)
+    return (states != blank) & (states != np.pad(states, ((0, 0), (2, 0)), constant_values=blank)[:, :count])
+
+
+def _paths(emitted: Tensor, skips: np.ndarray) -> Tensor:
+    """The logarithms of the probabilities of all paths to each state after each frame: (frames, batch, states)."""
+    skipping, begins = adopt(skips), adopt(np.arange(skips.shape[1]) < 2)
     found = [emitted[0].where(begins, _IMPOSSIBLE)]
-    for frame in range(1, frames):
+    for frame in range(1, len(emitted)):
         wide = pad(found[-1], (2, 0), value=_IMPOSSIBLE)
         ways = [wide[:, 2:], wide[:, 1:-1], wide[:, :-2].where(skipping, _IMPOSSIBLE)]
         found.append((logsumexp(stack(ways), 0) + emitted[frame]).clamp(min=_IMPOSSIBLE))
     return stack(found)
 
 
+def _ends(frames: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """The indices of the last blank and of the last label in the last frame of each sequence."""
+    return [(np.maximum(frames - 1, 0), np.arange(len(frames)), np.maximum(2 * lengths - back, 0)) for back in (0, 1)]
+
+
+def _sums_by_ops(emitted: Tensor, skips: np.ndarray, frames: np.ndarray, lengths: np.ndarray) -> Tensor:
+    paths = _paths(emitted, skips)
+    ends = [read(paths, each) for each in _ends(frames, lengths)]
+    ends[1] = ends[1].where(adopt(lengths > 0), _IMPOSSIBLE)
+    return logsumexp(stack(ends), 0)
+
+
+def _log_sum(*arrays: np.ndarray) -> np.ndarray:
+    """log(sum(exp)) of finite arrays."""
+    largest = functools.reduce(np.maximum, arrays)
+    total = np.exp(arrays[0] - largest)
+    for each in arrays[1:]:
+        total += np.exp(each - largest)
+    return np.add(np.log(total, out=total), largest, out=total)
+
+
+def _forward_paths(emitted: np.ndarray, skips: np.ndarray) -> np.ndarray:
+    """`_paths` of arrays."""
+    out, (count, batch, states) = np.empty_like(emitted), emitted.shape
+    wide = np.full((batch, states + 2), _IMPOSSIBLE, emitted.dtype)
+    out[0] = np.where(np.arange(states) < 2, emitted[0], _IMPOSSIBLE)
+    for frame in range(1, count):
+        wide[:, 2:] = out[frame - 1]
+        skipped = np.where(skips, wide[:, :-2], wide.dtype.type(_IMPOSSIBLE))
+        np.maximum(_log_sum(wide[:, 2:], wide[:, 1:-1], skipped) + emitted[frame], _IMPOSSIBLE, out=out[frame])
+    return out
+
+
+def _total(paths: np.ndarray, frames: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The logarithm of the probability of all paths to the end of each sequence."""
+    blank, label = (paths[each] for each in _ends(frames, lengths))
+    return _log_sum(blank, np.where(lengths > 0, label, paths.dtype.type(_IMPOSSIBLE)))
+
+
+def _backward_paths(emitted: np.ndarray, skips: np.ndarray, frames: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The same of all paths from each state to the end, without that state's own score."""
+    out, (count, batch, states) = np.full_like(emitted, _IMPOSSIBLE), emitted.shape
+    wide = np.full((batch, states + 2), _IMPOSSIBLE, emitted.dtype)
+    skips_on = np.pad(skips, ((0, 0), (0, 2)))[:, 2:]
+    blank, label = _ends(frames, lengths)
+    for frame in range(count - 1, -1, -1):
+        if frame < count - 1:
+            wide[:, :-2] = out[frame + 1] + emitted[frame + 1]
+            skipped = np.where(skips_on, wide[:, 2:], wide.dtype.type(_IMPOSSIBLE))
+            np.maximum(_log_sum(wide[:, :-2], wide[:, 1:-1], skipped), _IMPOSSIBLE, out=out[frame])
+        last = np.flatnonzero(blank[0] == frame)
+        out[frame, last] = _IMPOSSIBLE
+        out[frame, last, label[2][last]] = 0
+        out[frame, last, blank[2][last]] = 0
+    return out
+
+
+def _of_path_sums(g: Tensor, emitted: Tensor, skips: Any, frames: Any, lengths: Any) -> Tensor:
+    """The share of the paths through each state in each frame."""
+    skips, frames, lengths = plain((skips, frames, lengths))
+    if derives():
+        with enable_grad():
+            again = emitted if emitted.requires_grad else emitted.detach().requires_grad_()
+            return grad(_sums_by_ops(again, skips, frames, lengths), again, g, create_graph=True)[0]
+    scores = emitted._array.astype(np.float64)
+    paths = _forward_paths(scores, skips)
+    total = _total(paths, frames, lengths)
+    shares = np.exp(np.minimum(paths + _backward_paths(scores, skips, frames, lengths) - total[:, None], 0))
+    shares *= np.where(total < _IMPOSSIBLE / 2, 0, g._array)[:, None]
+    return adopt(shares.astype(emitted._array.dtype))
+
+
+def _path_samples() -> Iterator[Sample]:
+    skips = np.array([[0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]], bool)
+    yield sample(between(-2, 0, 5, 3, 5), skips, np.array([5, 4, 3]), np.array([2, 2, 1]))
+    yield sample(between(-2, 0, 5, 3, 5), skips, np.array([5, 5, 1]), np.array([2, 1, 0]))
+
+
+def _path_reference(emitted: Any, skips: Any, frames: Any, lengths: Any) -> np.ndarray:
+    """By the definition: one path after the other."""
+    found = []
+    for n, (count, length) in enumerate(zip(frames, lengths, strict=True)):
+        total = 0.0
+        for path in itertools.product(range(emitted.shape[2]), repeat=int(count)):
+            steps = [(b - a) in (0, 1) or (b - a == 2 and skips[n, b]) for a, b in itertools.pairwise(path)]
+            if path[0] < 2 and all(steps) and path[-1] in (2 * length, max(2 * length - 1, 0)):
+                total += math.exp(sum(emitted[t, n, state] for t, state in enumerate(path)))
+        found.append(math.log(total))
+    return np.array(found)
+
+
+@op(takes="f", method=False, emitted=_of_path_sums, reference=_path_reference, samples=_path_samples)
+def path_sums(emitted: Array, skips: Any, frames: Any, lengths: Any):
+    """The logarithm of the probability of all paths of each sequence of a batch.
+
+    emitted: finite scores of each state in each frame; skips: `_skips`; frames, lengths: of sequences and targets.
+    """
+    skips, frames, lengths = plain((skips, frames, lengths))
+    return _total(_forward_paths(emitted, skips), frames, lengths)
+
+
 def _negative_logs(scores: Tensor, states: np.ndarray, frames: np.ndarray, lengths: np.ndarray, blank: int) -> Tensor:
     """The loss of each sequence; infinite, with a gradient of zero, where no path fits into the frames."""
-    paths = _paths(scores, states, blank)
-    rows = np.arange(len(frames))
-    last = np.maximum(frames - 1, 0)
-    ends = [read(paths, (last, rows, np.maximum(2 * lengths - back, 0))) for back in (0, 1)]
-    ends[1] = ends[1].where(adopt(lengths > 0), _IMPOSSIBLE)
-    loss = -logsumexp(stack(ends), 0)
+    loss = -path_sums(_emissions(scores, states), _skips(states, blank), frames, lengths)
     loss = loss.where(adopt(loss._array < -_IMPOSSIBLE / 2), math.inf)
     # Without frames only the empty target has a path.
     return loss.where(adopt(frames > 0), adopt(np.where(lengths > 0, np.inf, 0).astype(loss._array.dtype)))
