@@ -52,7 +52,7 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
     layout of the tensor. Passes in other threads that reach the same tensor wait.
     """
     with _locks[id(tensor) // 64 % len(_locks)]:
-        state = tensor.state
+        state = tensor._state or tensor.state
         if state.grad is None:
             array = g._array
             if create_graph and g.requires_grad:
@@ -79,7 +79,7 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
 def _add(grad: Tensor, more: np.ndarray) -> None:
     """Add to a `.grad` in place. Raises RuntimeError if its memory is read-only or expanded."""
     sums, cell = grad._array, grad._cell
-    if is_float8(sums.dtype):
+    if sums.dtype not in _QUICK and is_float8(sums.dtype):
         raise NotImplementedError(
             f"backward(): gradients of {grad.dtype!r} cannot be summed; set .grad to None before, and use the "
             "tensor once"

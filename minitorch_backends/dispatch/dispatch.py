@@ -65,8 +65,6 @@ class Op:
     Attributes:
         numbers: the second of two inputs may be a Python number, which gradient rules receive as a number.
         joint: one rule returns the gradients of all inputs.
-        rounds: a number is rounded to the other operand's half type before computing (comparisons, remainders). Other
-            ops keep it in float32 and compute in float32.
         half_variant: the op that records calls on half types; the op itself until the first such call.
     """
 
@@ -76,10 +74,12 @@ class Op:
     widen_rules: bool | None
     view: bool
     writer: Callable[..., Any] | None
+    uniform: bool
     variadic: str | None
     ufunc: Callable[..., Any] | None
     takes: str
     booleans: bool
+    rounds: bool
     scalar: Callable[..., Any] | None
     row_major: bool
     warns: bool
@@ -111,7 +111,7 @@ class Op:
         either = len(self.inputs) == 2 and self.promote in (True, "float") and not self.must_be_tensor(1)
         self.numbers = either and self.ufunc is not None
         self.compares = isinstance(self.ufunc, np.ufunc) and "ff->?" in self.ufunc.types
-        self.rounds = self.compares or self.ufunc in (np.remainder, np.fmod)
+        self.rounds = self.rounds or self.compares
         self.joint = "gradients" in rules
         if self.joint:
             self.rules = (rule_of(self, rules.pop("gradients")),) * len(self.inputs)
@@ -193,7 +193,7 @@ class Op:
         bound = self.bind(args, named)
         values = self._values(bound)
         if into is not None:
-            refuse_unwritable(self.name, into)
+            refuse_unwritable(self.name, into, self.uniform)
         arrays, half = self.arrays(values)
         given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
         metadata = {name: bound[name] for name in self.metadata_names}

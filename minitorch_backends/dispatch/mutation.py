@@ -138,14 +138,15 @@ def _scatter_node(base: Tensor, before: Node | None, steps: tuple, node: Node | 
     return make_node(registry["view_scatter"], (before, node), likes, {"steps": steps, "strides": None})
 
 
-def refuse_unwritable(name: str, into: Tensor) -> None:
+def refuse_unwritable(name: str, into: Tensor, uniform: bool = False) -> None:
     """Raise RuntimeError where torch forbids a write by the method `name`_; TypeError for values other than tensors.
 
-    Forbidden are writes to overlapping memory, to inference tensors, and to leaves that require gradients.
+    Forbidden are writes to inference tensors, to leaves that require gradients, and to overlapping memory, unless every
+    element gets the same value (`uniform`).
     """
     if not isinstance(into, Tensor):
         raise not_a_tensor(f"{name}_", "self", into)
-    if name != "fill" or not into._array.flags.writeable:  # repeated elements are fine if every one gets the same value
+    if not uniform or not into._array.flags.writeable:
         refuse_unwritable_memory(f"{name}_", into._array)
     refuse_inference(into, "Inplace update to inference tensor")
     if not grad_mode.get().records:

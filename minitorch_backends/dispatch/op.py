@@ -24,6 +24,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..autograd.half_types import rounding_once
@@ -44,21 +45,17 @@ from .registry import registry
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
 
 
+@dataclass(eq=False, repr=False)
 class Composite:
     """A function composed of ops. It is declared so that the suite tests it like an op."""
 
-    def __init__(
-        self,
-        name: str,
-        public: Callable[..., Any],
-        reference: Any,
-        samples: Any,
-        takes: str,
-        tested_as: Any,
-        product: str | None,
-    ) -> None:
-        self.name, self.public, self.reference, self.samples, self.takes = name, public, reference, samples, takes
-        self.tested_as, self.product = tested_as, product
+    name: str
+    public: Callable[..., Any]
+    reference: Any
+    samples: Any
+    takes: str
+    tested_as: Any
+    product: str | None
 
     def __repr__(self) -> str:
         return f"<composite {self.name}>"
@@ -229,10 +226,12 @@ def op(
     widen_rules: bool | None = None,
     view: bool = False,
     mutates: bool = False,
+    uniform: bool = False,
     variadic: str | None = None,
     ufunc: Callable[..., Any] | None = None,
     takes: str = EVERY_CATEGORY,
     booleans: bool = True,
+    rounds: bool = False,
     scalar: Callable[..., Any] | None = None,
     row_major: bool = False,
     warns: bool = True,
@@ -260,10 +259,13 @@ def op(
         view: the result may share the memory of the first input.
         mutates: the forward writes into its first input and returns nothing; it raises before it changes anything. It
             receives a copy, except from the in-place form. That input is neither promoted nor widened.
+        uniform: the forward writes one value to every element, which may therefore share memory.
         variadic: the parameter that takes the remaining positional arguments, as in `x.reshape(2, 3)`.
         ufunc: computes the forward on arrays of one floating dtype when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; other dtypes are rejected.
         booleans: False rejects boolean operands even if they would be promoted.
+        rounds: a number is rounded to the other operand's half type before computing, as comparisons do. Other ops keep
+            it in float32 and compute in float32.
         scalar: makes an array from a Python int that meets integer tensors, or from any number if nothing is promoted.
             Called with the number, their dtype and the index of the input; the default wraps around.
         row_major: results lie in row-major order, as in torch, whatever the strides of the inputs. Images may have

@@ -241,6 +241,7 @@ del Tensor.div_trunc_  # type: ignore[attr-defined]
     input=identity,
     other=lambda g, input, other: -g * floor_divide(input, other),
     ufunc=np.remainder,
+    rounds=True,
     operators=("__mod__", "__rmod__", "__imod__"),
     reference=lambda input, other: input - np.floor(np.true_divide(input, other)) * other,
 )
@@ -258,6 +259,7 @@ def remainder(input: Array, other: Array):
     other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
     only_tensors=("input",),
     ufunc=np.fmod,
+    rounds=True,
     reference=lambda input, other: input - np.trunc(np.true_divide(input, other)) * other,
 )
 def fmod(input: Array, other: Array):

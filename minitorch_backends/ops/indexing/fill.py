@@ -115,6 +115,7 @@ def _fill_samples() -> Any:
     promote=("value",),
     scalar=_exact,
     mutates=True,
+    uniform=True,
     inplace=True,
     method=False,
     widen=False,
