@@ -19,11 +19,11 @@ from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tuning import memoise, tuning
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import blocks, geometry, one_tap, planes, strips, weights
+from . import blocks, geometry, in_place, one_tap, planes, strips, weights
 from .descriptor import PASS, PLAN, PLANE, describe
 from .geometry import GROUP, Geometry, Pass
 from .kept import Kept, array_of, form_of
-from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
+from .reading import contiguous_strides, is_channels_last, result_array, three_strides
 from .segments import Blocks, blocks_of
 from .setting import Setting
 
@@ -85,21 +85,16 @@ class _Plan(NamedTuple):
     """All that does not depend on addresses and values.
 
     Attributes:
-        columns: output channels of a group.
         products: of each sum.
-        depth: channels whose weights for one tap lie together.
+        packing: of the weights.
     """
 
-    gradient: bool
     unit: Unit
-    columns: int
     products: int
-    depth: int
-    geometry: Geometry
+    packing: weights.Packing
     last: bool
     out_shape: tuple[int, ...]
     clears: bool
-    groups: int
     address: int
     worker_bytes: int
     whole_bytes: int
@@ -205,6 +200,42 @@ def _describe_pass(
     return fields, (table, written, found)
 
 
+def _describe(
+    where: Geometry,
+    passes: list[Pass],
+    unit: Unit,
+    dtype: np.dtype,
+    sizes: tuple[int, int, int, int],
+    wide: tuple[int, ...],
+    out_strides: tuple[int, ...],
+    last: bool,
+    threads: int,
+) -> tuple[dict[str, int], list[dict[str, int]], tuple[Any, ...]]:
+    """The fields of the plan and of each pass, where images are laid out, and what they point to. The sizes are the
+    channels of a group, groups, columns, and channels whose weights for one tap lie together."""
+    channels, groups, columns, depth = sizes
+    kernel, size, parts, words = unit.kernel, unit.size, unit.how.vector_parts, -(-channels // unit.together)
+    length, segments = blocks.segments_of(kernel)
+    found = [blocks_of(where, one, length, segments) for one in passes]
+    divided = _strips(where, found, length, words * where.planes * parts * size, threads)
+    count, region, panels = len(divided.table), (divided.front, divided.region), -(-columns // kernel.nr)
+    fields, of_planes = describe_planes(where, wide, channels, dtype, unit, region, last, threads * groups)
+    step = weights.PAIRED_DEPTH // 2 if unit.how.paired else depth
+    numbers = np.arange(words * where.planes * parts).reshape(words, where.planes, parts)[:, :, unit.parts]
+    arrays = np.split(numbers * fields["part_bytes"], range(step, words, step))
+    rows, kept = [], []
+    for one, each in zip(passes, found, strict=True):
+        values, pointed = _describe_pass(one, each, where, arrays, size, out_strides, dtype.itemsize)
+        values["block_chunk"] = each.count if count else -(-each.count // -(-4 * threads // (groups * panels)))
+        values["panel_chunk"] = panels if count else 1
+        rows.append(values)
+        kept.append(pointed)
+    fields |= {
+        "strip_table": address_of(divided.table), "strips": count, "convolve": _block_leaf(dtype.name, type(kernel)),
+    }  # fmt: skip
+    return fields, rows, (of_planes, kept, divided.table)
+
+
 @functools.lru_cache(512)
 def _plan(
     setting: Setting,
@@ -218,43 +249,39 @@ def _plan(
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
-    unit, item = unit_of(setting, dtype, columns), dtype.itemsize
-    kernel, size, parts, words = unit.kernel, unit.size, unit.how.vector_parts, -(-channels // unit.together)
-    last, wide = is_channels_last(shape, strides, item), three_strides(shape, strides)
-    where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
+    is_in_place = min(out_shape) > 0 and in_place.takes(setting, shape, strides, dtype)
+    unit, item = unit_of(setting, dtype, in_place.COLUMNS if is_in_place else columns), dtype.itemsize
+    kernel, last, wide = unit.kernel, is_channels_last(shape, strides, item), three_strides(shape, strides)
+    where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
     out_strides = contiguous_strides(out_shape, item, last)
-    passes = [one for one in where.passes if one.taps]
-    length, segments = blocks.segments_of(kernel)
-    found = [blocks_of(where, one, length, segments) for one in passes]
-    divided = _strips(where, found, length, words * where.planes * parts * size, threads)
-    count, region = len(divided.table), (divided.front, divided.region)
-    fields, of_planes = describe_planes(where, wide, channels, dtype, unit, region, last, threads * groups)
-    panels, depth = -(-columns // kernel.nr), _depth(setting, w_shape, w_strides, item)
-    step = weights.PAIRED_DEPTH // 2 if unit.how.paired else depth
-    numbers = np.arange(words * where.planes * parts).reshape(words, where.planes, parts)[:, :, unit.parts]
-    arrays = np.split(numbers * fields["part_bytes"], range(step, words, step))
-    pass_rows = []
-    for one, each in zip(passes, found, strict=True):
-        values, kept = _describe_pass(one, each, where, arrays, size, out_strides, item)
-        values["block_chunk"] = each.count if count else -(-each.count // -(-4 * threads // (groups * panels)))
-        values["panel_chunk"] = panels if count else 1
-        pass_rows.append((describe(PASS, values), kept))
-    pass_table = np.array([values for values, _ in pass_rows], np.int64).reshape(-1, len(PASS))
-    region_bytes, sums = fields["region_bytes"], blocks.sums_bytes(kernel)
+    passes, depth = [one for one in where.passes if one.taps], _depth(setting, w_shape, w_strides, item)
+    if is_in_place:
+        depth = depth if unit.how.paired else in_place.WORDS
+        fields, rows, kept = in_place.describe(
+            setting, where, passes, unit, dtype, channels, columns, (wide[0], *wide[2:]),
+            (out_strides[0], *out_strides[2:]), threads,
+        )  # fmt: skip
+    else:
+        fields, rows, kept = _describe(
+            where, passes, unit, dtype, (channels, groups, columns, depth), wide, out_strides, last, threads
+        )
+    pass_table = np.array([describe(PASS, values) for values in rows], np.int64).reshape(-1, len(PASS))
+    count, region_bytes, sums = fields["strips"], fields["region_bytes"], blocks.sums_bytes(kernel)
     values = plan_with(fields | {
-        "strip_table": address_of(divided.table), "strips": count, "convolve": _block_leaf(dtype.name, type(kernel)),
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
-        "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
-        "bias_group": columns * size,
+        "panels": -(-columns // kernel.nr), "sums_bytes": sums, "passes": len(passes),
+        "pass_table": address_of(pass_table), "bias_group": columns * unit.size,
     })  # fmt: skip
-    key: tuple = ("vectors", type(unit.how), groups, depth)
+    key: tuple = ("vectors", type(unit.how), kernel.nr, groups, depth)
     key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
+    wide_weights = (*w_shape[:2], *task.kernel), three_strides(w_shape, w_strides)
+    packing = _packing(unit, gradient, groups, depth, *wide_weights, dtype, tuple(passes), threads)
     return _Plan(
-        gradient, unit, columns, channels * math.prod(task.kernel), depth, where, last,
-        (*out_shape[:2], *out_shape[7 - len(shape) :]), len(passes) < len(where.passes), groups, address_of(values),
+        unit, channels * math.prod(task.kernel), packing, last,
+        (*out_shape[:2], *out_shape[7 - len(shape) :]), len(passes) < len(where.passes), address_of(values),
         sums + (-(-region_bytes // 64) * 64 if count else 0), 0 if count else groups * region_bytes, key,
-        (values, pass_table, of_planes, pass_rows, divided.table),
+        (values, pass_table, kept),
     )  # fmt: skip
 
 
@@ -303,23 +330,24 @@ def weights_leaf(dtype: str, how: type, kernel: type, along_k: bool, unit: bool)
     return leaf_address(weights.PackWeights(source, VectorPanel(OfB(), how(), kernel())))
 
 
-def _form(w: np.ndarray, plan: _Plan, lent: bool) -> weights.Form:
-    wide, unit = spread(w), plan.unit
-    kernel, how, item = unit.panel.kernel, unit.how, w.itemsize
-    side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
-    passes = tuple(one for one in plan.geometry.passes if one.taps)
-    taps, order, tap_stride = weights.tap_offsets(wide.shape, wide.strides, passes), side.order(item), 0
-    panel = weights.PanelShape(kernel.nr, plan.depth, 1, unit.b_bytes)
+def _packing(
+    unit: Unit, gradient: bool, groups: int, depth: int, shape: tuple[int, ...], strides: tuple[int, ...],
+    dtype: np.dtype, passes: tuple[Pass, ...], threads: int,
+) -> weights.Packing:  # fmt: skip
+    """How weights of this shape and these strides (three spatial dimensions) are packed."""
+    kernel, how, item = unit.panel.kernel, unit.how, dtype.itemsize
+    side = weights.side_of(shape, strides, gradient, groups)
+    taps, order, tap_stride = weights.tap_offsets(shape, strides, passes), side.order(item), 0
+    panel = weights.PanelShape(kernel.nr, depth, 1, unit.b_bytes)
     if how.paired:
-        depth = weights.PAIRED_DEPTH
-        panel = weights.PanelShape(kernel.nr, depth, 2, unit.b_bytes // 2)
-        if plan.depth == 1:
+        panel = weights.PanelShape(kernel.nr, weights.PAIRED_DEPTH, 2, unit.b_bytes // 2)
+        if depth == 1:
             order, tap_stride = (True, True), item
-    elif plan.depth == 1:  # all taps of all channels are a row
+    elif depth == 1:  # all taps of all channels are a row
         side = side._replace(k_stride=item, count=side.count * len(taps[0]))
         taps, panel, order = ((0,),), panel._replace(depth=side.count), (True, True)
-    leaf, threads = weights_leaf(wide.dtype.name, type(how), type(kernel), *order), threading.pool()[1]
-    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threads, tap_stride), wide, lent)
+    leaf = weights_leaf(dtype.name, type(how), type(kernel), *order)
+    return weights.packing(leaf, side, groups, panel, taps, threads, tap_stride)
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
@@ -339,7 +367,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     if plan.clears:
         out[...] = 0
     lent = not isinstance(w, Kept)
-    form = form_of(w, plan.form_key, lambda array: _form(array, plan, lent))
+    form = form_of(w, plan.form_key, lambda array: weights.Form(plan.packing, array, lent))
     added = np.zeros(plan.out_shape[1] + plan.unit.kernel.nr, working_dtype(x.dtype))  # whole vectors of it are read
     if bias is not None:
         added[: plan.out_shape[1]] = bias

@@ -100,6 +100,8 @@ def _call(
     of_output, of_channel = w_strides[:2][:: -1 if setting.gradient else 1]
     images, positions = shape[0], math.prod(shape[2:])
     last = _is_last(shape, strides, item)
+    if last and item == 2 and isa == "avx512_bf16" and channels % 2 == 0:
+        return None  # `in_place`
     if last:
         count, ending = 1, (0, item)
         sizes = unpacked.Shape(

@@ -76,6 +76,8 @@ def _call_block(on, one, index, group, a, worker, first, last, panel):
     plan, panels = on.plan, field("plan", on.plan, "panels")
     scratch = on.memory + (worker + 1) * on.worker_bytes - field("plan", plan, "sums_bytes")
     form = on.form + 16 * index
+    if field("plan", plan, "zeros") != 0:  # images are read in place
+        a = on.x
     columns = field("plan", plan, "columns") * field("plan", plan, "channel_stride")
     call_at(
         field("plan", plan, "convolve"),

@@ -104,7 +104,7 @@ class Avx512Pairs(Avx512Float32):
     """The blocks of float32 for panels whose values are words of two bf16, neighbours along K."""
 
     @classmethod
-    def _add(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+    def add_product(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         return _add_pairs(builder, total, a, b)
 
 

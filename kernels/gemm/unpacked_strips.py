@@ -25,7 +25,6 @@ from .emit import (
     I64,
     POINTER,
     broadcast,
-    call,
     either,
     lane_numbers,
     load,
@@ -40,7 +39,7 @@ from .emit import (
 )
 from .microkernels import Rows
 from .sources import ELEMENTS
-from .tags import constant, field_class
+from .tags import constant, field_class, instance
 from .vectors import Avx512Float32, Avx512Float64
 
 _UNROLLED = 4
@@ -58,15 +57,17 @@ KERNELS = {("avx512", 4): Avx512Float32(), ("avx512", 8): Avx512Float64()}
 """By instruction set and size of an element: the microkernel whose packed right operands are read."""
 
 
-def _opaque_after(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> list[ir.Value]:
-    """An address and a vector, opaque to LLVM: it cannot read from the address before the vector is computed. Where it
+def _opaque_after(builder: ir.IRBuilder, address: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+    """An address and vectors, opaque to LLVM: it cannot read from the address before the vectors are computed. Where it
     can, it reads values of A far ahead of their products, and has no registers for them."""
     if cpu.is_emulated("avx512"):  # whose vectors no register holds
-        return [opaque(builder, address), value]
-    both = ir.LiteralStructType([address.type, value.type])
-    kind = ir.FunctionType(both, [address.type, value.type])
-    found = builder.asm(kind, "", "=r,=v,0,1", [address, value], side_effect=False)
-    return [builder.extract_value(found, index) for index in (0, 1)]
+        return [opaque(builder, address), *values]
+    all_values = [address, *values]
+    kinds = [each.type for each in all_values]
+    both = ir.LiteralStructType(kinds)
+    outputs = ",".join(["=r", *["=v"] * len(values), *map(str, range(len(all_values)))])
+    found = builder.asm(ir.FunctionType(both, kinds), "", outputs, all_values, side_effect=False)
+    return [builder.extract_value(found, index) for index in range(len(all_values))]
 
 
 def _multiple(builder: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
@@ -78,14 +79,17 @@ UnpackedArguments = namedtuple("UnpackedArguments", "a a_row a_k b b_k b_pair c 
 is 1 where sums are added to the result."""
 
 
-class _Strip:
-    """Emits one strip, of so many vectors of columns, at the addresses a and b of a job; `along`: A lies along K."""
+class Strip:
+    """Emits the products of one strip, of so many vectors of columns."""
 
-    def __init__(self, builder: ir.IRBuilder, kernel: Any, along: bool, width: int, job: UnpackedArguments) -> None:
-        self.builder, self.kernel, self.width, self.height = builder, kernel, width, HEIGHTS[width]
-        self.kind, self.size = vector(kernel.element, kernel.lanes), I64(kernel.size)
-        self.a, self.row_step, self.a_k = job.a, job.a_row if along else self.size, self.size if along else job.a_k
-        self.b, self.b_k, self.b_pair = job.b, job.b_k, job.b_pair
+    def __init__(self, builder: ir.IRBuilder, kernel: Any, width: int, heights: dict[int, int]) -> None:
+        self.builder, self.kernel, self.width, self.height = builder, kernel, width, heights[width]
+        self.kind = vector(kernel.element, kernel.lanes)
+        self.in_panel = kernel.nr // kernel.lanes
+
+    def zeros(self) -> list[ir.Value]:
+        """The sums of no products."""
+        return [zero(self.kind)] * (self.height * self.width)
 
     def mask(self, columns: ir.Value) -> ir.Value:
         """The lanes of the last vector that are among so many columns."""
@@ -93,40 +97,71 @@ class _Strip:
         left = broadcast(self.builder, self.builder.trunc(columns, I32), lanes)
         return self.builder.icmp_signed("<", lane_numbers(lanes, lanes * (self.width - 1)), left)
 
-    def row_of_b(self, pairs: list[ir.Value], place: int, mask: ir.Value) -> list[ir.Value]:
-        """The vectors of B at so many places after the first one."""
+    def panels(self, first: ir.Value, step: ir.Value) -> list[ir.Value]:
+        """The addresses of panels so many bytes apart."""
+        builder, count = self.builder, -(-self.width // self.in_panel)
+        return [builder.add(first, _multiple(builder, step, panel)) if panel else first for panel in range(count)]
+
+    def _row_of_b(self, panels: list[ir.Value], distance: ir.Value, mask: ir.Value | None) -> list[ir.Value]:
+        """The vectors of B so many bytes after the first ones; the last one where the mask says so."""
         builder, size, found = self.builder, self.kernel.size, []
         for v in range(self.width):
-            at = offset(builder, pairs[v // 2], _multiple(builder, self.b_k, place))
-            at = offset(builder, at, v % 2 * self.kernel.lanes * size)
-            whole = v < self.width - 1
+            at = offset(builder, panels[v // self.in_panel], distance)
+            at = offset(builder, at, v % self.in_panel * self.kernel.lanes * size)
+            whole = mask is None or v < self.width - 1
             found.append(
                 load(builder, self.kind, at, size) if whole else masked_load(builder, self.kind, at, size, mask)
             )
         return found
 
-    def places(self, first: ir.Value, count: int, sums: list[ir.Value], mask: ir.Value) -> list[ir.Value]:
-        """The sums with the products of so many places along K, from one on."""
+    def add_places(
+        self,
+        bases: list[ir.Value],
+        panels: list[ir.Value],
+        b_k: ir.Value,
+        count: int,
+        sums: list[ir.Value],
+        steps: tuple[ir.Value, ir.Value] | None = None,
+        mask: ir.Value | None = None,
+    ) -> list[ir.Value]:
+        """The sums with the products of so many places along K. `bases` are addresses of rows of A, or of the first of
+        some rows; `steps` are the distances between these and between places, of neighbouring values unless given."""
         builder, kernel, width = self.builder, self.kernel, self.width
-        of_a = builder.add(self.a, builder.mul(first, self.a_k))
-        bases = [builder.add(of_a, _multiple(builder, self.row_step, row)) for row in range(0, self.height, _GROUP)]
-        of_b = builder.add(self.b, builder.mul(first, self.b_k))
-        pairs = [builder.add(of_b, self.b_pair) if pair else of_b for pair in range((width + 1) // 2)]
-        pairs = [builder.inttoptr(opaque(builder, pair), POINTER) for pair in pairs]
-        name = f"llvm.fma.v{kernel.lanes}f{8 * kernel.size}"
+        group = 1 if len(bases) == self.height else _GROUP
+        row_step, a_k = steps or (I64(0), I64(kernel.size))
+        panels = [builder.inttoptr(opaque(builder, panel), POINTER) for panel in panels]
         for place in range(count):
-            line, after = self.row_of_b(pairs, place, mask), list[ir.Value]()
+            line, after = self._row_of_b(panels, _multiple(builder, b_k, place), mask), list[ir.Value]()
             for row in range(self.height):
-                if row % _GROUP == 0:
+                if row % group == 0:
                     chain = after or sums
-                    base, chain[-1] = _opaque_after(builder, bases[row // _GROUP], chain[-1])
+                    before = width if group == 1 else 1
+                    base, *chain[-before:] = _opaque_after(builder, bases[row // group], chain[-before:])
                     at = builder.inttoptr(base, POINTER)
-                at_row = offset(builder, at, _multiple(builder, self.row_step, row % _GROUP))
-                at_row = offset(builder, at_row, _multiple(builder, self.a_k, place))
+                at_row = offset(builder, at, _multiple(builder, row_step, row % group))
+                at_row = offset(builder, at_row, _multiple(builder, a_k, place))
                 x = broadcast(builder, load(builder, kernel.element, at_row, kernel.size), kernel.lanes)
-                after += [call(builder, name, self.kind, x, y, sums[row * width + v]) for v, y in enumerate(line)]
+                after += [kernel.add_product(builder, x, y, sums[row * width + v]) for v, y in enumerate(line)]
             sums = after
         return sums
+
+
+class _Unpacked(Strip):
+    """A strip at the addresses a and b of a job; `along`: A lies along K."""
+
+    def __init__(self, builder: ir.IRBuilder, kernel: Any, along: bool, width: int, job: UnpackedArguments) -> None:
+        super().__init__(builder, kernel, width, HEIGHTS)
+        size = I64(kernel.size)
+        self.a, self.steps = job.a, (job.a_row, size) if along else (size, job.a_k)
+        self.b, self.b_k, self.b_pair = job.b, job.b_k, job.b_pair
+
+    def places(self, first: ir.Value, count: int, sums: list[ir.Value], mask: ir.Value) -> list[ir.Value]:
+        """The sums with the products of so many places along K, from one on."""
+        builder, (row_step, a_k) = self.builder, self.steps
+        of_a = builder.add(self.a, builder.mul(first, a_k))
+        bases = [builder.add(of_a, _multiple(builder, row_step, row)) for row in range(0, self.height, _GROUP)]
+        panels = self.panels(builder.add(self.b, builder.mul(first, self.b_k)), self.b_pair)
+        return self.add_places(bases, panels, self.b_k, count, sums, self.steps, mask)
 
     def products(self, depth: ir.Value, mask: ir.Value) -> list[ir.Value]:
         """The sums of all products, row by row."""
@@ -140,7 +175,7 @@ class _Strip:
         def single(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             return self.places(builder.add(done, index), 1, sums, mask)
 
-        sums = loop_of_any(builder, turns, [zero(self.kind)] * (self.height * self.width), turn)
+        sums = loop_of_any(builder, turns, self.zeros(), turn)
         return loop_of_any(builder, builder.sub(depth, done), sums, single)
 
     def put(self, at: ir.Value, sums: list[ir.Value], more: ir.Value, mask: ir.Value) -> None:
@@ -163,25 +198,10 @@ class _Strip:
 def _strip(typingctx, leaf, width, job, first, start, skipped):
     """One strip of `width` vectors of columns from the one `first`, and of rows from `start` on, whose first `skipped`
     are not stored."""
-    kernel, along, vectors = field_class(leaf, "kernel"), field_class(leaf, "order").along_k, width.literal_value
 
     def codegen(context, builder, signature, arguments):
-        values, first, start, skipped = arguments[2:]
-        job = UnpackedArguments(
-            *(builder.extract_value(values, place) for place in range(len(UnpackedArguments._fields)))
-        )
-        panel = builder.mul(builder.sdiv(first, I64(2 * kernel.lanes)), job.b_pair)
-        a, b = builder.add(job.a, builder.mul(start, job.a_row)), builder.add(job.b, panel)
-        c = builder.add(builder.add(job.c, builder.mul(start, job.c_row)), _multiple(builder, first, kernel.size))
-        strip = _Strip(builder, kernel, along, vectors, job._replace(a=a, b=b))
-        c, mask = builder.inttoptr(c, POINTER), strip.mask(builder.sub(job.columns, first))
-        rows = [offset(builder, c, _multiple(builder, job.c_row, row)) for row in range(strip.height)]
-        for at in rows:
-            prefetch_to_write(builder, at, vectors)
-        sums, more = strip.products(job.depth, mask), builder.icmp_signed("!=", job.more, I64(0))
-        for row, at in enumerate(rows):
-            with builder.if_then(builder.icmp_signed("<=", skipped, I64(row))):
-                strip.put(at, sums[row * vectors : (row + 1) * vectors], more, mask)
+        values = [builder.extract_value(arguments[2], place) for place in range(len(job))]
+        instance(leaf).emit(builder, leaf, width.literal_value, job.instance_class(*values), *arguments[3:])
         return context.get_dummy_value()
 
     return types.void(leaf, width, job, *[types.int64] * 3), codegen
@@ -189,9 +209,11 @@ def _strip(typingctx, leaf, width, job, first, start, skipped):
 
 @intrinsic
 def _height(typingctx, leaf, width):
+    heights = instance(leaf).heights
+
     def codegen(context, builder, signature, arguments):
-        found = I64(HEIGHTS[1])
-        for vectors, rows in HEIGHTS.items():
+        found = I64(heights[1])
+        for vectors, rows in heights.items():
             found = builder.select(builder.icmp_signed("==", arguments[1], I64(vectors)), I64(rows), found)
         return found
 
@@ -199,14 +221,14 @@ def _height(typingctx, leaf, width):
 
 
 @subroutine
-def _multiply(leaf, job):
-    """A step of K for some rows and columns."""
+def multiply_strips(leaf, job):
+    """All strips of the rows and columns of a job. The last one ends with the last row, if there are so many."""
     lanes = constant(leaf.kernel, "lanes")
     for first in range(0, job.columns, 4 * lanes):
         width = min((job.columns - first + lanes - 1) // lanes, 4)
         height = _height(leaf, width)
         for row in range(0, job.rows, height):
-            start = min(row, job.rows - height)
+            start = max(min(row, job.rows - height), 0)
             if width == 4:
                 _strip(leaf, 4, job, first, start, row - start)
             elif width == 3:
@@ -222,8 +244,25 @@ class MultiplyUnpacked(NamedTuple):
 
     kernel: NamedTuple
     order: NamedTuple
-    run = _multiply
+    run = multiply_strips
     arguments = UnpackedArguments
+    heights = HEIGHTS
+
+    @staticmethod
+    def emit(builder: ir.IRBuilder, leaf: Any, vectors: int, job: UnpackedArguments, first, start, skipped) -> None:
+        kernel, along = field_class(leaf, "kernel"), field_class(leaf, "order").along_k
+        panel = builder.mul(builder.sdiv(first, I64(2 * kernel.lanes)), job.b_pair)
+        a, b = builder.add(job.a, builder.mul(start, job.a_row)), builder.add(job.b, panel)
+        c = builder.add(builder.add(job.c, builder.mul(start, job.c_row)), _multiple(builder, first, kernel.size))
+        strip = _Unpacked(builder, kernel, along, vectors, job._replace(a=a, b=b))
+        c, mask = builder.inttoptr(c, POINTER), strip.mask(builder.sub(job.columns, first))
+        rows = [offset(builder, c, _multiple(builder, job.c_row, row)) for row in range(strip.height)]
+        for at in rows:
+            prefetch_to_write(builder, at, vectors)
+        sums, more = strip.products(job.depth, mask), builder.icmp_signed("!=", job.more, I64(0))
+        for row, at in enumerate(rows):
+            with builder.if_then(builder.icmp_signed("<=", skipped, I64(row))):
+                strip.put(at, sums[row * vectors : (row + 1) * vectors], more, mask)
 
 
 @intrinsic

@@ -117,7 +117,7 @@ class Avx512Float32(NamedTuple):
             for j, x in enumerate(row_of_b):
                 if alone or j == 0:
                     value = broadcast(builder, load(builder, cls.element, of_a(row, j), cls.size), cls.lanes)
-                after.append(cls._add(builder, value, x, sums[row * columns + j]))
+                after.append(cls.add_product(builder, value, x, sums[row * columns + j]))
         return after
 
     @classmethod
@@ -128,7 +128,7 @@ class Avx512Float32(NamedTuple):
             prefetch_to_l2(builder, offset(builder, at, builder.mul(turn, I64(count))), max(1, count // 64))
 
     @classmethod
-    def _add(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+    def add_product(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         if cls.fused:
             name = f"llvm.fma.v{cls.lanes}f{8 * cls.size}"
             return call(builder, name, a.type, a, b, total)
@@ -308,7 +308,7 @@ class _Integers(NamedTuple):
     """Products and sums that wrap around."""
 
     @staticmethod
-    def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+    def add_product(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         return builder.add(total, builder.mul(a, b))
 
     @staticmethod

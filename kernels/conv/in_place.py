@@ -1,0 +1,360 @@
+"""Convolutions of images whose channels are neighbours in memory, which are read where they lie.
+
+A strip of positions multiplies the channels that its taps meet as the blocks of `gemm.unpacked_strips` do: values, or
+words of two bf16, are broadcast and multiplied with vectors of packed weights. A table has, for each tap and position,
+the distance to the first channel that they meet, or `NOWHERE` outside of the image, where zeros are read. (M. Dukhan,
+"The Indirect Convolution Algorithm", arXiv 1907.02129.) Sums never leave the registers before they are results.
+
+The magnitudes of the images (`gemm.ranges`) are found by the leaf that lays images out elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..gemm.compiled import pairs_multiply, vector_isa
+from ..gemm.emit import (
+    I16,
+    I32,
+    I64,
+    POINTER,
+    broadcast,
+    call,
+    either,
+    lane_numbers,
+    load,
+    loop,
+    loop_of_any,
+    masked_load,
+    offset,
+    splat,
+    store,
+    vector,
+)
+from ..gemm.loops import leaf_address
+from ..gemm.microkernels import Rows, convert
+from ..gemm.packing import joined_limits, to_bf16, updated_limits
+from ..gemm.sources import ELEMENTS
+from ..gemm.tags import constant, field_class
+from ..gemm.tuning import tuning
+from ..gemm.unpacked_strips import LEAST_ROWS, Strip, multiply_strips
+from ..gemm.workspace import address_of
+from ..jit import intrinsic, ir, subroutine, types
+from ..registry import Refused
+from .descriptor import field
+from .geometry import NOWHERE, Geometry, Pass
+from .lines import LineArguments, no_range_of_halves, range_of_halves
+from .reading import is_channels_last, is_one_row
+from .setting import Setting
+from .tiles import BlockArguments
+
+COLUMNS = 64
+"""Of the widest strips."""
+
+_HEIGHTS = {4: 6, 3: 8, 2: 8, 1: 12}
+"""Rows of a strip by the vectors of its columns: as many as registers have room for, and addresses of rows."""
+
+WORDS = 8
+"""Values, or words of two, of a tap that are multiplied before those of the next tap. (Half of
+`weights.PAIRED_DEPTH`.)"""
+
+_TABLE_BYTES = 1 << 18
+"""Of the distances of some images, which are one period if these are few."""
+
+_NEAR_BYTES, _NEAR_ROWS = 1 << 14, 48
+"""Of what a block reads again for every 64 columns, and rows that it has at least."""
+
+_LINE = 32
+"""Values whose magnitudes are found at once."""
+
+_StripArguments = namedtuple(
+    "_StripArguments", "x table tap_bytes taps zeros words weights panel_bytes bias out offsets relu rows columns"
+)
+
+
+class _Emitted:
+    """Emits one strip."""
+
+    def __init__(self, builder: ir.IRBuilder, leaf: Any, vectors: int, job: _StripArguments, first: ir.Value) -> None:
+        self.builder, self.job, self.first = builder, job, first
+        self.kernel, self.element = field_class(leaf, "kernel"), field_class(leaf, "element")
+        self.strip = Strip(builder, self.kernel, vectors, _HEIGHTS)
+        panel = builder.sdiv(first, I64(self.kernel.nr))
+        self.weights = builder.add(job.weights, builder.mul(panel, job.panel_bytes))
+
+    def sums(self, start: ir.Value) -> list[ir.Value]:
+        """The sums of the rows from one on."""
+        builder, job = self.builder, self.job
+        table = builder.add(job.table, builder.shl(start, I64(2)))
+        steps = builder.sdiv(job.words, I64(WORDS))
+        rest = builder.sub(job.words, builder.mul(steps, I64(WORDS)))
+
+        def step(index: ir.Value, sums: list[ir.Value], words: int | ir.Value = WORDS) -> list[ir.Value]:
+            before = builder.mul(index, I64(WORDS))
+            return loop(builder, job.taps, sums, lambda tap, sums: self._tap(table, before, tap, words, sums))
+
+        sums = loop_of_any(builder, steps, self.strip.zeros(), step)
+        some = builder.icmp_signed(">", rest, I64(0))
+        return either(builder, some, lambda: step(steps, sums, rest), lambda: sums)
+
+    def _tap(
+        self, table: ir.Value, before: ir.Value, tap: ir.Value, words: int | ir.Value, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """The sums with the products of so many words of a tap, from the one `before` on."""
+        builder, job, row_of_b = self.builder, self.job, I64(self.kernel.b_bytes)
+        at, channel = builder.add(table, builder.mul(tap, job.tap_bytes)), builder.mul(before, I64(self.kernel.size))
+        at, rows = builder.inttoptr(at, POINTER), []
+        for place in range(self.strip.height):
+            distance = load(builder, I32, offset(builder, at, 4 * place), 4)
+            row = builder.add(job.x, builder.sext(distance, I64))
+            row = builder.select(builder.icmp_signed("==", distance, I32(NOWHERE)), job.zeros, row)
+            rows.append(builder.add(row, channel))
+        of_b = builder.mul(tap, I64(words) if isinstance(words, int) else words)
+        of_b = builder.mul(builder.add(builder.mul(before, job.taps), of_b), row_of_b)
+        panels = self.strip.panels(builder.add(self.weights, of_b), job.panel_bytes)
+        if isinstance(words, int):
+            return self.strip.add_places(rows, panels, row_of_b, words, sums)
+
+        def single(word: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            steps = builder.mul(word, I64(self.kernel.size)), builder.mul(word, row_of_b)
+            places = [
+                [builder.add(each, step) for each in some] for some, step in zip((rows, panels), steps, strict=True)
+            ]
+            return self.strip.add_places(*places, row_of_b, 1, sums)
+
+        return loop(builder, words, sums, single)
+
+    def put(self, sums: list[ir.Value], start: ir.Value, skipped: ir.Value) -> None:
+        """Store the sums of the rows from `start` on, but for some, plus their bias."""
+        builder, job, lanes, width = self.builder, self.job, self.kernel.lanes, self.strip.width
+        bias = builder.inttoptr(builder.add(job.bias, builder.shl(self.first, I64(2))), POINTER)
+        added = [load(builder, self.strip.kind, offset(builder, bias, 4 * v * lanes), 4) for v in range(width)]
+        relu = builder.icmp_signed("!=", job.relu, I64(0))
+        floor = builder.select(relu, self.kernel.element(0.0), self.kernel.element(-math.inf))
+        floor, values = broadcast(builder, floor, lanes), []
+        for index, each in enumerate(sums):
+            value = builder.fadd(each, added[index % width])
+            values.append(builder.select(builder.fcmp_ordered(">", floor, value), floor, value))
+        if self.element.size == self.kernel.size:
+            self._write(values, start, skipped, lambda value: value, 1)
+            return
+        with builder.if_else(self._are_normal(values), likely=True) as (fast, slow):
+            with fast:
+                self._write(values, start, skipped, lambda *two: to_bf16(builder, *two), 2)
+            with slow:
+                self._write(values, start, skipped, self._both_rounded, 2)
+
+    def _write(
+        self, values: list[ir.Value], start: ir.Value, skipped: ir.Value, join: Callable[..., ir.Value], group: int
+    ) -> None:
+        """Store the rows that exist, so many vectors at a time, as they are joined."""
+        builder, job, size, width = self.builder, self.job, self.element.size, self.strip.width
+        lanes, step = group * self.kernel.lanes, group * self.kernel.lanes * size
+        offsets = builder.inttoptr(builder.add(job.offsets, builder.shl(start, I64(2))), POINTER)
+        out, left = builder.add(job.out, builder.mul(self.first, I64(size))), builder.sub(job.rows, start)
+        last, columns = (width - 1) // group, builder.trunc(builder.sub(job.columns, self.first), I32)
+        mask = builder.icmp_signed("<", lane_numbers(lanes, last * lanes), broadcast(builder, columns, lanes))
+        for row in range(self.strip.height):
+            exists = builder.icmp_signed("<", I64(row), left)
+            with builder.if_then(builder.and_(exists, builder.icmp_signed("<=", skipped, I64(row))), likely=True):
+                distance = builder.sext(load(builder, I32, offset(builder, offsets, 4 * row), 4), I64)
+                at = builder.inttoptr(builder.add(out, distance), POINTER)
+                line = [*values[row * width : (row + 1) * width], values[(row + 1) * width - 1]]
+                for place in range(last):
+                    store(builder, join(*line[group * place :][:group]), offset(builder, at, place * step), size)
+                tail = join(*line[group * last :][:group])
+                Rows(builder, self.element, lanes).write(tail, offset(builder, at, last * step), mask)
+
+    def _both_rounded(self, *two: ir.Value) -> ir.Value:
+        halves = [convert(self.builder, value, self.element) for value in two]
+        return self.builder.shuffle_vector(*halves, lane_numbers(2 * self.kernel.lanes))
+
+    def _are_normal(self, values: list[ir.Value]) -> ir.Value:
+        """Whether no values are subnormal, which the CPU would flush."""
+        builder, least = self.builder, None
+        for value in values:
+            bits = builder.bitcast(value, vector(I32))
+            here = builder.sub(builder.shl(bits, splat(I32, 1)), splat(I32, 1))
+            least = here if least is None else call(builder, "llvm.umin.v16i32", here.type, least, here)
+        small = builder.icmp_unsigned("<", least, splat(I32, 0xFFFFFF))
+        return builder.icmp_unsigned("==", builder.bitcast(small, I16), I16(0))
+
+
+@subroutine
+def _convolve(leaf, job):
+    """Blocks of positions, for panels of output channels."""
+    plan, one, nr, size = job.plan, job.one, constant(leaf.kernel, "nr"), constant(leaf.element, "size")
+    groups, rows, first = field("pass", one, "groups"), field("pass", one, "starts"), job.first_panel * nr
+    taps, words = field("pass", one, "steps"), field("plan", plan, "depth")
+    panel_bytes = taps * words * constant(leaf.kernel, "b_bytes")
+    for block in range(job.first, job.last):
+        period, at = block // groups, block % groups * rows
+        multiply_strips(
+            leaf,
+            _StripArguments(
+                job.a + period * field("pass", one, "period"), field("pass", one, "table") + 4 * at,
+                field("pass", one, "runs"), taps, field("plan", plan, "zeros"), words,
+                job.b + job.first_panel * panel_bytes, panel_bytes, job.bias + 4 * first,
+                job.out + period * field("pass", one, "period_stride") + first * size,
+                field("pass", one, "offsets") + 4 * at, field("plan", plan, "relu"),
+                min(rows, field("pass", one, "end") - at),
+                min(job.last_panel * nr, field("plan", plan, "columns")) - first,
+            ),
+        )  # fmt: skip
+
+
+class ConvolveInPlace(NamedTuple):
+    """Leaf: a part of the result. Fields: a microkernel whose packed weights are read, and the element type."""
+
+    kernel: NamedTuple
+    element: NamedTuple
+    run = _convolve
+    arguments = BlockArguments
+    heights = _HEIGHTS
+
+    @staticmethod
+    def emit(builder: ir.IRBuilder, leaf: Any, vectors: int, job: _StripArguments, first, start, skipped) -> None:
+        emitted = _Emitted(builder, leaf, vectors, job, first)
+        emitted.put(emitted.sums(start), start, skipped)
+
+
+@intrinsic
+def _find_magnitudes(typingctx, at, count, limits):
+    """Take so many bfloat16 from an address on into the limits."""
+
+    def codegen(context, builder, signature, arguments):
+        (at, limits), count = (builder.inttoptr(arguments[place], POINTER) for place in (0, 2)), arguments[1]
+
+        def line(index: ir.Value, found: list[ir.Value], mask: ir.Value) -> list[ir.Value]:
+            here = offset(builder, at, builder.mul(index, I64(2 * _LINE)))
+            return range_of_halves(builder, [masked_load(builder, vector(I16, _LINE), here, 2, mask)], found)
+
+        def values(before: list[ir.Value]) -> list[ir.Value]:
+            whole, rest = builder.sdiv(count, I64(_LINE)), builder.trunc(builder.srem(count, I64(_LINE)), I32)
+            every = ir.Constant(vector(ir.IntType(1), _LINE), [1] * _LINE)
+            found = loop_of_any(builder, whole, no_range_of_halves(), lambda *each: line(*each, every))
+            mask = builder.icmp_signed("<", lane_numbers(_LINE), broadcast(builder, rest, _LINE))
+            return joined_limits(builder, line(whole, found, mask), before)
+
+        updated_limits(builder, limits, values)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
+@subroutine
+def _look(leaf, job):
+    first, last = job.first * 32, min(job.last * 32, field("plan", job.plan, "count"))
+    if first < last:
+        _find_magnitudes(job.at + 2 * first, last - first, job.limits)
+
+
+class FindMagnitudes(NamedTuple):
+    """Leaf: find the magnitudes of groups of 32 values of images that are not laid out."""
+
+    run = _look
+    arguments = LineArguments
+
+
+def takes(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
+    """Whether images are read in place: exact values, or whole pairs, that lie in a row."""
+    item, exact = dtype.itemsize, False
+    if dtype == np.float32 and vector_isa() == "avx512":
+        exact = setting.conversion("avx512", dtype)[0] == "ieee"
+    elif item == 2 and pairs_multiply(dtype, setting.precision):
+        exact = shape[1] % 2 == 0
+    fitting = setting.groups == 1 and shape[1] >= WORDS and 0 not in shape and math.prod(shape[1:]) * item < 1 << 30
+    return exact and fitting and is_channels_last(shape, strides, item) and is_one_row(shape, strides, item)
+
+
+def _source_distances(
+    setting: Setting, where: Geometry, one: Pass, images: int, strides: tuple[int, ...]
+) -> np.ndarray:
+    """The distances in bytes of what each tap (rows) meets at each position of some images."""
+    task, gradient = where.task, setting.gradient
+    found, read = np.arange(images).reshape(1, -1) * strides[0], task.output if gradient else task.size
+    for axis in range(3):
+        taps, places = np.ix_(range(task.kernel[axis]), range(one.counts[axis]))
+        stride, padding, dilation = (each[axis] for each in task[3:])
+        met = places * stride - padding + taps * dilation
+        if gradient:
+            met = (one.phase[axis] + places * stride + padding - taps * dilation) // stride
+        met = np.where((met >= 0) & (met < read[axis]), met * strides[axis + 1], -(1 << 40))
+        found = (found[:, None, :, None] + met[None, :, None, :]).reshape(len(met) * len(found), -1)
+    return np.where(found < 0, NOWHERE, found)[[index for _, _, index in one.taps]]
+
+
+def _result_distances(where: Geometry, one: Pass, images: int, strides: tuple[int, ...]) -> np.ndarray:
+    """The distances in bytes of the results at each position of some images."""
+    along = [np.arange(images) * strides[0]]
+    for axis, step in enumerate(strides[1:]):
+        along.append((one.phase[axis] + np.arange(one.counts[axis]) * where.result_step[axis]) * step)
+    return functools.reduce(np.add.outer, along).reshape(1, -1)
+
+
+def describe(
+    setting: Setting,
+    where: Geometry,
+    passes: list[Pass],
+    unit: Any,
+    dtype: np.dtype,
+    channels: int,
+    columns: int,
+    strides: tuple[int, ...],
+    out_strides: tuple[int, ...],
+    threads: int,
+) -> tuple[dict[str, int], list[dict[str, int]], tuple[Any, ...]]:
+    """The fields of the plan, and of each pass, of images and results with these strides (images, three dimensions),
+    and what they point to. A pass has taps as its steps, `runs` bytes from tap to tap, `end` positions in a period, of
+    so many bytes, and `starts` in a block.
+
+    The weights of a task fill half of the L2 cache; images in strips are looked at where they are read.
+    """
+    kernel, a_row, images = unit.kernel, channels * dtype.itemsize, where.task.images
+    weights = -(-len(passes[0].taps) * a_row * columns // (tuning(vector_isa()).cache_bytes // 2))
+    pairs, values, rows, kept = -(-columns // COLUMNS), images * strides[0] // dtype.itemsize, [], list[Any]()
+    for one in passes:
+        most = _TABLE_BYTES // (4 * len(one.taps) * math.prod(one.counts))
+        most = min(most, images, (1 << 30) // max(strides[0], out_strides[0]))
+        together = max((n for n in range(1, most + 1) if images % n == 0), default=1)
+        distances = (
+            _source_distances(setting, where, one, together, strides),
+            _result_distances(where, one, together, out_strides),
+        )
+        table, positions = np.concatenate(distances), distances[0].shape[1]
+        if table.max() >= 1 << 31:
+            raise Refused("an array reaches too far for offsets of 32 bits")
+        table = np.concatenate([table, np.repeat(table[:, -1:], LEAST_ROWS, axis=1)], axis=1).astype(np.int32)
+        block = -(-positions // -(-positions // max(_NEAR_ROWS, _NEAR_BYTES // a_row)) // 6) * 6
+        groups = -(-positions // block)
+        count = groups * images // together
+        across = min(pairs, max(weights, -(-4 * threads // count)))
+        rows.append({
+            "steps": len(one.taps), "table": address_of(table), "runs": table.strides[0], "end": positions,
+            "starts": block, "groups": groups, "period": together * strides[0], "blocks": count,
+            "period_stride": together * out_strides[0], "offsets": address_of(table[-1]),
+            "block_chunk": max(1, count * across // (8 * threads)),
+            "panel_chunk": -(-pairs // across) * (COLUMNS // kernel.nr),
+        })  # fmt: skip
+        kept.append(table)
+    lines, zeros = -(-values // _LINE), np.zeros(a_row, np.uint8)
+    strips = -(-max(one["blocks"] for one in rows) // 2) if weights == 1 else 0
+    strips = strips if strips >= 4 * threads else 0
+    firsts = [np.arange(strips + 1) * one["blocks"] // max(strips, 1) for one in rows]
+    region = -(-lines // max(strips, 1))
+    bounds = [each for first in firsts for each in (first[:-1], first[1:])]
+    strip_table = np.stack([np.arange(strips) * region, *bounds], axis=1).astype(np.int64)
+    fields = {
+        "pack": leaf_address(FindMagnitudes()), "count": values if unit.has_limits else 0,
+        "blocks": 1, "planes": 1, "array_chunk": 1, "region_groups": region, "pack_chunk": -(-region // (4 * threads)),
+        "zeros": address_of(zeros),
+        "depth": channels // unit.together, "strip_table": address_of(strip_table), "strips": strips,
+        "convolve": leaf_address(ConvolveInPlace(kernel, ELEMENTS[dtype.name])), "region_bytes": 0,
+    }  # fmt: skip
+    return fields, rows, (zeros, strip_table, *kept)
