@@ -39,4 +39,5 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "start": [], "numbers": []}
 python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 add_function_parentheses = False

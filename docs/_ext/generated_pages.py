@@ -211,10 +211,14 @@ def _data(found: Any) -> str:
 
 
 def _members(found: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties that a class defines itself and describes."""
+    """The public methods and properties that a class defines itself and describes.
+
+    A function from elsewhere, such as the one that a module of `nn` runs, has its own entry.
+    """
     for name, member in vars(found).items():
         plain = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-        is_member = inspect.isfunction(plain) or isinstance(plain, property)
+        is_own = inspect.isfunction(plain) and plain.__qualname__.startswith(f"{found.__qualname__}.")
+        is_member = is_own or isinstance(plain, property)
         if not name.startswith("_") and is_member and getattr(plain, "__doc__", None):
             yield name, member
 
