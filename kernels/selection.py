@@ -1,8 +1,10 @@
-"""The first few of many numbers in order, without sorting them all: by all threads, each with rows of its own."""
+"""The first few of many numbers in order, without sorting them all, and running extrema: by all threads, each with
+rows of its own."""
 
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,23 @@ def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np
         NUMBERS[rows.dtype],
         rows.itemsize,
     )
+    return values, places
+
+
+def running_extrema(x: np.ndarray, dim: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The largest, or smallest, number up to each one along a dimension, and the latest place where it was reached,
+    int64; NaN stays. x: integers, booleans, float32 or float64."""
+    if x.dtype not in NUMBERS:
+        flip = np.int64(-(1 << 63)) if x.dtype == np.uint64 else np.int64(0)
+        values, places = running_extrema(x.astype(_INT64) ^ flip, dim, largest)
+        return (values ^ flip).astype(x.dtype), places
+    x, outer, inner = np.ascontiguousarray(x), math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
+    values, places = np.empty(x.shape, x.dtype), np.empty(x.shape, _INT64)
+    if x.size:
+        pool, threads = (0, 1) if x.size < _LEAST_SHARED else threading.pool()
+        addresses = address_of(x), address_of(values), address_of(places)
+        sizes = outer, x.shape[dim], inner
+        _loops().run_extrema(pool, threads, *addresses, *sizes, largest, NUMBERS[x.dtype], x.itemsize)
     return values, places
 
 

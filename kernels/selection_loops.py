@@ -1,4 +1,4 @@
-"""The loops of `selection`."""
+"""The loops of `selection`: the first few numbers of rows, and running extrema."""
 
 from __future__ import annotations
 
@@ -63,3 +63,51 @@ def lead(pool, threads, x, values, places, lead, length, wanted, largest, zero, 
     rows = max(1, _PIECE // length)
     job = _LeadJob(x, values, places, lead, length, wanted, rows, largest, zero, size)
     launch(pool, threads, (lead + rows - 1) // rows, job)
+
+
+_COLUMNS = 1 << 8
+"""Numbers side by side that a task takes."""
+
+
+@subroutine
+def _run_columns(task, worker, job):
+    size, inner, pieces = job.length, job.inner, (job.inner + _COLUMNS - 1) // _COLUMNS
+    for unit in range(task * job.units, min((task + 1) * job.units, job.outer * pieces)):
+        begin = unit // pieces * size * inner + unit % pieces * _COLUMNS
+        width = min(_COLUMNS, inner - unit % pieces * _COLUMNS)
+        x = carray(pointer(job.x + begin * job.size, job.zero), (size - 1) * inner + width)
+        values = carray(pointer(job.values + begin * job.size, job.zero), (size - 1) * inner + width)
+        places = carray(pointer(job.places + begin * 8, 0), (size - 1) * inner + width)
+        for i in range(width):
+            values[i], places[i] = x[i], 0
+        for k in range(1, size):
+            at, before = k * inner, (k - 1) * inner
+            for i in range(width):
+                value, best = x[at + i], values[before + i]
+                better = value >= best if job.largest else value <= best
+                if better or value != value:
+                    values[at + i], places[at + i] = value, k
+                else:
+                    values[at + i], places[at + i] = best, places[before + i]
+
+
+class _RunningJob(NamedTuple):
+    x: int
+    values: int
+    places: int
+    outer: int
+    length: int
+    inner: int
+    largest: bool
+    zero: float
+    size: int
+    units: int
+    run = _run_columns
+
+
+@njit
+def run_extrema(pool, threads, x, values, places, outer, length, inner, largest, zero, size):
+    """Of at least one number."""
+    units = max(1, _PIECE // (length * min(inner, _COLUMNS)))
+    job = _RunningJob(x, values, places, outer, length, inner, largest, zero, size, units)
+    launch(pool, threads, (outer * ((inner + _COLUMNS - 1) // _COLUMNS) + units - 1) // units, job)

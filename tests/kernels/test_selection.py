@@ -1,4 +1,4 @@
-"""The first few numbers of rows beside a stable sort."""
+"""The first few numbers of rows beside a stable sort, and running extrema beside NumPy's."""
 
 import numpy as np
 import pytest
@@ -38,3 +38,20 @@ def test_few_numbers_other_types_and_many_places_are_left_to_others() -> None:
     assert not selection.takes(rows, 65)
     assert not selection.takes(rows[:1, :31], 3)
     assert not selection.takes(rows.astype(np.int8), 3)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.uint64, np.bool_])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((3, 4000), 1), ((40, 700), 0), ((30, 6, 300), 1), ((5,), 0), ((3, 0), 1)], ids=str
+)
+def test_running_extrema_are_those_of_numpy(shape: tuple[int, ...], dim: int, dtype: type, largest: bool) -> None:
+    x = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+    if np.issubdtype(dtype, np.floating):
+        x.reshape(-1)[10::97] = np.nan
+    values, places = selection.running_extrema(x, dim, largest)
+    wanted = (np.maximum if largest else np.minimum).accumulate(x, dim)
+    assert values.dtype == x.dtype
+    assert np.array_equal(values, wanted, equal_nan=np.issubdtype(dtype, np.floating))
+    reached = np.where((x == wanted) | (x != x), np.indices(shape)[dim], 0)
+    assert np.array_equal(places, np.maximum.accumulate(reached, dim))

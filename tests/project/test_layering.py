@@ -39,7 +39,7 @@ MORE_PARAMETERS = {"conv": 3}
 """Functions of kernels that take more, by folder; the numbers only fall."""
 
 BUDGET = {
-    "kernels": 44_000,
+    "kernels": 44_050,
     "flags": 1_100,
     "compat": 950,
     "backends": 2_250,
@@ -69,7 +69,7 @@ BUDGET = {
     "cli": 950,
     "compile_ahead": 150,
     "pytest_plugin": 200,
-    "tests": 47_150,
+    "tests": 47_200,
     "bench": 5_950,
 }
 """Lines of each part that there may be, and of the core: tensor, dispatch, autograd without extras, flags."""

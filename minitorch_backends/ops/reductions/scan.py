@@ -11,6 +11,7 @@ from ...dispatch.op import Array, composite, op
 from ...kernels import sums
 from ...kernels.elementwise.arrays import is_half
 from ...kernels.rows import running_products, running_sums
+from ...kernels.selection import running_extrema
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import complex128, float32, float64
 from ...tensor.tensor import Tensor, adopt
@@ -281,15 +282,10 @@ def logcumsumexp(input: Array, dim):
 # Extrema
 
 
-def _running(accumulate: Any, input: np.ndarray, dim: int) -> ValuesIndices:
+def _running(input: np.ndarray, dim: int, largest: bool) -> ValuesIndices:
     """The running extrema and their latest positions; NaN propagates."""
     axis, array = wrap_dim(dim, input.ndim), input if input.ndim else input.reshape(1)
-    values = accumulate(array, axis=axis)
-    reached = np.equal(array, values)
-    if array.dtype.kind not in "biu":
-        reached |= array != array
-    places = np.arange(array.shape[axis]).reshape(-1, *(1,) * (array.ndim - axis - 1))
-    indices = np.maximum.accumulate(np.where(reached, places, 0), axis=axis)
+    values, indices = running_extrema(array, axis, largest)
     return ValuesIndices(values.reshape(input.shape), indices.reshape(input.shape))
 
 
@@ -320,7 +316,7 @@ def _scatter_gradient(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int)
 )
 def cummax(input: Array, dim) -> ValuesIndices:
     """The largest element up to each one along `dim`, and where it was last reached."""
-    return _running(np.maximum.accumulate, input, dim)
+    return _running(input, dim, True)
 
 
 @op(
@@ -332,7 +328,7 @@ def cummax(input: Array, dim) -> ValuesIndices:
 )
 def cummin(input: Array, dim) -> ValuesIndices:
     """The smallest element up to each one along `dim`, and where it was last reached."""
-    return _running(np.minimum.accumulate, input, dim)
+    return _running(input, dim, False)
 
 
 @composite(
