@@ -24,7 +24,7 @@ from ...kernels.invariance import is_demanded
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
-from .shapes import check_factors, with_vectors
+from .shapes import check_factors, refuse_mixed, with_vectors
 
 _mode = grad_mode.get
 
@@ -36,7 +36,9 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     RuntimeError for mismatched shapes and for factors of different dtypes.
     """
     if precision is None or type(precision) is str or is_float8(a.dtype):
-        return prepare(a.dtype, b.dtype, a.shape, b.shape, precision, kind, _mode().backward)(a, b)
+        if a.dtype is not b.dtype:
+            refuse_mixed(a, b)
+        return prepare(a.dtype, a.shape, b.shape, _mode().backward, precision, kind)(a, b)
     call = resolve(kind, a.dtype, precision)  # recorded, with its origin
     multiply = functools.partial(_kernel(call), decided_by=call.decided_by, **call.keywords)
     return _check_shapes(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), lambda *_: multiply)(a, b)
@@ -84,18 +86,16 @@ def _narrow_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @per_state()
 def prepare(
     state: State,
-    a: np.dtype,
-    b: np.dtype,
+    dtype: np.dtype,
     a_shape: tuple[int, ...],
     b_shape: tuple[int, ...],
-    precision: str | None,
-    kind: str,
     _: bool,
+    precision: str | None = None,
+    kind: str = "matmul",
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The cached function for products of two shapes, since checks and resolution take longer than small products."""
-    return _check_shapes(
-        ArraySpec(a_shape, a), ArraySpec(b_shape, b), lambda a, b: prepared_product(a, b, precision, kind)
-    )
+    a, b = ArraySpec(a_shape, dtype), ArraySpec(b_shape, dtype)
+    return _check_shapes(a, b, lambda a, b: prepared_product(a, b, precision, kind))
 
 
 def _check_shapes(

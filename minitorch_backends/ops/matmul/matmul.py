@@ -19,7 +19,7 @@ from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..samples import Sample, between, sample
 from .dispatch import prepare, product, wide_product
-from .shapes import check_factors
+from .shapes import check_factors, refuse_mixed
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
@@ -145,8 +145,9 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     (`explain.precision_of("matmul")`). Raises RuntimeError for mismatched sizes and operands of different dtypes.
     """
     if precision is None:  # as `product` does, without a call in between
-        call = prepare(input.dtype, other.dtype, input.shape, other.shape, None, "matmul", _mode().backward)
-        return call(input, other)
+        if (dtype := input.dtype) is not other.dtype:
+            refuse_mixed(input, other)
+        return prepare(dtype, input.shape, other.shape, _mode().backward)(input, other)
     return product(input, other, precision)
 
 
