@@ -14,7 +14,7 @@ from ..jit import intrinsic, ir, types
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
     "pack", "groups", "period_stride", "runs", "offsets", "tables", "planes", "channels", "count", "blocks", "parts",
-    "all_groups", "group_stride", "zeros", "depth",
+    "all_groups", "group_stride", "zeros", "depth", "ahead",
     # The packed form: the number of groups of a region, and of those in front of a strip.
     "array_bytes", "part_bytes", "region_bytes", "region_groups", "front_groups", "strip_table", "strips",
     "pack_chunk", "array_chunk", "plane_table",

@@ -33,6 +33,7 @@ from ..gemm.emit import (
     loop_of_any,
     masked_load,
     offset,
+    prefetch_to_l2,
     splat,
     store,
     vector,
@@ -74,7 +75,7 @@ _LINE = 32
 """Values whose magnitudes are found at once."""
 
 _StripArguments = namedtuple(
-    "_StripArguments", "x table tap_bytes taps zeros words weights panel_bytes bias out offsets relu rows columns"
+    "_StripArguments", "x table tap_bytes taps zeros words weights panel_bytes bias out offsets relu rows columns ahead"
 )
 
 
@@ -119,6 +120,8 @@ class _Emitted:
         of_b = builder.mul(builder.add(builder.mul(before, job.taps), of_b), row_of_b)
         panels = self.strip.panels(builder.add(self.weights, of_b), job.panel_bytes)
         if isinstance(words, int):
+            for row in rows:  # what the worker's next strip of images holds
+                prefetch_to_l2(builder, builder.inttoptr(builder.add(row, job.ahead), POINTER), 1)
             return self.strip.add_places(rows, panels, row_of_b, words, sums)
 
         def single(word: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
@@ -204,7 +207,7 @@ def _convolve(leaf, job):
                 job.out + period * field("pass", one, "period_stride") + first * size,
                 field("pass", one, "offsets") + 4 * at, field("plan", plan, "relu"),
                 min(rows, field("pass", one, "end") - at),
-                min(job.last_panel * nr, field("plan", plan, "columns")) - first,
+                min(job.last_panel * nr, field("plan", plan, "columns")) - first, field("plan", plan, "ahead"),
             ),
         )  # fmt: skip
 
@@ -353,7 +356,7 @@ def describe(
     fields = {
         "pack": leaf_address(FindMagnitudes()), "count": values if unit.has_limits else 0,
         "blocks": 1, "planes": 1, "array_chunk": 1, "region_groups": region, "pack_chunk": -(-region // (4 * threads)),
-        "zeros": address_of(zeros),
+        "zeros": address_of(zeros), "ahead": threads * region * _LINE * dtype.itemsize,
         "depth": channels // unit.together, "strip_table": address_of(strip_table), "strips": strips,
         "convolve": leaf_address(ConvolveInPlace(kernel, ELEMENTS[dtype.name])), "region_bytes": 0,
     }  # fmt: skip
