@@ -20,7 +20,7 @@ __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
 class Independent(Distribution):
-    """A distribution whose last dimensions of the batch are dimensions of the event."""
+    """A distribution with its last batch dimensions counted as event dimensions."""
 
     arg_constraints: ClassVar[Any] = {}
 

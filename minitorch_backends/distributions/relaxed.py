@@ -97,7 +97,7 @@ class ExpRelaxedCategorical(OfCategorical):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors that sum to 1 and are nearer to `OneHotCategorical` ones the lower the temperature is (C. Maddison, A.
+    """Vectors that sum to 1: the lower the temperature, the nearer to `OneHotCategorical` (C. Maddison, A.
     Mnih and Y. Teh, arXiv 1611.00712)."""
 
     arg_constraints = Categorical.arg_constraints

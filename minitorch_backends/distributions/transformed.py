@@ -240,7 +240,7 @@ class Pareto(_Named):
 
 
 class Kumaraswamy(_Named):
-    """Numbers from 0 to 1, much like `Beta` ones."""
+    """Numbers from 0 to 1, with a density much like that of `Beta`."""
 
     arg_constraints: ClassVar[Any] = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

@@ -219,7 +219,7 @@ class CatTransform(_OfParts):
 
 
 class StackTransform(_OfParts):
-    """Transforms of the slices along `dim`."""
+    """One transform for each slice along `dim`."""
 
     def _cut(self, x: Any) -> Any:
         return x.unbind(self.dim)

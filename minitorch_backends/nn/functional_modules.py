@@ -317,11 +317,11 @@ class LocalResponseNorm(OfFunction, function=F.local_response_norm):
 
 
 class PixelShuffle(OfFunction, function=F.pixel_shuffle):
-    """Channels become pixels."""
+    """Rearrange channels into blocks of pixels."""
 
 
 class PixelUnshuffle(OfFunction, function=F.pixel_unshuffle):
-    """Pixels become channels."""
+    """Rearrange blocks of pixels into channels."""
 
 
 class ChannelShuffle(OfFunction, function=F.channel_shuffle):

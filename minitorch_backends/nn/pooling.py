@@ -150,15 +150,15 @@ class _AdaptiveAvgPool(_OfWindows):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, function=F.adaptive_avg_pool1d):
-    """Means of (N, C, L), or (C, L), to a given size."""
+    """Means over windows of (N, C, L), or (C, L), as many as `output_size` says."""
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, function=F.adaptive_avg_pool2d):
-    """Means of images (N, C, H, W), or (C, H, W), to a given size."""
+    """Means over windows of images (N, C, H, W), or (C, H, W), as many as `output_size` says."""
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
-    """Means of volumes (N, C, D, H, W), or (C, D, H, W), to a given size."""
+    """Means over windows of volumes (N, C, D, H, W), or (C, D, H, W), as many as `output_size` says."""
 
 
 class _AdaptiveMaxPool(_OfWindows):
@@ -174,15 +174,15 @@ class _AdaptiveMaxPool(_OfWindows):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
-    """Largest values of (N, C, L), or (C, L), to a given size."""
+    """Largest values in windows of (N, C, L), or (C, L), as many as `output_size` says."""
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
-    """Largest values of images (N, C, H, W), or (C, H, W), to a given size."""
+    """Largest values in windows of images (N, C, H, W), or (C, H, W), as many as `output_size` says."""
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
-    """Largest values of volumes (N, C, D, H, W), or (C, D, H, W), to a given size."""
+    """Largest values in windows of volumes (N, C, D, H, W), or (C, D, H, W), as many as `output_size` says."""
 
 
 class _MaxUnpool(_OfWindows):

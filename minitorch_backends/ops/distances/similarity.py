@@ -149,7 +149,7 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """With the cosine c of the vectors: 1 - c where the target is 1, max(0, c - margin) where it is -1, else 0.
 
-    To the squares of their lengths 1e-12 is added.
+    1e-12 is added to the squares of their lengths.
     input1, input2: (batch, size) or (size); target: (batch) or (). Raises RuntimeError for other numbers of dimensions.
     """
     if not 1 <= input1.ndim == input2.ndim == target.ndim + 1 <= 2:

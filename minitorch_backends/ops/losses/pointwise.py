@@ -193,7 +193,7 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
     samples=loss_samples(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}),
 )
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log(target) - input): the divergence of `target` from what `input` is the logarithm of.
+    """target * (log(target) - input): the divergence of `target` from exp(input).
 
     With `log_target` the target is a logarithm too. The reduction "batchmean" divides the sum by the batch's size.
     """

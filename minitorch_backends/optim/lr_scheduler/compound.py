@@ -46,7 +46,7 @@ class _CompoundLR(LRScheduler):
 
 
 class ChainedScheduler(_CompoundLR):
-    """All of `schedulers` at each step."""
+    """Step all of `schedulers` together."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer, self._schedulers = _check(optimizer, schedulers), list(schedulers)
@@ -65,8 +65,7 @@ class ChainedScheduler(_CompoundLR):
 
 
 class SequentialLR(_CompoundLR):
-    """One of `schedulers` after the other: the next one begins at each of the epochs `milestones`, with its own epoch
-    0."""
+    """Run one of `schedulers` after the other. The next begins with its own epoch 0 at each of `milestones`."""
 
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1

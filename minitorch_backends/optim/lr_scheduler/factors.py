@@ -39,7 +39,7 @@ class _FactorLR(LRScheduler):
 
 
 class StepLR(_FactorLR):
-    """Times `gamma` after each `step_size` epochs."""
+    """Multiply the rate by `gamma` every `step_size` epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         whole("step_size", step_size)
@@ -51,7 +51,7 @@ class StepLR(_FactorLR):
 
 
 class MultiStepLR(_FactorLR):
-    """Times `gamma` at each of the epochs `milestones`, twice where one is named twice."""
+    """Multiply the rate by `gamma` at each of the epochs `milestones`; a repeated epoch counts twice."""
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -64,7 +64,7 @@ class MultiStepLR(_FactorLR):
 
 
 class ConstantLR(_FactorLR):
-    """Times `factor` until epoch `total_iters`."""
+    """Multiply the first rate by `factor` until epoch `total_iters`."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         number("factor", factor, "a number between 0 and 1", 0 <= factor <= 1)
@@ -76,7 +76,7 @@ class ConstantLR(_FactorLR):
 
 
 class LinearLR(_FactorLR):
-    """Multiply by a factor that moves linearly from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Multiply the first rate by a factor from `start_factor` to `end_factor`, linearly in `total_iters` epochs."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class LinearLR(_FactorLR):
 
 
 class ExponentialLR(_FactorLR):
-    """Times `gamma` after each epoch."""
+    """Multiply the rate by `gamma` after each epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -112,7 +112,7 @@ class ExponentialLR(_FactorLR):
 
 
 class PolynomialLR(_FactorLR):
-    """Times (1 - epoch / total_iters)**power, which is 0 from epoch `total_iters` on."""
+    """Multiply the first rate by (1 - epoch / total_iters)**power, which is 0 from epoch `total_iters` on."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         whole("total_iters", total_iters)
@@ -124,7 +124,7 @@ class PolynomialLR(_FactorLR):
 
 
 class CosineAnnealingLR(_FactorLR):
-    """Down to `eta_min` in `T_max` epochs along half a period of a cosine, then up again, and so on (I. Loshchilov and
+    """Lower the rate to `eta_min` in `T_max` epochs along half a cosine period, then raise it again (I. Loshchilov and
     F. Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016)."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -153,14 +153,14 @@ class _LambdaLR(LRScheduler):
 
 
 class LambdaLR(_LambdaLR):
-    """The first rate times `lr_lambda(epoch)`."""
+    """Multiply the first rate by `lr_lambda(epoch)`."""
 
     def get_lr(self) -> list[float]:
         return [base * make(self.last_epoch) for base, make in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
 
 class MultiplicativeLR(_LambdaLR):
-    """Times `lr_lambda(epoch)` after each epoch."""
+    """Multiply the rate by `lr_lambda(epoch)` after each epoch."""
 
     _follows = True
 
