@@ -14,7 +14,8 @@ __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Lower the rate to `eta_min` in `T_0` epochs along half a cosine period, then restart at the first rate
-    for `T_mult` times as many (I. Loshchilov and F. Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016).
+    for `T_mult` times as many (I. Loshchilov and F. Hutter, "SGDR: stochastic gradient descent with warm restarts",
+    2016).
 
     Attributes:
         T_i: epochs between the last restart and the next.
