@@ -12,6 +12,7 @@ ONNX file takes its inputs from an NPZ file.
 from __future__ import annotations
 
 import argparse
+import inspect
 from typing import Any
 
 from .common import UsageError, load_object, usage_errors, write
@@ -42,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
 
     model = _model(options.target)
     inputs = inputs_of(options.inputs, options.target)
+    if isinstance(inputs, dict) and options.inputs.endswith(".npz") and not options.target.endswith(".onnx"):
+        _check_names(model, inputs)
     with usage_errors():
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
@@ -66,6 +69,16 @@ def _model(target: str) -> Any:
             return onnx.load(target)
     model = load_object(target)
     return model() if callable(model) and not isinstance(model, Module) else model
+
+
+def _check_names(model: Any, inputs: dict[str, Any]) -> None:
+    """Raise UsageError for arrays that are not arguments of the model."""
+    try:
+        inspect.signature(getattr(model, "forward", model)).bind(**inputs)
+    except TypeError as problem:
+        raise UsageError(
+            f"--inputs must have arrays named as arguments of the model, or arr_0, arr_1, ... by position: {problem}"
+        ) from None
 
 
 def _budget(text: str) -> float | dict[str, float]:

@@ -169,6 +169,9 @@ def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFi
     np.savez(arrays, np.ones((2, 4), np.float32))
     assert cli.main(["audit", f"{study}:model", *options, "--inputs", str(arrays)]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == found["rows"]
+    np.savez(arrays, unknown=np.ones((2, 4), np.float32))
+    assert cli.main(["audit", f"{study}:model", "--inputs", str(arrays)]) == 2
+    assert "--inputs must have arrays named as arguments of the model, or arr_0" in capsys.readouterr().err
     bounds = ["--budget", "error=1,gradient_error=0", "--precisions", "bf16", "--json"]
     assert cli.main(["audit", f"{study}:model", *bounds]) == 0
     assert json.loads(capsys.readouterr().out)["budget"] == {"error": 1, "gradient_error": 0}
