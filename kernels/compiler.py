@@ -1,6 +1,6 @@
 """The set-up of Numba, in one place: the target CPU, the settings of every kernel, object files of entry points.
 
-Only modules that compile import this one, and with it Numba (0.4 s with its registries).
+Only modules that compile import this one, and with it Numba (0.3 s with its registries).
 
 * Kernels are compiled for the current capability with Numba's default settings. A user's Numba settings, such as
   NUMBA_CPU_NAME or NUMBA_DISABLE_JIT, apply to the user's own functions only.
@@ -11,8 +11,6 @@ Only modules that compile import this one, and with it Numba (0.4 s with its reg
 from __future__ import annotations
 
 import contextlib
-import gc
-import inspect
 import os
 import re
 import time
@@ -41,12 +39,12 @@ def _importable() -> Iterator[None]:
 with importing("numba", "llvmlite"):
     with _importable():
         import numba
+        from llvmlite import binding
         from numba import types
-        from numba.core import cgutils, codegen, registry, untyped_passes
-        from numba.core.compiler import Compiler
-        from numba.core.compiler_machinery import register_pass
-        from numba.core.typed_passes import NopythonRewrites
+        from numba.core import cgutils, codegen, registry
+
     from .entry_point import EntryPoint, type_of_kind
+    from .translation import Compiler, Context, Library, quickly
 
     numba.config.reload_config()
 
@@ -68,58 +66,43 @@ def _count_time(phase: str) -> Iterator[None]:
         setattr(counts, phase, getattr(counts, phase) + time.thread_time() - start - inner)
 
 
-class _Library(codegen.JITCodeLibrary):
-    """LLVM's code of a function as Numba translates it, for others to link: not optimised, and no machine code."""
-
-    codegen = property(lambda self: self)  # what links it is asked for machine code, and given the environment
-
-    def set_env(self, name: str, environment: Any) -> None:
-        pass
-
-    def get_pointer_to_function(self, name: str) -> int:
-        self._ensure_finalized()
-        return 0
-
-    def _optimize_functions(self, module: Any) -> None:
-        with _count_time("llvm_seconds"):
-            super()._optimize_functions(module)
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
+def _modules(library: Library, done: set[int]) -> Iterator[Any]:
+    """The modules of a library and of all that it links, each once."""
+    if id(library) in done:
+        return
+    done.add(id(library))
+    yield from map(binding.parse_assembly, library.texts)
+    for each in library.linked:
+        yield from _modules(each, done)
 
 
-class _Entry(_Library):
-    """A function with all that it calls, optimised: an object file."""
+def _machine() -> Any:
+    return native.target_machine(*targets.target())
 
-    content = b""
 
-    def _optimize_final_module(self) -> None:
-        with _count_time("llvm_seconds"):
-            codegen.JITCodeLibrary._optimize_final_module(self)
+def _optimise(library: Library) -> Any:
+    """The module of a library with all that it links, optimised.
 
-    def _finalize_final_module(self) -> None:
-        super()._finalize_final_module()
-        with _count_time("llvm_seconds"):
-            self.content = self._codegen._tm.emit_object(self._final_module)
-
-    def needs_of_numba(self) -> set[str]:
-        """The functions of Numba's runtime that it calls."""
-        names = {each.name for each in self._final_module.functions if each.is_declaration}
-        return {name for name in names if name.startswith(("numba_", "NRT_", "numba."))}
+    Level 3 inlines more, and takes longer. To optimise functions before they are linked, as Numba does, takes half of
+    LLVM's time again.
+    """
+    found, machine = binding.parse_assembly(""), _machine()
+    found.triple, found.data_layout = binding.get_process_triple(), str(machine.target_data)
+    for each in _modules(library, set()):
+        found.link_in(each)
+    found.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization, options.slp_vectorization = True, False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(found, builder)
+    return found
 
 
 class _Codegen(codegen.JITCPUCodegen):
-    """Machine code for the current capability, whatever target Numba uses for a user's functions."""
+    """Numba's, which makes libraries of ours."""
 
-    def _get_host_cpu_name(self) -> str:
-        return targets.target().cpu
-
-    def _get_host_cpu_features(self) -> str:
-        return targets.target().features
+    def create_library(self, name: str) -> Library:
+        return Library(self, name)
 
 
 class _Target(registry.CPUTarget):
@@ -131,7 +114,8 @@ class _Target(registry.CPUTarget):
     def target_context(self) -> Any:
         with _own_settings():
             context = registry.cpu_target.target_context.subtarget(_internal_codegen=_Codegen("minitorch_backends"))
-        load = context.load_additional_registries
+        context.__class__, context.cached_internal_func = Context, {}
+        load = registry.cpu_target.target_context.load_additional_registries  # of both, and Numba's runtime
         context.load_additional_registries = lambda: None  # each call of an intrinsic would search them all
         context.load_registries = load
         return context
@@ -145,11 +129,6 @@ _SETTINGS = {
     "DISABLE_JIT": 0,
     "EXTEND_VARIABLE_LIFETIMES": 0,
     "JIT_COVERAGE": 0,
-    "LLVM_REFPRUNE_FLAGS": "all",
-    "LLVM_REFPRUNE_PASS": 1,
-    "LOOP_VECTORIZE": 1,
-    "OPT": numba.config._OptLevel(3),
-    "SLP_VECTORIZE": 0,
 }
 """Numba's settings that change what is compiled, by their names in `numba.config`, with Numba's defaults."""
 
@@ -168,36 +147,6 @@ def _own_settings() -> Iterator[None]:
             settings.update(users)
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _ArrayRewrites(NopythonRewrites):
-    """Numba's rewrites of typed functions, which are about expressions of arrays."""
-
-    _name = "minitorch_backends_array_rewrites"
-
-    def run_pass(self, state: Any) -> bool:
-        arrays = any(isinstance(each, types.Array) for each in state.typemap.values())
-        return bool(arrays and super().run_pass(state))
-
-
-class _Compiler(Compiler):
-    """Numba's compiler, into a `_Library`, without the passes that do not affect kernels: contexts, nested functions
-    and array expressions would each take another analysis of every function."""
-
-    def define_pipelines(self) -> list[Any]:
-        (pipeline,) = super().define_pipelines()
-        unused: set[Any] = {untyped_passes.WithLifting}
-        if not any(map(inspect.iscode, self.state.func_id.code.co_consts)):
-            unused |= {untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction}
-        passes = [(each, text) for each, text in pipeline.passes if each not in unused]
-        pipeline.passes = [(_ArrayRewrites if each is NopythonRewrites else each, text) for each, text in passes]
-        pipeline.finalize()
-        return [pipeline]
-
-    def _compile_core(self) -> Any:
-        self.state.library = _Library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        return super()._compile_core()
-
-
 class _Dispatcher(registry.CPUDispatcher):
     """A function that is compiled for each combination of types that compiled code calls it with."""
 
@@ -213,7 +162,7 @@ class _Dispatcher(registry.CPUDispatcher):
 def dispatcher(function: Callable, options: dict[str, Any]) -> Any:
     """A function as compiled code calls it."""
     settings = {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _Dispatcher(function, targetoptions=settings, pipeline_class=_Compiler)
+    return _Dispatcher(function, targetoptions=settings, pipeline_class=Compiler)
 
 
 def intrinsic(function: Callable, options: dict[str, Any]) -> Any:
@@ -235,51 +184,6 @@ def type_of(value: Any) -> Any:
     except ValueError:  # declared since the context was last refreshed
         context.refresh()
         return context.resolve_value_type(value)
-
-
-_resolved: dict[tuple, Any] = {}
-"""What operators and builtin functions of numbers are typed as."""
-
-
-def _age_objects() -> None:
-    """Move objects to the oldest generation of the cycle collector, which would otherwise visit all that the compiler
-    made as soon as it is on again, 20 ms for each function."""
-    if not gc.get_freeze_count():  # those of a user stay frozen
-        gc.freeze()
-        gc.unfreeze()
-
-
-@contextlib.contextmanager
-def _quickly() -> Iterator[None]:
-    """Compile in the block without what took a third of the time of typing and lowering.
-
-    `_resolved` is looked up, where Numba tries the forms for arrays, with literals and without, at each use in each
-    function; and the cycle collector is off, since Numba makes few cycles among many objects.
-    """
-    context = registry.cpu_target.typing_context
-    resolve, modules = context.resolve_function_type, ("_operator", "builtins")
-
-    def resolve_once(function: Any, arguments: tuple, keywords: dict[str, Any]) -> Any:
-        numbers = all(isinstance(each, types.Number | types.Boolean) for each in arguments)
-        if keywords or not numbers or not isinstance(function, types.Function):
-            return resolve(function, arguments, keywords)
-        if getattr(function.typing_key, "__module__", None) not in modules:
-            return resolve(function, arguments, keywords)
-        key = function, *arguments
-        if key not in _resolved:
-            _resolved[key] = resolve(function, arguments, keywords)
-        return _resolved[key]
-
-    context.resolve_function_type = resolve_once
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        del context.resolve_function_type
-        if enabled:
-            _age_objects()
-            gc.enable()
 
 
 def _import_without_blas() -> None:
@@ -304,30 +208,42 @@ def _prepare() -> None:
     context.refresh()
 
 
-def compile_entry(entry: jit.Entry, kinds: tuple) -> _Entry:
-    """The library of a function for arguments of these kinds (`native`): `content` is its object file."""
+def _needs_of_this_process(module: Any) -> list[str]:
+    """Functions of Numba's runtime that a module calls, and objects that it names by their addresses."""
+    called = [each.name for each in module.functions if each.is_declaration]
+    needed = [name for name in called if name.startswith(("numba_", "NRT_", "numba."))]
+    return needed + [each.name for each in module.global_variables if each.name.startswith("numba.dynamic.globals")]
+
+
+def entry_module(entry: jit.Entry, kinds: tuple) -> Any:
+    """LLVM's module of a function for arguments of these kinds (`native`), with all that it calls, optimised."""
     with (
         first_use(),
         _own_settings(),
         notice.compiling(entry.py_func.__module__),
-        _quickly(),
+        quickly(dispatcher),
         _count_time("lowering_seconds"),
     ):
         _prepare()
         function, arguments = entry.value, tuple(map(type_of_kind, kinds))
         function.compile(arguments)
         compiled, context = function.overloads[arguments], function.targetctx
-        library = _Entry(context.codegen(), native.ENTRY)
+        library = Library(context.codegen(), native.ENTRY)
         module = library.create_ir_module(native.ENTRY)
         EntryPoint(context, module, compiled.fndesc, entry.options["nogil"]).emit(kinds)
         library.add_ir_module(module)
         library.add_linking_library(compiled.library)
-        library.finalize()
-        if library.has_dynamic_globals:
-            raise TypeError(f"{entry.py_func.__qualname__} names an object by its address, which no other process has")
-        if missing := library.needs_of_numba() - native.RUNTIME:
-            raise TypeError(
-                f"{entry.py_func.__qualname__} calls {missing}, which is there only while Numba is imported"
-            )
-        store.activity.compiled += 1
-        return library
+        with _count_time("llvm_seconds"):
+            optimised = _optimise(library)
+    if needed := _needs_of_this_process(optimised):
+        raise TypeError(f"{entry.py_func.__qualname__} needs {', '.join(needed)}, which no other process has")
+    return optimised
+
+
+def compile_entry(entry: jit.Entry, kinds: tuple) -> bytes:
+    """The object file of that module."""
+    module = entry_module(entry, kinds)
+    with _count_time("llvm_seconds"):
+        content = _machine().emit_object(module)
+    store.activity.compiled += 1
+    return content

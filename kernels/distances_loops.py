@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from .jit import carray, njit, subroutine
 from .launch import launch
-from .words import pointer
+from .words import address, allocate, free, pointer
 
 _ROWS = 8
 """Rows of the result that a task makes."""
@@ -31,7 +29,8 @@ def _squares(task, worker, job):
     blocks = (job.m + _ROWS - 1) // _ROWS
     batch, first = task // blocks, task % blocks * _ROWS
     last = min(first + _ROWS, job.m)
-    sums = np.empty((_ROWS, _COLUMNS))
+    memory = allocate(_ROWS * _COLUMNS, 0.0)
+    sums = carray(pointer(address(memory), 0.0), (_ROWS, _COLUMNS))
     for left in range(0, job.n, _COLUMNS):
         width = min(_COLUMNS, job.n - left)
         sums[:] = 0.0
@@ -59,6 +58,7 @@ def _squares(task, worker, job):
             out = _row(job.out, (batch * job.m + i) * job.n + left, job, width)
             for j in range(width):
                 out[j] = sums[i - first, j]
+    free(memory)
 
 
 class _SquaresJob(NamedTuple):
@@ -85,7 +85,8 @@ def _differences(task, worker, job):
     batch = task // job.m
     weights = _row(job.weights, task * job.n, job, job.n)
     x, out = _row(job.x, task * job.depth, job, job.depth), _row(job.out, task * job.depth, job, job.depth)
-    sums = np.zeros(job.depth)
+    sums = allocate(job.depth, 0.0)
+    sums[:] = 0.0
     j = 0
     while j + 4 <= job.n:
         at = (batch * job.n + j) * job.depth
@@ -103,6 +104,7 @@ def _differences(task, worker, job):
         j += 1
     for k in range(job.depth):
         out[k] = sums[k]
+    free(sums)
 
 
 class _DifferencesJob(NamedTuple):

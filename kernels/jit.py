@@ -137,11 +137,11 @@ class Entry(_Subroutine):
     def _make(self, kinds: tuple) -> None:
         path = self._path(kinds) if self._kept else None
         if path is None:
-            self._add(kinds, _compiler().compile_entry(self, kinds).content)
+            self._add(kinds, _compiler().compile_entry(self, kinds))
         elif not self._load(kinds, path):
             with store.one_process(path):
                 if not self._load(kinds, path):
-                    content = _compiler().compile_entry(self, kinds).content
+                    content = _compiler().compile_entry(self, kinds)
                     self._add(kinds, content)  # first: a warning of the store may be an error
                     store.write(path, content)
 

@@ -143,36 +143,6 @@ def target_machine(cpu: str = "", features: str = "") -> Any:
     )
 
 
-_RUNTIME = """
-declare i8* @malloc(i64)
-declare void @free(i8*)
-define i8* @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
-  %wide = zext i32 %align to i64
-  %header = add i64 %wide, 48
-  %total = add i64 %header, %size
-  %memory = call i8* @malloc(i64 %total)
-  %fields = bitcast i8* %memory to i64*
-  store i64 1, i64* %fields
-  %start = ptrtoint i8* %memory to i64
-  %behind = add i64 %start, 48
-  %up = add i64 %behind, %wide
-  %last = sub i64 %up, 1
-  %mask = sub i64 0, %wide
-  %data = and i64 %last, %mask
-  %place = getelementptr i64, i64* %fields, i64 3
-  store i64 %data, i64* %place
-  ret i8* %memory
-}
-define void @NRT_MemInfo_call_dtor(i8* %memory) {
-  call void @free(i8* %memory)
-  ret void
-}
-"""
-"""What the arrays that compiled loops allocate need of Numba's runtime: a count, and the address of the data."""
-
-RUNTIME = frozenset({"NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor"})
-"""The names of these functions."""
-
 _engines: list[Any] = []
 """Which hold the code of the process, to its end."""
 
@@ -205,17 +175,8 @@ def addresses(content: bytes, names: Iterable[str]) -> list[int]:
     return [engine.get_function_address(name) for name in names]
 
 
-@functools.cache
-def _define_runtime() -> None:
-    for name, address in zip(RUNTIME, addresses(machine_code(_RUNTIME), RUNTIME), strict=True):
-        if not binding.address_of_symbol(name):
-            binding.add_symbol(name, address)
-
-
 def function(content: bytes, kinds: tuple) -> Callable[..., Any]:
     """The function of an object file for arguments of these kinds."""
-    if b"NRT_" in content:
-        _define_runtime()
     (address,) = addresses(content, (ENTRY,))
     _methods.append(_Method(ENTRY.encode(), address, _METH_FASTCALL, None))
     return _new_function(_methods[-1], (*expected_types(kinds), RuntimeError), None)

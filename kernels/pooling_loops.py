@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from .jit import carray, njit, subroutine
 from .launch import launch
-from .words import pointer
+from .words import allocate, free, pointer
 
 
 class Windows(NamedTuple):
@@ -154,7 +152,8 @@ def _add_to_image(task, worker, job):
     out = carray(pointer(at.out + task * at.count * size, job.zero), at.count)
     outside = carray(pointer(at.outside, 0), task + 1)
     outside[task] = -1
-    sums = np.zeros(at.count)
+    sums = allocate(at.count, 0.0)
+    sums[:] = 0.0
     for number in range(at.given):
         place = indices[number]
         if 0 <= place < at.count:
@@ -163,6 +162,7 @@ def _add_to_image(task, worker, job):
             outside[task] = place
     for place in range(at.count):
         out[place] = sums[place]
+    free(sums)
 
 
 class _SpreadJob(NamedTuple):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from .jit import carray, njit, subroutine
 from .launch import launch
-from .words import pointer
+from .words import allocate, free, pointer
 
 
 @subroutine
@@ -36,7 +34,8 @@ def _resample(x, out, places, shares, job):
 @subroutine
 def _add_back(x, out, places, shares, job):
     """Each row of values is added to rows of float64 results, which are rounded once."""
-    sums = np.zeros(job.count * job.rest)
+    sums = allocate(job.count * job.rest, 0.0)
+    sums[:] = 0.0
     for i in range(job.length):
         row = i * job.rest
         for part in range(job.parts):
@@ -45,6 +44,7 @@ def _add_back(x, out, places, shares, job):
                 sums[place + j] += x[row + j] * share
     for place in range(job.count * job.rest):
         out[place] = sums[place]
+    free(sums)
 
 
 @subroutine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import njit
+from .words import allocate, free
 
 TENSOR, E8M0, E4M3 = 0, 1, 2
 """Scales: one of the tensor alone; powers of two; numbers in E4M3 times one of the tensor."""
@@ -116,8 +117,8 @@ def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
     """The same of x (outer, k, columns), whose columns are rounded side by side."""
     cut, vanished, subnormal, lowest = 0, 0, 0, np.float32(1.0)
     outer, k, columns = x.shape
-    largest = np.zeros(columns, np.uint32)
-    divisors, factors = np.empty(columns, np.float32), np.empty(columns, np.float32)
+    largest = allocate(columns, np.uint32(0))
+    divisors, factors = allocate(columns, np.float32(0)), allocate(columns, np.float32(0))
     for index in range(outer):
         for start in range(0, k, block):
             stop = min(start + block, k)
@@ -137,4 +138,7 @@ def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
                     )
                     out[index, i, j] = kept
                     cut, vanished, subnormal = cut + a, vanished + b, subnormal + c
+    free(largest)
+    free(divisors)
+    free(factors)
     return cut, vanished, subnormal, lowest

@@ -141,8 +141,8 @@ def _imported_modules(path: Path) -> frozenset[Path]:
     return frozenset(file for file in files if file.is_relative_to(_KERNELS) and file.is_file())
 
 
-_FORMAT = 2
-"""Raised where object files of another layout, or with other wrappers, are not to be loaded any more."""
+_COMPILER = [_KERNELS / f"{name}.py" for name in ("compiler", "entry_point", "translation")]
+"""Modules that decide how all others are compiled: their edits leave no object file valid."""
 
 
 @functools.cache
@@ -155,7 +155,8 @@ def _compiled_by() -> str:
     emulated = [level for level in cpu.LEVELS if cpu.is_emulated(level)]
     llvm = ".".join(map(str, binding.llvm_version_info))
     python = sys.version_info[:2], sys.abiflags if hasattr(sys, "abiflags") else ""
-    return repr((_FORMAT, llvm, python, platform.system(), cpu.capability(), emulated, tuple(target())))
+    sources = hashlib.sha256(b"\n".join(map(_source, _COMPILER))).hexdigest()
+    return repr((sources, llvm, python, platform.system(), cpu.capability(), emulated, tuple(target())))
 
 
 @functools.cache

@@ -6,7 +6,7 @@ longer than the work of the job.
 
 from __future__ import annotations
 
-from .jit import intrinsic, ir, types
+from .jit import carray, external, intrinsic, ir, subroutine, types
 
 
 def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
@@ -42,3 +42,29 @@ def pointer(typingctx, address, like):
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
     return types.CPointer(like)(types.int64, like), codegen
+
+
+_malloc, _free = external("malloc", "int64", "int64"), external("free", "void", "int64")
+
+
+@subroutine
+def allocate(count, zero):
+    """Memory for so many numbers of the type of `zero`, not set, until `free`: arrays are not counted in kernels."""
+    return carray(pointer(_malloc(8 * count), zero), count)
+
+
+@intrinsic
+def address(typingctx, array):
+    """Where the numbers of an array begin."""
+
+    def codegen(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.int64(array), codegen
+
+
+@subroutine
+def free(array):
+    """Give the memory of `allocate` back."""
+    _free(address(array))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..gemm.tags import constant
 from ..jit import njit, subroutine
 from ..launch import launch
+from ..words import allocate, free
 from .lanes import read, splat, write
 from .lu_panel import eliminate_side, factor_panel, pack_panel
 from .prepared import Prepared, prepare, solve_prepared
@@ -170,14 +169,18 @@ def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, sides):
     Bits do not depend on the threads.
     """
     k = min(m, n)
-    state, info = progress((n + strip - 1) // strip), np.zeros(1, np.int64)
+    state, info = progress((n + strip - 1) // strip), allocate(1, 0)
+    info[0] = 0
     work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, sides)
     tasks = 1 + (m + _ROWS - 1) // _ROWS if n > strip else 1
     launch(p.pool, p.threads, tasks, _Begin(work, source, source_row))
     launch(p.pool, p.threads, p.threads, work)
     for i in range(strip, k):
         pivots[i] += i // strip * strip
-    return info[0]
+    found = info[0]
+    free(state)
+    free(info)
+    return found
 
 
 @njit
@@ -262,8 +265,11 @@ def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip, starts):
     it."""
     upper = prepare(p, n, a, row, False, False, starts)
     launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, upper, n, strip, a, row, x, x_row))
-    order, columns = permutation(pivots), np.empty(n, np.int64)
+    order, columns = permutation(pivots), allocate(n, 0)
     for i in range(n):
         columns[order[i]] = i * p.size
     job = _GatherColumns(p.tag, columns, x, x_row, out, out_row)
     launch(p.pool, p.threads, (n + _ROWS - 1) // _ROWS, job)
+    free(upper.diagonals)
+    free(order)
+    free(columns)

@@ -15,7 +15,7 @@ import numpy as np
 from ..gemm.squares import copy_transposed
 from ..jit import carray, njit, subroutine
 from ..launch import launch
-from ..words import pointer
+from ..words import free, pointer
 from .few_sides import dot
 from .squares import copy
 from .strips import finish, progress, take
@@ -330,9 +330,11 @@ class _Work(NamedTuple):
 def householder(p, m, n, at, row, columns, taus, memory):
     """Factor the first `columns` (at most m) columns of the m x n matrix at the address `at`, in place; the others
     become Q.T times what they were. taus: `columns` numbers. The V and T of each block stay in `memory`."""
-    job = _Work(p, memory, m, n, columns, at, row, taus, progress((n + WIDE - 1) // WIDE))
+    state = progress((n + WIDE - 1) // WIDE)
+    job = _Work(p, memory, m, n, columns, at, row, taus, state)
     _factor(p, memory, job, 0)
     launch(p.pool, p.threads, p.threads, job)
+    free(state)
 
 
 @njit

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..jit import njit, subroutine
 from ..launch import launch
+from ..words import free
 from .squares import permutation
 
 FEW = 8
@@ -190,6 +191,7 @@ def solve_by_factors(pool, threads, t, pivots, b, work, x, transposed):
     for c in range(b.shape[0] if transposed else 0):
         for i in range(b.shape[1]):
             x[c, order[i]] = steps[c, i]
+    free(order)
 
 
 @subroutine(fastmath=_ORDER)

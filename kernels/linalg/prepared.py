@@ -12,6 +12,7 @@ import numpy as np
 
 from ..jit import subroutine
 from ..launch import launch
+from ..words import allocate
 from .triangular import load_block, solve_block
 from .updates import BLOCK, Leaves, Products, pack_left, packed_bytes, subtract_packed
 
@@ -72,7 +73,7 @@ class _Diagonals(NamedTuple):
 def prepare(p, n, t, row, lower, unit, starts):
     """Pack the triangle at `t`, whose rows are `row` bytes apart, to the addresses `starts`."""
     blocks = starts.shape[0]
-    prepared = Prepared(n, lower, starts, np.empty(blocks, np.int64))
+    prepared = Prepared(n, lower, starts, allocate(blocks, 0))
     launch(p.pool, p.threads, blocks, _Diagonals(p, prepared, unit, t, row))
     for q in range(blocks):
         done, span, ahead = _step(n, q)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..gemm.emit import POINTER, load, store, vector
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, njit, subroutine, types
 from ..launch import launch
+from ..words import allocate
 from .lanes import lanes_of, read, splat, write
 
 
@@ -139,8 +138,10 @@ def copy_rows(tag, pool, threads, rows, columns, source, source_row, target, tar
 
 @subroutine
 def permutation(pivots):
-    """Where each row comes from after the exchanges of row i with row pivots[i] - 1."""
-    order = np.arange(pivots.shape[0])
+    """Where each row comes from after the exchanges of row i with row pivots[i] - 1: an array to be freed."""
+    order = allocate(pivots.shape[0], 0)
+    for i in range(pivots.shape[0]):
+        order[i] = i
     for i in range(pivots.shape[0]):
         other = pivots[i] - 1
         order[i], order[other] = order[other], order[i]

@@ -10,18 +10,18 @@ sees its blocks in order, so that bits do not depend on the threads.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..jit import subroutine
 from ..launch import acquire, announce, await_change, release
+from ..words import allocate
 
 _LOCK, _FINISHED, _FACTORED, _STRIPS = 0, 8, 9, 16  # a line for the lock, one for the counters, then two for each strip
 
 
 @subroutine
 def progress(strips):
-    """The state of the strips; the first one is factored."""
-    state = np.zeros(_STRIPS + 2 * strips, np.int64)
+    """The state of the strips, to be freed; the first one is factored."""
+    state = allocate(_STRIPS + 2 * strips, 0)
+    state[:] = 0
     state[_FACTORED] = state[_STRIPS] = 1
     return state
 

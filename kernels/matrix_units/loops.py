@@ -12,7 +12,7 @@ import numpy as np
 
 from ..jit import carray, njit, subroutine
 from ..launch import launch
-from ..words import pointer
+from ..words import address, allocate, free, pointer
 
 ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART = range(6)
 KEPT = {"rz32": 0, "rz22": 1, "rne32": 2, "rne16": 3}
@@ -191,7 +191,7 @@ def _exact(job, row, column, k, c, work):
     Rump, T. Ogita, S. Oishi, SIAM Journal on Scientific Computing 31:189): the last is the sum, what is left its error.
     """
     a = _numbers(job.a, row * job.depth + k, job.length)
-    terms, bits = np.empty(job.length + 1), np.empty(1, np.int64)
+    terms, bits = allocate(job.length + 1, 0.0), allocate(1, 0)
     for j in range(len(c)):
         for place in range(job.length):
             terms[place] = a[place] * _numbers(job.b, (k + place) * job.n + column, len(c))[j]
@@ -211,6 +211,8 @@ def _exact(job, row, column, k, c, work):
         if error != 0.0 and bits[0] & 1 == 0:  # to odd, from which rounding again is right
             bits[0] += 1 if (error > 0.0) == (total[0] > 0.0) else -1
         _store(bits.view(np.float64), c[j : j + 1], job.kept)
+    free(terms)
+    free(bits)
 
 
 @subroutine
@@ -231,7 +233,8 @@ def _block(job, row, column, k, c, work):
 def _strip(task, worker, job):
     strips = (job.n + _COLUMNS - 1) // _COLUMNS
     first, column = task // strips * _ROWS, task % strips * _COLUMNS
-    width, work = min(_COLUMNS, job.n - column), np.empty((6, _COLUMNS))
+    width, memory = min(_COLUMNS, job.n - column), allocate(6 * _COLUMNS, 0.0)
+    work = carray(pointer(address(memory), 0.0), (6, _COLUMNS))
     part, apart = work[5, :width], job.promote > 0
     every = job.promote if apart else job.depth
     for row in range(first, min(first + _ROWS, job.m)):
@@ -246,6 +249,7 @@ def _strip(task, worker, job):
                     _block(job, row, column, k, out, work)
             for j in range(width if apart else 0):
                 out[j] = np.float64(np.float32(out[j] + part[j]))
+    free(memory)
 
 
 class _Job(NamedTuple):

@@ -50,10 +50,10 @@ def test_a_subroutine_is_machine_code_only_with_its_callers():
 
 CODE = """
 import numpy as np
-from minitorch_backends.kernels import compiler, rounding
+from minitorch_backends.kernels import compiler, native, rounding, targets
 rounding.round_to(np.ones(3, np.float32), 'bf16')
-library = compiler.compile_entry(rounding._round_array, *rounding._round_array.signatures)
-code = str(library._codegen._tm.emit_assembly(library._final_module))
+module = compiler.entry_module(rounding._round_array, *rounding._round_array.signatures)
+code = str(native.target_machine(*targets.target()).emit_assembly(module))
 print(*(register for register in ('xmm', 'ymm', 'zmm') if register in code))
 """
 """Prints which registers the loops of a rounding use."""
