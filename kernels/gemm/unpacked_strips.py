@@ -251,6 +251,9 @@ class MultiplyUnpacked(NamedTuple):
     @staticmethod
     def emit(builder: ir.IRBuilder, leaf: Any, vectors: int, job: UnpackedArguments, first, start, skipped) -> None:
         kernel, along = field_class(leaf, "kernel"), field_class(leaf, "order").along_k
+        missing = builder.sub(I64(HEIGHTS[vectors]), job.rows)  # rows before this block, which are not stored
+        missing = builder.select(builder.icmp_signed(">", missing, I64(0)), missing, I64(0))
+        start, skipped = builder.sub(start, missing), builder.add(skipped, missing)
         panel = builder.mul(builder.sdiv(first, I64(2 * kernel.lanes)), job.b_pair)
         a, b = builder.add(job.a, builder.mul(start, job.a_row)), builder.add(job.b, panel)
         c = builder.add(builder.add(job.c, builder.mul(start, job.c_row)), _multiple(builder, first, kernel.size))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import matmul, product, tuning, unpacked
+from minitorch_backends.kernels.gemm import matmul, product, tuning, unpacked, workspace
 from minitorch_backends.kernels.gemm.compiled import ISAS, computed_precision, implementation
 from minitorch_backends.kernels.gemm.unpacked_loops import BY_TASK, BY_WORKER, WHOLE
 
@@ -133,3 +133,16 @@ def test_strips_of_any_height_give_the_same_bits(isa, kind, precision):
         np.testing.assert_allclose(
             results[0][1].astype(float), 2 * a.astype(float) @ b.astype(float) + 0.5 * addend.astype(float), atol=0.5
         )
+
+
+@pytest.mark.skipif(cpu.refusal("avx512") is not None, reason="no avx512")
+@pytest.mark.parametrize("m", [80, 13, 25, 40])
+def test_a_block_of_few_rows_writes_nothing_behind_them(m: int) -> None:
+    rng, n = np.random.default_rng(0), 20
+    a, b = rng.standard_normal((504, m)).astype(np.float32), rng.standard_normal((504, n)).astype(np.float32)
+    memory = np.full(m * n + 512, 7, np.float32)
+    with workspace.offer(memory[: m * n].reshape(m, n)):
+        found = product.product(a.T, b, isa="avx512")
+    assert np.shares_memory(found, memory)
+    assert np.allclose(found, a.T @ b, atol=1e-3)
+    assert (memory[m * n :] == 7).all()
