@@ -237,7 +237,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "lu_unpack pivots": (
         lambda: mt.lu_unpack(SQUARE, mt.tensor([-1, 0, 3], dtype=mt.int32)), RuntimeError,
-        "between 1 and 3, and one is -1",
+        "between 1 and 3, got -1",
     ),
     "lu_unpack number of pivots": (
         lambda: mt.lu_unpack(SQUARE, mt.tensor([1, 2], dtype=mt.int32)), RuntimeError, "of shape \\[3\\]",
