@@ -250,12 +250,13 @@ def _plan(
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
-    is_in_place = min(out_shape) > 0 and in_place.takes(setting, shape, strides, dtype)
+    where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
+    passes = [one for one in where.passes if one.taps]
+    is_in_place = bool(passes) and min(out_shape) > 0 and in_place.takes(setting, shape, strides, dtype)
     unit, item = unit_of(setting, dtype, in_place.COLUMNS if is_in_place else columns), dtype.itemsize
     kernel, last, wide = unit.kernel, is_channels_last(shape, strides, item), three_strides(shape, strides)
-    where = geometry.gradient_geometry(task, 0) if gradient else geometry.forward_geometry(task, 0, 0)
     out_strides = contiguous_strides(out_shape, item, last)
-    passes, depth = [one for one in where.passes if one.taps], _depth(setting, w_shape, w_strides, item)
+    depth = _depth(setting, w_shape, w_strides, item)
     if is_in_place:
         depth = depth if unit.how.paired else in_place.WORDS
         fields, rows, kept = in_place.describe(

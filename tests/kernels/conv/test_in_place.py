@@ -32,6 +32,7 @@ SHAPES = {
     "one dimension": Shape((2, 20, 16, 1), (70,), (5,), (2,), (2,)),
     "three dimensions": Shape((1, 16, 12, 1), (5, 6, 7), (2, 3, 2), (1, 2, 1), (1, 1, 0)),
     "weights in parts": Shape((1, 1024, 512, 1), (3, 4), (1, 1)),
+    "padding alone is met": Shape((2, 16, 20, 1), (1, 19), (1, 1), (2, 1), (1, 0)),
     "many taps and padding": Shape((1, 32, 16, 1), (4, 5), (7, 7), (1, 1), (5, 5)),
 }
 
