@@ -18,8 +18,9 @@ from ..launch import call_at, launch
 from ..words import get, pointer
 from .vectors import TILE, buffers, clear, join, join_lanes, join_row, join_rows, load_float64, store_as
 
-_BLOCK = 256
-"""Rows of float64 that are joined before they are joined with others, so that sums of many lose few digits."""
+_BLOCK, _LANES = 256, 8
+"""Steps of float64 that are joined before they are joined with others, so that sums of many lose few digits; and the
+numbers of a vector of them."""
 
 
 class Table(NamedTuple):
@@ -139,26 +140,33 @@ The ranges `first` to `last` of units, and of steps; the step -1 alone joins the
 
 
 @subroutine
+def _add_block(leaf, totals, block, columns):
+    into, values = carray(pointer(totals, 0.0), TILE), carray(pointer(block, 0.0), TILE)
+    for column in range(columns):
+        into[column] = join(leaf, into[column], values[column])
+
+
+@subroutine
 def _along_row(leaf, at, unit, total):
     """Join the numbers of one result."""
     table, stride, count = at.table, get(at.table, _STRIDE), get(at.table, _COUNT)
     pieces, length = get(table, _STEPS), get(table, _ROW)
-    about = total + 16 * TILE
+    blocked = constant(leaf, "uses_blocks") and at.last_step - at.first_step > _BLOCK
+    block, about = total + (8 * TILE if blocked else 0), total + 16 * TILE
     clear(leaf, total, 1)
+    clear(leaf, block, 1)
     store_as(about, load_float64(at.about + (unit.out - at.out)) if at.about else 0.0, 8)
     for step in range(at.first_step, at.last_step):
         outer, piece = _split(step, pieces)
         first = piece * length
         x = unit.x + _reduced_offset(table, outer) + first * stride
-        join_row(leaf, x, stride, min(length, count - first), about, total)
+        join_row(leaf, x, stride, min(length, count - first), about, block)
+        if blocked and (step - at.first_step) % _BLOCK == _BLOCK - 1:
+            _add_block(leaf, total, block, _LANES)
+            clear(leaf, block, 1)
+    if blocked:
+        _add_block(leaf, total, block, _LANES)
     store_as(total, join_lanes(leaf, total), 8)
-
-
-@subroutine
-def _add_block(leaf, totals, block, columns):
-    into, values = carray(pointer(totals, 0.0), TILE), carray(pointer(block, 0.0), TILE)
-    for column in range(columns):
-        into[column] = join(leaf, into[column], values[column])
 
 
 @subroutine
@@ -234,7 +242,7 @@ class Reduction(NamedTuple):
 
     @staticmethod
     def uses_blocks(tag: Any) -> bool:
-        """Whether rows are joined in blocks: sums of other numbers lose no digit of theirs in float64."""
+        """Whether steps are joined in blocks: sums of other numbers lose no digit of theirs in float64."""
         return field_class(tag, "element") is Float64
 
 

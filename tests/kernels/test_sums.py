@@ -43,6 +43,14 @@ def test_every_layout(data: st.DataObject) -> None:
     np.testing.assert_allclose(sums.product(factors, axes, keepdims), product, rtol=max(unit, 2.0**-52 * x.size))
 
 
+def test_many_short_rows_of_equal_numbers() -> None:
+    """The errors of all steps have one sign."""
+    x = np.full((1500, 8), 1.1)[:, :7]
+    wanted, unit = exact(x), UNITS[x.dtype]
+    assert abs(sums.sum(x) - wanted.sum()) <= 16 * unit * wanted.sum()
+    assert abs(sums.sum_of_squares(x) - np.square(wanted).sum()) <= 16 * unit * np.square(wanted).sum()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize(
     ("shape", "order", "axes"),
