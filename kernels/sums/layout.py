@@ -18,6 +18,9 @@ _WORK, _MOST_SHARING = 1 << 15, 64
 _FOLDED, _LEAST_COLUMNS = 256, 128
 """Columns, about, to which several rows are put side by side where they have fewer than the second."""
 
+_LEAST_BLOCK = 64
+"""Steps that are joined before they are joined with others, at least."""
+
 _PASS, _CONTIGUOUS, _NEAR, _FAR = 16.0, 0.125, 1.0, 3.0
 """Cycles, about: of a pass along a dimension, and of each number, side by side, within a cache line or two, or not."""
 
@@ -91,6 +94,7 @@ def layout(
         len(kept), len(reduced), along.across, along.count, along.stride, along.steps, along.row, along.period,
         along.tail, along.out_step, out_size, _bits(repeats), _bits(divisor), units,
         max(1, _WORK // max(work, 1)) if chunks == 1 else 1, chunks, steps, total_steps, width,
+        max(_LEAST_BLOCK, math.isqrt(steps)),
     )  # fmt: skip
     words = [word for each in (table, *(dim[:3] for dim in (*kept, *reduced))) for word in each]
     return Layout(np.array(words, np.int64), start, out_start, width * units * chunks if chunks > 1 else 0)

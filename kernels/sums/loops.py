@@ -18,9 +18,8 @@ from ..launch import call_at, launch
 from ..words import get, pointer
 from .vectors import TILE, buffers, clear, join, join_lanes, join_row, join_rows, load_float64, store_as
 
-_BLOCK, _LANES = 256, 8
-"""Steps of float64 that are joined before they are joined with others, so that sums of many lose few digits; and the
-numbers of a vector of them."""
+_LANES = 8
+"""Numbers of a vector of float64."""
 
 
 class Table(NamedTuple):
@@ -37,6 +36,7 @@ class Table(NamedTuple):
         units, group: units, and those of a task.
         chunks, chunk_steps, total_steps: into which the steps of a unit are divided, and how many these are.
         width: totals of a unit.
+        block: steps of float64 that are joined before they are joined with others, so that long sums lose few digits.
     """
 
     kept: int
@@ -58,12 +58,13 @@ class Table(NamedTuple):
     chunk_steps: int
     total_steps: int
     width: int
+    block: int
 
 
 # fmt: off
 (
     _KEPT, _REDUCED, _ACROSS, _COUNT, _STRIDE, _STEPS, _ROW, _PERIOD, _TAIL, _OUT_STEP, _OUT_SIZE, _REPEATS, _DIVISOR,
-    _UNITS, _GROUP, _CHUNKS, _CHUNK_STEPS, _TOTAL_STEPS, _WIDTH,
+    _UNITS, _GROUP, _CHUNKS, _CHUNK_STEPS, _TOTAL_STEPS, _WIDTH, _BLOCK,
 ) = range(len(Table._fields))
 # fmt: on
 _DIMS, _DIM = len(Table._fields), 3
@@ -151,7 +152,8 @@ def _along_row(leaf, at, unit, total):
     """Join the numbers of one result."""
     table, stride, count = at.table, get(at.table, _STRIDE), get(at.table, _COUNT)
     pieces, length = get(table, _STEPS), get(table, _ROW)
-    blocked = constant(leaf, "uses_blocks") and at.last_step - at.first_step > _BLOCK
+    most = get(table, _BLOCK)
+    blocked = constant(leaf, "uses_blocks") and at.last_step - at.first_step > most
     block, about = total + (8 * TILE if blocked else 0), total + 16 * TILE
     clear(leaf, total, 1)
     clear(leaf, block, 1)
@@ -161,7 +163,7 @@ def _along_row(leaf, at, unit, total):
         first = piece * length
         x = unit.x + _reduced_offset(table, outer) + first * stride
         join_row(leaf, x, stride, min(length, count - first), about, block)
-        if blocked and (step - at.first_step) % _BLOCK == _BLOCK - 1:
+        if blocked and (step - at.first_step) % most == most - 1:
             _add_block(leaf, total, block, _LANES)
             clear(leaf, block, 1)
     if blocked:
@@ -174,7 +176,8 @@ def _across_rows(leaf, at, unit, totals):
     """Join the rows of a tile of results."""
     table, stride, row_stride, rows = at.table, get(at.table, _STRIDE), get(at.table, _ROW), get(at.table, _STEPS)
     period, tail, columns = get(table, _PERIOD), get(table, _TAIL), unit.columns
-    blocked = constant(leaf, "uses_blocks") and at.last_step - at.first_step > _BLOCK
+    most = get(table, _BLOCK)
+    blocked = constant(leaf, "uses_blocks") and at.last_step - at.first_step > most
     block, abouts = totals + (8 * TILE if blocked else 0), totals + 16 * TILE
     if at.about:
         for column in range(columns):
@@ -185,14 +188,14 @@ def _across_rows(leaf, at, unit, totals):
     step, inside = at.first_step, 0
     while step < at.last_step:
         outer, first = _split(step, rows)
-        some = min(rows - first, at.last_step - step, _BLOCK - inside if blocked else at.last_step)
+        some = min(rows - first, at.last_step - step, most - inside if blocked else at.last_step)
         last = tail > 0 and first + some == rows
         x = unit.x + _reduced_offset(table, outer) + first * row_stride
         join_rows(leaf, x, row_stride, some - last, stride, columns, abouts, block)
         if last:
             join_rows(leaf, x + (some - 1) * row_stride, row_stride, 1, stride, tail, abouts, block)
         step, inside = step + some, inside + some
-        if blocked and inside == _BLOCK:
+        if blocked and inside == most:
             _add_block(leaf, totals, block, columns)
             clear(leaf, block, columns)
             inside = 0
