@@ -150,7 +150,8 @@ def _along_one_path(network: Network, plan: Plan, arrays: list[np.ndarray]) -> d
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    return [_table(group, [row for row in result["rows"] if row["group"] == group]) for group in GROUPS]
+    groups = {group: [row for row in result["rows"] if row["group"] == group] for group in GROUPS}
+    return [_table(group, rows) for group, rows in groups.items() if rows]
 
 
 def _table(group: str, rows: list[dict[str, Any]]) -> Table:

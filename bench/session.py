@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -26,6 +28,9 @@ EXTENTS = ("quick", "usual", "full")
 PRECISIONS = ("ieee", "tf32", "bf16", "bf16x3", "bf16x6")
 """The precisions that are compared, in the order of tables and plots."""
 
+WIDTH_IN_FILES = 140
+"""Columns of tables that no terminal shows, where rich would take 80 and cut names off."""
+
 
 class Session:
     """The settings of one run, and its terminal.
@@ -38,7 +43,8 @@ class Session:
     def __init__(self, *, extent: str = "usual", seed: int = 0) -> None:
         self.extent = extent
         self.seed = seed
-        self.console = Console()
+        in_file = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+        self.console = Console(width=WIDTH_IN_FILES if in_file else None)
 
     @property
     def quick(self) -> bool:
