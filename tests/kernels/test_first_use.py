@@ -185,8 +185,8 @@ def interrupt(*_):
     raised += 1
     raise (Interrupted, KeyboardInterrupt, MemoryError)[raised % 3]
 signal.signal(signal.SIGALRM, interrupt)
-period = float(sys.argv[1])
-for name in sys.argv[2:]:
+period = 0.01  # of first uses, most take longer
+for name in sys.argv[1:]:
     while True:
         try:
             signal.setitimer(signal.ITIMER_REAL, period, period)
@@ -200,13 +200,11 @@ print(raised >= 4)
 """
 
 
-@pytest.mark.parametrize(
-    ("compiled", "period", "names"), [(True, 0.01, ["product", "convolution", "solve"]), (False, 0.05, ["product"])]
-)
-def test_interrupts_at_any_moment_of_first_calls(tmp_path, compiled, period, names):
+@pytest.mark.parametrize(("compiled", "names"), [(True, ["product", "convolution", "solve"]), (False, ["product"])])
+def test_interrupts_at_any_moment_of_first_calls(tmp_path, compiled, names):
     """A handler raises again and again while Numba is imported and code compiled, or loaded from files."""
     folder = os.environ.get("MINITORCH_CACHE_DIR") if compiled else str(tmp_path)
-    code = f"import sys\nsys.argv = {['', str(period), *names]}\n" + CALLS + INTERRUPTED
+    code = f"import sys\nsys.argv = {['', *names]}\n" + CALLS + INTERRUPTED
     printed = python(code, **({"MINITORCH_CACHE_DIR": folder} if folder else {}))
     assert printed.out.splitlines() == [*(f"{name} True" for name in names), "True"], printed.error
 
