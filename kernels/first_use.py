@@ -204,8 +204,9 @@ def _can_fork() -> bool:
     locks. A first use that forks waits for locks only, since others may be waiting for it."""
     thread = threading.get_ident()
     if not _thread.inside:
-        frames = sys._current_frames()
-        if _working - {thread} or any(_is_in_blas(frames[other]) for other in frames.keys() - {thread}):
+        # Without this thread's own frame, which would hold itself, and all that its callers hold, until collected.
+        frames = [frame for other, frame in sys._current_frames().items() if other != thread]
+        if _working - {thread} or any(map(_is_in_blas, frames)):
             return False
     for i, lock in enumerate(_awaited):
         if not lock.acquire(blocking=False):
