@@ -21,8 +21,8 @@ import numpy as np
 
 from .. import threading
 from ..first_use import calls_blas
-from ..gemm.blas import dot
 from ..precision import PRODUCT_BOUND
+from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
 from .shapes import steps
 
@@ -80,7 +80,12 @@ def input_gradient_workspace(tile: int) -> Callable[..., int]:
 def _require_finite(x: np.ndarray) -> None:
     """Raise Refused for infinities, which differences of a tile's values make NaN."""
     flat = x.reshape(-1) if x.flags.c_contiguous else x.ravel("K")
-    if not np.isfinite(dot(flat, flat)) and not np.isfinite(x).all():
+    token = silence()
+    try:
+        squares = flat.dot(flat)
+    finally:
+        restore(token)
+    if not np.isfinite(squares) and not np.isfinite(x).all():
         raise Refused("its input is not finite, and a tile's values would spread")
 
 

@@ -75,15 +75,6 @@ def specialise(
     return run if m * k * n <= _OF_ONE_THREAD["vector" if 1 in (m, n) else "matrices"] else calls_blas(run)
 
 
-def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`a.dot(b)` of two matrices, in silence: where NumPy does not warn, silencing it would take a third as long."""
-    try:
-        return a.dot(b)
-    except (FloatingPointError, RuntimeWarning):
-        with np.errstate(all="ignore"):
-            return a.dot(b)
-
-
 def matmul_of_batches(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`matmul_of_strided`, in silence."""
     token = silence()

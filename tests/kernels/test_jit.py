@@ -102,3 +102,27 @@ print(double.targetctx.codegen().magic_tuple()[1])
     assert "ymm" in registers
     assert settings == "True 0 1 generic"
     assert target == "generic"
+
+
+def test_a_users_functions_compute_the_same_before_and_after_kernels_compile(tmp_path):
+    """Kernels compile functions of Numba that a user's functions call as well, such as `min`, in a way of their own."""
+    code = f"""
+import numba
+def mixed(x, n):
+    total = min(len(x), n) + max(n, 3) + abs(int(x[1])) + round(x[2]) + divmod(n, 3)[1] + sum(x)
+    return [total, min(x[0], 1.0), max(x[0], x[1])], "a" + str(n)
+def use():
+    x = np.linspace(-1.5, 2, 5)
+    try:
+        checked = numba.njit(boundscheck=True)(lambda x, i: x[i])(x, 9)
+    except IndexError:
+        checked = "IndexError"
+    return mixed(x, 2), numba.njit(mixed)(x, 2), checked
+import numpy as np
+before = use()
+{CODE}
+import minitorch_backends as mt
+mt.sort(mt.rand(8, 300, dtype=mt.float64)), mt.cummax(mt.rand(8, 300), 1)
+print(use() == before, before[0] == before[1], before[2])
+"""
+    assert run(code, MINITORCH_CACHE_DIR=str(tmp_path))[-1] == "True True IndexError"
