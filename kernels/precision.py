@@ -79,8 +79,11 @@ OPERANDS = {
     "e2m3": Operand(4, 0, 7.5),
     "e3m2": Operand(3, -2, 28.0),
     "e2m1": Operand(2, 0, 6.0),
+    "int8": Operand(8, 7, 127.0),
+    "int4": Operand(4, 3, 7.0),
 }
-"""Formats of operands, of precisions and of the matrix units of devices."""
+"""Formats of operands, of precisions and of the matrix units of devices. Integers are those whose numbers all lie on
+the grid of subnormals."""
 
 
 class Scale(NamedTuple):

@@ -7,8 +7,10 @@ import numpy as np
 from .jit import njit
 from .words import allocate, free
 
-TENSOR, E8M0, E4M3 = 0, 1, 2
-"""Scales: one of the tensor alone; powers of two; numbers in E4M3 times one of the tensor."""
+TENSOR, E8M0, E4M3, FP32, BF16, RCEIL, CEIL, EVEN = range(8)
+"""Scales: one of the tensor alone; powers of two by OCP's floor; numbers in E4M3 times one of the tensor; float32 and
+bfloat16 numbers; powers of two not below the largest divided by the format's greatest, by the next power of two above
+the largest, and by that of the largest rounded to the format's significand."""
 
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
@@ -50,12 +52,25 @@ def _in_e4m3(x):
 
 
 @njit
-def _factors(bits, kind, tensor, greatest, emax):
+def _factors(bits, kind, tensor, greatest, emax, half):
     """The divisor for the numbers of a block, and the multiplier for the rounded ones, from the bits of the largest
-    magnitude."""
+    magnitude. `half` is a half of the last place of the format at the magnitude, as bits of a float32."""
     if kind == TENSOR:
         return np.float32(tensor), np.float32(1.0)
-    if kind == E8M0:
+    if kind in (FP32, BF16):
+        factor = np.float32(np.uint32(bits).view(np.float32) / greatest)
+        if kind == BF16:
+            whole = np.uint32(factor.view(np.uint32))
+            nearest = np.uint32(whole + np.uint32(0x7FFF) + np.uint32(np.uint32(whole >> np.uint32(16)) & np.uint32(1)))
+            factor = np.uint32(nearest & np.uint32(0xFFFF0000)).view(np.float32)
+        return factor, factor
+    if kind != E4M3:
+        if kind == RCEIL:
+            bits, emax = np.uint32(np.float32(np.uint32(bits).view(np.float32) / greatest).view(np.uint32)), np.int32(0)
+        if kind in (RCEIL, CEIL):
+            bits = np.uint32(bits + np.uint32(0x7FFFFF))
+        elif kind == EVEN:
+            bits = np.uint32(bits + half)
         exponent = np.int32(max(np.int32(bits >> np.uint32(23)) - np.int32(127) - emax, np.int32(-127)))
         power = np.float32(2.0**-127) if exponent == np.int32(-127) else _power(exponent)  # the least is subnormal
         return power, power
@@ -96,6 +111,7 @@ def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
     two among the scales, or 1. Inf and NaN are unchanged.
     """
     cut, vanished, subnormal, lowest = 0, 0, 0, np.float32(1.0)
+    half = np.uint32(1 << (23 - form[0]))
     rows, k = x.shape
     for row in range(rows):
         for start in range(0, k, block):
@@ -103,7 +119,7 @@ def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
             if kind != TENSOR:
                 for i in range(start, stop):
                     found = _larger(found, x[row, i])
-            divisor, factor = _factors(found, kind, tensor, form[2], emax)
+            divisor, factor = _factors(found, kind, tensor, form[2], emax, half)
             lowest = min(lowest, factor) if found and factor > 0 else lowest
             for i in range(start, stop):
                 kept, a, b, c = _round_scaled(x[row, i], divisor, factor, form, stochastic, row * k + i, seed)
@@ -116,6 +132,7 @@ def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
 def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
     """The same of x (outer, k, columns), whose columns are rounded side by side."""
     cut, vanished, subnormal, lowest = 0, 0, 0, np.float32(1.0)
+    half = np.uint32(1 << (23 - form[0]))
     outer, k, columns = x.shape
     largest = allocate(columns, np.uint32(0))
     divisors, factors = allocate(columns, np.float32(0)), allocate(columns, np.float32(0))
@@ -128,7 +145,7 @@ def round_columns(x, out, block, kind, tensor, form, emax, stochastic, seed):
                     for j in range(columns):
                         largest[j] = _larger(largest[j], x[index, i, j])
             for j in range(columns):
-                divisors[j], factors[j] = _factors(largest[j], kind, tensor, form[2], emax)
+                divisors[j], factors[j] = _factors(largest[j], kind, tensor, form[2], emax, half)
                 lowest = min(lowest, factors[j]) if largest[j] and factors[j] > 0 else lowest
             for i in range(start, stop):
                 place = (index * k + i) * columns

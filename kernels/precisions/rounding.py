@@ -1,0 +1,152 @@
+"""Rounding of arrays to formats of operands: `round_operand`. Values are those that elements and scales stand for.
+
+Blocks of one row, symmetric, run in the compiled loops of `scaling_loops`; blocks of several rows are laid out so that
+each is a row. Integers with a zero point, or scaled to another end than their greatest number, are NumPy's own
+arithmetic, for they are formats of weights, which are rounded once.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from .. import scaling
+from ..precision import OPERANDS
+from .formats import Format, find_format
+from .ggml import BLOCKS, dequantize, quantize
+
+TE_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+"""The signs of TransformerEngine's Hadamard transform, which are fixed."""
+
+
+def refusal(name: str, shape: tuple[int, ...], axis: int) -> str | None:
+    """Why an array of a shape, with K along an axis, cannot have a format, with the remedy; None if it can."""
+    row = find_format(name)
+    k = shape[axis] if shape else 1
+    whole = row.rotation or (BLOCKS[row.packed].length if row.packed else 0)
+    if whole and k % whole:
+        what = "Hadamard transform" if row.rotation else "block"
+        where = f"K = {k} of the operand of shape {list(shape)}"
+        return f"its {what} of {whole} does not divide {where}; choose another format"
+    return None
+
+
+def round_operand(
+    x: np.ndarray, name: str, axis: int = -1, rounding: str = "rne", seed: int | None = None
+) -> np.ndarray:
+    """A float32 array, with K along an axis, rounded to a format: float32 of its shape, in a layout of its own.
+
+    `rounding` is "rne" or "stochastic" where the format leaves it open. The last block along K may be shorter. Inf and
+    NaN stay. Raises ValueError where `refusal` has a sentence.
+    """
+    row = find_format(name)
+    if row.is_exact or not x.size:
+        return x
+    if row.block is None and not row.packed:
+        return to_element(x, row.element)
+    if sentence := refusal(name, x.shape, axis):
+        raise ValueError(f"round_operand(): format {name!r} does not fit, for {sentence}")
+    lines = np.moveaxis(x, axis, -1)
+    rows = np.ascontiguousarray(lines).reshape(-1, lines.shape[-1])
+    if row.rotation:
+        turn = _rotation(row.rotation)
+        rows = (rows.reshape(-1, row.rotation) @ turn).reshape(rows.shape)
+    rounded = _round_rows(rows, lines.shape, row, row.rounding or rounding, seed)
+    if row.rotation:
+        rounded = (rounded.reshape(-1, row.rotation) @ turn.T).reshape(rows.shape)
+    return np.moveaxis(rounded.reshape(lines.shape), -1, axis)
+
+
+def to_element(x: np.ndarray, element: str) -> np.ndarray:
+    """A float32 array rounded to bf16, fp16 or tf32, or as it is for fp32."""
+    from ..rounding import round_to
+
+    return x if element == "fp32" else round_to(x, element)
+
+
+def _round_rows(rows: np.ndarray, shape: tuple[int, ...], row: Format, rounding: str, seed: int | None) -> np.ndarray:
+    if row.packed:
+        return dequantize(quantize(rows, row.packed), row.packed)
+    assert row.block is not None
+    across, along = row.block
+    if row.zero_point or row.end:
+        return _affine(rows, row, along or rows.shape[1])
+    if across == 1:
+        return _round_blocks(rows, along or rows.shape[1], row, rounding, seed)
+    if not across:
+        return _round_blocks(rows.reshape(1, -1), rows.size, row, rounding, seed).reshape(rows.shape)
+    return _in_blocks(rows, shape, across, along, row, rounding, seed)
+
+
+def _in_blocks(
+    rows: np.ndarray, shape: tuple[int, ...], across: int, along: int, row: Format, rounding: str, seed: int | None
+) -> np.ndarray:
+    """Each block of several rows of a matrix as a row; zeros complete the last ones."""
+    k = rows.shape[1]
+    matrices = rows.reshape(-1, shape[-2] if len(shape) > 1 else 1, k)
+    batch, height = matrices.shape[:2]
+    padded = np.pad(matrices, ((0, 0), (0, -height % across), (0, -k % along)))
+    parts = (batch, padded.shape[1] // across, across, padded.shape[2] // along, along)
+    blocks = padded.reshape(parts).transpose(0, 1, 3, 2, 4)
+    rounded = _round_blocks(blocks.reshape(-1, across * along), across * along, row, rounding, seed).reshape(
+        blocks.shape
+    )
+    return rounded.transpose(0, 1, 3, 2, 4).reshape(padded.shape)[:, :height, :k].reshape(rows.shape)
+
+
+def _round_blocks(rows: np.ndarray, block: int, row: Format, rounding: str, seed: int | None) -> np.ndarray:
+    """Rows rounded by the compiled loop, with symmetric scales of blocks of each row."""
+    from .. import scaling_loops as loops
+
+    form = OPERANDS[row.element]
+    stochastic = rounding == "stochastic"
+    kinds = {"floor": loops.E8M0, "rceil": loops.RCEIL, "ceil": loops.CEIL, "even": loops.EVEN}
+    kind = kinds.get(row.rule) or {"fp32": loops.FP32, "bf16": loops.BF16, "e4m3": loops.E4M3}[row.scale]
+    tensor = np.float32(1)
+    if kind == loops.E4M3:
+        tensor = scaling.tensor_scale(rows, scaling.Scale(block, "e4m3"), form.greatest)
+    out = np.empty_like(rows)
+    numbers = np.int32(form.significand), np.int32(form.least), np.float32(form.greatest), np.float32(2.0**form.least)
+    exponent = np.int32(math.frexp(form.greatest)[1] - 1)
+    seed = scaling.draw_seed() if stochastic and seed is None else seed or 0
+    loops.round_rows(
+        np.ascontiguousarray(rows), out, block, kind, tensor, numbers, exponent, stochastic, np.uint32(seed)
+    )
+    return np.multiply(out, tensor, out=out) if kind == loops.E4M3 else out
+
+
+def _affine(rows: np.ndarray, row: Format, block: int) -> np.ndarray:
+    """Integers by torchao's rules: two's complement; with a zero point from the least to the greatest number of a
+    block, in tinygemm's form of a float zero point (the middle of the range), or symmetric to `end`."""
+    k, bits = rows.shape[1], OPERANDS[row.element].significand
+    padded = np.pad(rows, ((0, 0), (0, -k % block)), mode="edge")
+    blocks = padded.reshape(-1, block)
+    finite = np.where(np.isfinite(blocks), blocks, 0)
+    half = np.float32(1 << (bits - 1))
+    if row.zero_point:
+        least, most = finite.min(1, keepdims=True), finite.max(1, keepdims=True)
+        scale = np.maximum((most - least) / np.float32(2 * half - 1), np.float32(1e-6))
+        scale, middle = (to_element(each, row.scale) for each in (scale, least + scale * half))
+        least = to_element(middle - to_element(scale * half, row.scale), row.scale)
+        whole = np.clip(np.rint((finite - least) / scale), 0, 2 * half - 1)
+        values = (whole - half) * scale + middle
+    else:
+        scale = np.maximum(np.abs(finite).max(1, keepdims=True) / np.float32(row.end), np.finfo(np.float32).eps)
+        scale = to_element(scale, row.scale)
+        values = np.clip(np.rint(finite * (1 / scale)), -half, half - 1) * scale
+    values = np.where(np.isfinite(blocks), values, blocks).astype(np.float32)
+    return values.reshape(padded.shape)[:, :k]
+
+
+@functools.cache
+def _rotation(size: int) -> np.ndarray:
+    """The orthogonal Hadamard matrix with the fixed signs in front, which are repeated for 32."""
+    matrix = np.ones((1, 1), np.float32)
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    signs = np.resize(np.array(TE_SIGNS, np.float32), size)
+    turn = signs[:, None] * matrix / np.float32(math.sqrt(size))
+    turn.flags.writeable = False
+    return turn
