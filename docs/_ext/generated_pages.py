@@ -62,12 +62,11 @@ PAGES = [
     ),
     Page("nn", "nn", ("nn",)),
     Page("functional", "nn.functional", ("nn.functional", "nn.attention", "nn.init")),
-    Page("nn_utils", "nn.utils", ("nn.utils", "nn.utils.rnn", "nn.utils.parametrize", "nn.utils.prune")),
+    Page("nn_utils", "nn.utils", ("nn.utils", "nn.utils.rnn")),
     Page("optim", "optim", ("optim", "optim.lr_scheduler", "optim.swa_utils")),
     Page("linalg", "linalg", ("linalg",)),
     Page("fft", "fft", ("fft",)),
     Page("special", "special", ("special",)),
-    Page("distributions", "distributions", ("distributions",)),
     Page("utils", "utils and amp", ("utils.data", "utils.checkpoint", "amp")),
     Page(
         "interop",

@@ -5,13 +5,11 @@ from . import functional as functional
 from . import grad as grad
 from . import init as init
 from . import utils as utils
-from .adaptive_softmax import *  # noqa: F403
 from .container import *  # noqa: F403
 from .convolution import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .functional_modules import *  # noqa: F403
 from .layers import *  # noqa: F403
-from .lazy import *  # noqa: F403
 from .losses import *  # noqa: F403
 from .module import Module as Module
 from .multihead import *  # noqa: F403
@@ -19,8 +17,6 @@ from .normalization import *  # noqa: F403
 from .padding import *  # noqa: F403
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
-from .parameter import UninitializedBuffer as UninitializedBuffer
-from .parameter import UninitializedParameter as UninitializedParameter
 from .pooling import *  # noqa: F403
 from .recurrent import *  # noqa: F403
 from .transformer import *  # noqa: F403

@@ -10,7 +10,6 @@ from ..autograd.modes import no_grad
 from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .module_internals import PREFIX, run_hooks
-from .parameter import is_lazy
 
 
 class IncompatibleKeys(NamedTuple):
@@ -43,9 +42,7 @@ def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign:
         errors.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
     found = {name: value for name, value in state_dict.items() if name in state}
     for name, value in found.items():
-        if is_lazy(state[name]):
-            continue
-        shape, current = None if is_lazy(value) else getattr(value, "shape", None), state[name].shape
+        shape, current = getattr(value, "shape", None), state[name].shape
         if shape is None or tuple(shape) != current:
             given = kind_of(value) if shape is None else list(shape)
             errors.append(f"size mismatch for {name}: the state_dict has {given}, and the module has {list(current)}.")
@@ -53,13 +50,9 @@ def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign:
         raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(errors))
     with no_grad():
         if assign:
-            _assign(module, {name: value if is_lazy(value) else as_tensor(value) for name, value in found.items()})
+            _assign(module, {name: as_tensor(value) for name, value in found.items()})
             found = {}
         for name, value in found.items():
-            if is_lazy(value):
-                continue
-            if is_lazy(state[name]):
-                state[name].materialize(value.shape)
             state[name].copy_(as_tensor(value))
     incompatible = IncompatibleKeys(missing, unexpected)
     run_hooks(module, "", "load_post", incompatible)

@@ -22,7 +22,7 @@ from .argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from .hooks import ModuleHooks
 from .loading import IncompatibleKeys, load_state
 from .module_internals import PREFIX, ModuleInternals, run_hooks
-from .parameter import Buffer, is_lazy
+from .parameter import Buffer
 
 
 @name_bad_arguments_of_methods
@@ -260,7 +260,7 @@ class Module(ModuleInternals):
         if isinstance(state, OrderedDict):
             state._metadata = versions  # type: ignore[attr-defined]
         for name, each in self._state(prefix).items():
-            state[name] = each if keep_vars or is_lazy(each) else each.detach()
+            state[name] = each if keep_vars else each.detach()
         run_hooks(self, prefix, "state_post", state, PREFIX, {})
         return state
 
@@ -375,9 +375,6 @@ class Module(ModuleInternals):
     def _convert(self, convert: Callable[[Any], Any]) -> Self:
         held: list[Any] = [*self.parameters(), *self.buffers()]
         for each in held:
-            if is_lazy(each):
-                each.convert(convert)
-                continue
             gradient, each.grad = each.grad, None
             each.data = convert(each.data)
             if gradient is not None:

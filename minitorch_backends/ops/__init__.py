@@ -71,7 +71,7 @@ from .fft.stft import *
 from .fft.windows import *
 from .linalg import *
 from .derived_methods import *
-from .forms import *
+from .aliases import *
 
 _module = type(recurrent)
 __all__ = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _module)]

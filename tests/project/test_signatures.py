@@ -23,7 +23,12 @@ MISSING_NAMES = {
         torch.batch_norm_* torch.conv_tbc torch.convolution torch.embedding_bag torch.embedding_renorm_
         torch.grid_sampler_* torch.gru* torch.lstm* torch.rnn_* torch.norm_except_dim torch.native_*
         torch.segment_reduce torch.miopen_* torch.mkldnn_* torch.*_copy torch.cudnn_*
-        torch.frobenius_norm nn.*Base nn.CrossMapLRN2d
+        torch.frobenius_norm nn.*Base nn.CrossMapLRN2d torch.adaptive_max_pool1d torch.avg_pool1d torch.batch_norm
+        torch.group_norm torch.instance_norm torch.layer_norm torch.*_loss torch.kl_div torch.*_with_logits
+        torch.constant_pad_nd torch.*dropout torch.embedding torch.grid_sampler
+    """,
+    "functions that write into their input: use the methods of these names": """
+        torch.*_
     """,
     "products and losses of new kernels, which no script uses yet": """
         nn.*LinearCross* nn.functional.linear_cross_entropy nn.functional.*grouped_mm torch.lobpcg
@@ -39,6 +44,9 @@ MISSING_NAMES = {
     "data pipes, which torch has deprecated, and names that its modules only import": """
         utils.data.* optim.lr_scheduler.Optimizer optim.swap_in_optimizer_params_and_state func.debug_unwrap
         func.functionalize Tensor.index nn.Container
+    """,
+    "weights that are computed from others, which the README's people have in torch": """
+        nn.Lazy* nn.Uninitialized* nn.AdaptiveLogSoftmaxWithLoss
     """,
     "deprecated or removed in torch": """
         Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce Tensor.resize Tensor.resize_as

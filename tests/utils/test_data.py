@@ -1,10 +1,5 @@
-"""utils.data: datasets, samplers, collation, and loaders whose workers fail, are killed, hang and are interrupted."""
+"""utils.data: datasets, samplers, collation and loaders."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import namedtuple
 
 import numpy as np
@@ -30,26 +25,22 @@ from minitorch_backends.utils.data import (
     random_split,
 )
 
-from ..support.processes import python
-
 
 class Numbers(Dataset):
-    """0 to n - 1; at the item `at` it calls `action`."""
+    """0 to n - 1."""
 
-    def __init__(self, n=11, at=None, action=None):
-        self.n, self.at, self.action = n, at, action
+    def __init__(self, n=11):
+        self.n = n
 
     def __len__(self):
         return self.n
 
     def __getitem__(self, index):
-        if index == self.at:
-            self.action()
         return index
 
 
 class Shares(IterableDataset):
-    """0 to n - 1; each worker yields its share."""
+    """0 to n - 1, or a worker's share of them."""
 
     def __init__(self, n):
         self.n = n
@@ -57,26 +48,6 @@ class Shares(IterableDataset):
     def __iter__(self):
         info = get_worker_info()
         yield from range(self.n) if info is None else range(info.id, self.n, info.num_workers)
-
-
-class Settings(Dataset):
-    """The flags in force in a worker."""
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        info = get_worker_info()
-        allowed = mt.backends.cuda.matmul.allow_tf32
-        return info.id, allowed, mt.is_grad_enabled(), mt.get_num_threads(), mt.rand(()).item(), info.seed
-
-
-def fail():
-    raise KeyError("no such item")
-
-
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def batches(loader):
@@ -127,10 +98,8 @@ def test_collation():
         default_collate([object()])
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_batches_come_in_order(workers):
-    options = {"num_workers": workers, "persistent_workers": workers > 0}
-    loader = DataLoader(Numbers(), batch_size=4, **options)
+def test_batches_come_in_order():
+    loader = DataLoader(Numbers(), batch_size=4)
     for _ in range(2):
         assert batches(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
     left = iter(loader)
@@ -138,97 +107,27 @@ def test_batches_come_in_order(workers):
     del left
     assert batches(loader)[2] == [8, 9, 10]
     assert len(DataLoader(Numbers(), batch_size=4, drop_last=True)) == 2
-    shuffled = [DataLoader(Numbers(), 4, True, generator=mt.Generator().manual_seed(5), **options) for _ in range(2)]
+    shuffled = [DataLoader(Numbers(), 4, True, generator=mt.Generator().manual_seed(5)) for _ in range(2)]
     assert batches(shuffled[0]) == batches(shuffled[1]) != batches(loader)
 
 
-def test_iterable_datasets_end_in_each_worker():
+def test_single_items_and_items_at_once():
+    class AtOnce(Numbers):
+        def __getitems__(self, indices):
+            return [10 * index for index in indices]
+
+    assert list(DataLoader(Numbers(3), batch_size=None)) == [0, 1, 2]
+    assert batches(DataLoader(AtOnce(3), batch_size=2)) == [[0, 10], [20]]
+
+
+def test_iterable_datasets_end():
     assert batches(DataLoader(Shares(7), batch_size=2)) == [[0, 1], [2, 3], [4, 5], [6]]
-    assert batches(DataLoader(Shares(7), batch_size=2, num_workers=2)) == [[0, 2], [1, 3], [4, 6], [5]]
-
-
-def test_workers_have_the_settings_of_the_parent():
-    with mt.backends.flags(fp32_precision="tf32"), mt.no_grad():
-        allowed = mt.backends.cuda.matmul.allow_tf32
-        rows = list(DataLoader(Settings(), batch_size=None, num_workers=2, generator=mt.Generator().manual_seed(0)))
-        again = list(DataLoader(Settings(), batch_size=None, num_workers=2, generator=mt.Generator().manual_seed(0)))
-    assert [row[:4] for row in rows] == [(worker, allowed, False, 1) for worker in (0, 1, 0, 1)]
-    assert rows == again
-    assert rows[1][5] == rows[0][5] + 1
-    assert len({row[4] for row in rows}) == 4
-
-
-def test_errors_of_workers_have_their_traceback():
-    with pytest.raises(KeyError, match=r"worker 1; its traceback(.|\n)*in fail(.|\n)*no such item"):
-        batches(DataLoader(Numbers(11, 5, fail), batch_size=4, num_workers=2))
-
-
-def test_a_killed_worker_is_an_error_at_once():
-    start = time.perf_counter()
-    with pytest.raises(RuntimeError, match="died by SIGKILL"):
-        batches(DataLoader(Numbers(11, 5, kill), batch_size=4, num_workers=2))
-    assert time.perf_counter() - start < 30
-
-
-def test_a_worker_that_hangs_is_given_up():
-    with pytest.raises(RuntimeError, match=r"no batch came for 0\.3 seconds"):
-        batches(DataLoader(Numbers(11, 5, lambda: time.sleep(60)), num_workers=2, timeout=0.3))
+    assert batches(DataLoader(Shares(7), batch_size=2, drop_last=True)) == [[0, 1], [2, 3], [4, 5]]
+    assert list(DataLoader(Shares(3), batch_size=None)) == [0, 1, 2]
 
 
 def test_refused_arguments():
-    for named in ({"num_workers": -1}, {"prefetch_factor": 2}, {"persistent_workers": True}, {"timeout": -1}):
-        with pytest.raises(ValueError, match=next(iter(named))):
-            DataLoader(Numbers(), **named)
+    with pytest.raises(ValueError, match=r"num_workers must be 0, got 2; batches are made in this process"):
+        DataLoader(Numbers(), num_workers=2)
     with pytest.raises(ValueError, match="shuffle"):
         DataLoader(Shares(3), shuffle=True)
-
-
-INTERRUPTED = """
-import time
-from tests.utils.test_data import DataLoader, Numbers
-for batch in DataLoader(Numbers(100, 40, lambda: time.sleep(600)), num_workers=2, batch_size=4):
-    if batch[0] == 0:
-        print("ready", flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="process groups of POSIX")
-def test_an_interrupt_ends_parent_and_workers():
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    assert process.stdout.readline() == b"ready\n"
-    time.sleep(0.5)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)  # returns once workers have closed their end as well
-    assert b"KeyboardInterrupt" in errors
-    assert process.returncode != 0
-
-
-INTERRUPTED_STARTS = """
-import signal, sys
-from tests.utils.test_data import DataLoader, Numbers
-
-def interrupted(name):
-    def interrupt(frame, event, argument):
-        if event == "call" and frame.f_code.co_qualname == name:
-            sys.setprofile(None)
-            signal.raise_signal(signal.SIGINT)
-
-    loader = DataLoader(Numbers(), num_workers=2, batch_size=4)
-    sys.setprofile(interrupt)
-    try:
-        next(iter(loader))
-        return "lost"
-    except KeyboardInterrupt:
-        return "raised" if sys.getprofile() is None else "of another call"
-
-print(*map(interrupted, ("_ConnectionBase.__del__", "_after_fork", "Pool._start", "Pool.receive")))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="forks")
-def test_no_interrupt_is_lost_while_workers_start():
-    """Python drops what is raised in a `__del__` and at a fork. The first call of each function is interrupted."""
-    assert python(INTERRUPTED_STARTS) == ("raised raised raised raised\n", "")

@@ -7,13 +7,12 @@ from typing import Any
 
 from ... import nn
 from ...nn.convolution import _Convolution as _ConvNd  # noqa: F401
-from ...nn.lazy import LazyModuleMixin  # noqa: F401
 from ...nn.normalization import _BatchNorm, _InstanceNorm  # noqa: F401
 from ...nn.normalization import _OfChannels as _NormBase  # noqa: F401
 from .parallel import DataParallel  # noqa: F401
 
 NAMES = [
-    "DataParallel", "LazyModuleMixin", "NonDynamicallyQuantizableLinear", "SyncBatchNorm",
+    "DataParallel", "NonDynamicallyQuantizableLinear", "SyncBatchNorm",
     "UpsamplingBilinear2d", "UpsamplingNearest2d", "_BatchNorm", "_ConvNd", "_DropoutNd", "_InstanceNorm", "_NormBase",
     "_get_activation_fn", "_ntuple", "_pair", "_quadruple", "_single", "_triple",
 ]  # fmt: skip

@@ -39,7 +39,6 @@ HOMES: dict[str, str] = {
     "autograd.profiler": f"{_HERE}.profiler",
     "autograd.variable": "autograd",
     "cuda.amp": f"{_HERE}.cuda_amp",
-    "distributions": "distributions",
     "lab": "lab",
     "nn.parallel": f"{_HERE}.parallel",
     "nn.utils.rnn": "nn.packed_sequence",
@@ -66,11 +65,6 @@ PATHS: dict[str, str] = {
     "nn.parallel": "data_parallel distributed",
     "utils.data": "dataloader dataset distributed sampler",
     "optim": "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd",
-    "distributions": """bernoulli beta binomial cauchy chi2 continuous_bernoulli dirichlet exp_family exponential
-        fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma
-        kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal mixture_same_family
-        multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto poisson
-        relaxed_bernoulli relaxed_categorical studentT transformed_distribution uniform von_mises weibull wishart""",
     "distributed": "distributed_c10d",
     "jit": "annotations",
     "onnx": "symbolic_helper symbolic_opset11",

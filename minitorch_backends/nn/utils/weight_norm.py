@@ -69,10 +69,7 @@ class WeightNorm(_BeforeForward):
 
 @argument_errors
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Replace a parameter by two: `name_g`, the norms along `dim` (None for one of all), and `name_v`; return `module`.
-
-    `parametrizations.weight_norm` does the same by a parametrization.
-    """
+    """Replace a parameter by `name_g`, the norms along `dim` (None for one of all), and `name_v`; return `module`."""
     hook = WeightNorm(module, name)
     hook.dim, weight = -1 if dim is None else dim, getattr(module, name)
     delattr(module, name)
@@ -138,8 +135,7 @@ def spectral_norm(
 ) -> Module:
     """Divide a parameter by its largest singular value, as a matrix with `dim` as rows; returns `module`.
 
-    Each forward in training refines the estimate by `n_power_iterations`. `parametrizations.spectral_norm` does the
-    same by a parametrization.
+    Each forward in training refines the estimate by `n_power_iterations`.
     """
     if n_power_iterations <= 0:
         raise ValueError(f"spectral_norm(): n_power_iterations must be positive, got {n_power_iterations}")

@@ -9,6 +9,7 @@ from .datasets import (
     StackDataset,
     Subset,
     TensorDataset,
+    get_worker_info,
     random_split,
 )
 from .loader import DataLoader
@@ -21,10 +22,9 @@ from .samplers import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from .workers import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
     "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
-    "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split",
+    "WeightedRandomSampler", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip

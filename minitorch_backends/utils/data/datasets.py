@@ -164,3 +164,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     order = randperm(count, generator=generator).tolist()
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+def get_worker_info() -> None:
+    """Return None: batches are made in this process, so that no dataset needs to yield a share of its items."""

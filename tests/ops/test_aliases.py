@@ -1,4 +1,4 @@
-"""Other forms of functions: in place, in the package's own namespace, copying; methods made of other methods."""
+"""Other names of functions: in place, in the package's own namespace, copying; methods made of other methods."""
 
 import math
 from collections.abc import Callable
@@ -9,50 +9,16 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends.nn import functional as F
-from minitorch_backends.ops import forms
 
 
 def image() -> mt.Tensor:
     return mt.arange(24.0, dtype=mt.float64).reshape(2, 3, 4) / 7 - 1
 
 
-OTHER_ARGUMENTS = {"addmv_", "as_strided_", "detach_", "index_put_", "resize_as_"}
-"""Methods with tests of their own."""
-
-
-@pytest.mark.parametrize("name", sorted({name for name in forms.__all__ if name.endswith("_")} - OTHER_ARGUMENTS))
-def test_functions_in_place_write_into_their_input(name: str) -> None:
-    """The function without the underscore stays as it is."""
-    others = {"fill": [2.0], "gcd": [mt.tensor([4, 6])], "lcm": [mt.tensor([4, 6])], "clamp": [0.3], "clip": [0.3]}
-    others |= {"clamp_max": [0.3], "clamp_min": [0.3], "ldexp": [mt.tensor([1.0, 2.0])], "threshold": [0.3, 7.0]}
-    others |= {each: [0.0, True] for each in ("dropout", "alpha_dropout", "feature_alpha_dropout")}
-    others |= {"xlogy": [0.5], "feature_dropout": [0.0, True]}
-    x = mt.tensor([8, 9]) if name in ("gcd_", "lcm_") else mt.tensor([[[0.25, 0.5]]])
-    rest = others.get(name[:-1], [])
-    expected = mt.zeros_like(x) if name == "zero_" else getattr(mt, name[:-1])(x.clone(), *rest)
-    out = getattr(mt, name)(x, *rest)
-    assert out is x
-    np.testing.assert_array_equal(x.numpy(), expected.numpy())
-
-
-def test_losses_take_the_number_of_a_reduction() -> None:
-    x, y = mt.tensor([0.2, -0.4]), mt.tensor([1.0, 0.0])
-    for number, name in enumerate(("none", "mean", "sum")):
-        found = mt.binary_cross_entropy_with_logits(x, y, reduction=number)
-        assert found.tolist() == F.binary_cross_entropy_with_logits(x, y, reduction=name).tolist()
-    assert mt.kl_div(x, y, 2).item() == F.kl_div(x, y, reduction="sum").item()
-
-
-def test_arguments_of_torchs_own_functions() -> None:
-    x, mean, variance = image(), mt.zeros(3, dtype=mt.float64), mt.ones(3, dtype=mt.float64)
-    assert mt.batch_norm(x, None, None, mean, variance, False, 0.1, 0.0, False).tolist() == x.tolist()
-    assert mt.layer_norm(x, (4,)).tolist() == F.layer_norm(x, (4,)).tolist()
-    assert mt.embedding(x[0], mt.tensor([2, 0])).tolist() == x[0, [2, 0]].tolist()
-    grid = mt.zeros(1, 1, 1, 2)
-    assert mt.grid_sampler(mt.ones(1, 1, 3, 3), grid, 0, 0, False).item() == 1.0
-    values, places = mt.adaptive_max_pool1d(x, 1)
-    assert (values[0, 0, 0].item(), places[0, 0, 0].item()) == (x[0, 0, 3].item(), 3)
-    assert F.max_pool1d_with_indices(x, 2)[1][0, 0].tolist() == [1, 3]
+def test_names_of_functions_are_names_of_the_package() -> None:
+    assert mt.relu_ is F.relu_
+    assert F.max_pool1d_with_indices(image(), 2)[1][0, 0].tolist() == [1, 3]
+    assert mt.ones(2).multiply_(3).true_divide_(2).tolist() == [1.5, 1.5]
 
 
 def test_copies_of_views_share_no_memory() -> None:
