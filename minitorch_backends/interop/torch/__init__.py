@@ -2,6 +2,7 @@
 
     with interop.torch.emulate(fp32_precision="tf32") as mode:
         model(x).sum().backward()        # a torch.nn.Module, torch tensors
+    print(mode.products)                 # what ran here: kernel, precision, calls, operations
     print(mode.left)                     # the products that torch computed itself, and why
 
 Products of torch's CPU tensors (matrix products, convolutions, attention, recurrent layers, linear algebra) run on the
@@ -14,7 +15,7 @@ it, a function mode takes calls that torch would decompose: einsum of three or m
 
 from __future__ import annotations
 
-from .left import Left, LeftProductWarning
+from .counts import Counts, Left, LeftProductWarning, Product
 from .mode import Emulation, emulate
 
-__all__ = ["Emulation", "Left", "LeftProductWarning", "emulate"]
+__all__ = ["Counts", "Emulation", "Left", "LeftProductWarning", "Product", "emulate"]

@@ -16,11 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ... import backends
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
+from ...flags import current
 from ...linalg import LinAlgError
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
 from .compiled import refuse_compiled_code
+from .counts import Counts, Left, LeftProductWarning, Product, counting, flops_of_operator
 from .gradients import computed_as_kept, kept_now
-from .left import Left, LeftProductWarning
 from .memory import to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
 from .operands import NO_FLAG, tensors_in, why_not
@@ -35,7 +36,7 @@ class _Dispatch(TorchDispatchMode):
         super().__init__()
         self.entries: dict[Any, Entry] = {}
         self.ran: Counter[str] = Counter()
-        self.left: Counter[tuple[str, str]] = Counter()
+        self.counts = Counts()
         self.modules, self.kept = Timeline(), Timeline()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -58,7 +59,7 @@ class _Dispatch(TorchDispatchMode):
             why = why_not(tensors_in((*args, *kwargs.values())), narrow=True) or "this operator is not implemented here"
         found = func(*args, **kwargs)
         if why is not None:
-            self.left[str(func), why] += 1
+            self.counts.leave(str(func), why, flops_of_operator(func, args, kwargs, found))
         return found
 
     def _compute(self, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
@@ -70,10 +71,15 @@ class _Dispatch(TorchDispatchMode):
             if notes and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
                 self.kept.note(next_node_number() - 1, kept)
             with no_grad():
-                return _compute(entry, args, kwargs)
+                return self._compute_and_count(entry, args, kwargs)
         number = node._sequence_nr()
         with _backward(self.modules.at(number)):
-            return computed_as_kept(partial(_compute, entry), node, self.kept.at(number), args, kwargs)
+            return computed_as_kept(partial(self._compute_and_count, entry), node, self.kept.at(number), args, kwargs)
+
+    def _compute_and_count(self, entry: Entry, args: tuple, kwargs: dict) -> Any:
+        """Compute an operator, whose kernel calls follow from its signature, the flags and the pass."""
+        signature = entry.function, current(), grad_mode.get().backward, _signature((args, kwargs))
+        return self.counts.run(signature, _compute, entry, args, kwargs)
 
 
 @contextmanager
@@ -97,6 +103,17 @@ def _ours(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return to_ours(value)
     return [_ours(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _signature(value: Any) -> Any:
+    """A hashable description of arguments, in which tensors are their shape and dtype."""
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_signature, value))
+    if isinstance(value, dict):
+        return tuple((name, _signature(each)) for name, each in value.items())
+    return value if value.__hash__ is not None else str(value)
 
 
 def _compute(entry: Entry, args: tuple, kwargs: dict) -> Any:
@@ -131,14 +148,15 @@ def _is_checkpointed() -> bool:
 class _WholeCalls(TorchFunctionMode):
     """A function mode above torch's autograd: takes the calls that torch would decompose."""
 
-    def __init__(self, ran: Counter[str]) -> None:
+    def __init__(self, ran: Counter[str], counts: Counts) -> None:
         super().__init__()
-        self.ran = ran
+        self.ran, self.counts = ran, counts
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         take: Callable[..., Any] | None = WHOLE_CALLS.get(func)
         if take is not None and not _is_checkpointed():
-            found = take(func, *args, **(kwargs or {}))
+            with counting(self.counts):
+                found = take(func, *args, **(kwargs or {}))
             if found is not NotImplemented:
                 self.ran[f"torch.{func.__name__}"] += 1
                 return found
@@ -146,10 +164,15 @@ class _WholeCalls(TorchFunctionMode):
 
 
 class Emulation:
-    """What `emulate` computes: which products ran here, and which stayed with torch."""
+    """What `emulate` computes: which products ran here, and which stayed with torch.
+
+    Attributes:
+        counts: both, to be merged with those of other blocks and processes.
+    """
 
     def __init__(self) -> None:
         self._dispatch = _Dispatch()
+        self.counts = self._dispatch.counts
 
     @property
     def ran(self) -> dict[str, int]:
@@ -157,9 +180,14 @@ class Emulation:
         return dict(self._dispatch.ran)
 
     @property
+    def products(self) -> list[Product]:
+        """The kernel calls that ran, by kernel and precision, most operations first."""
+        return self.counts.products
+
+    @property
     def left(self) -> list[Left]:
         """The products that torch computed itself, and why."""
-        return [Left(op, count, why) for (op, why), count in self._dispatch.left.items()]
+        return self.counts.left
 
 
 @contextmanager
@@ -179,7 +207,7 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
         scopes.enter_context(backends.flags(**flags))
         scopes.enter_context(refuse_compiled_code())
         scopes.enter_context(follow_torch_modules(emulation._dispatch.modules))
-        scopes.enter_context(_WholeCalls(emulation._dispatch.ran))
+        scopes.enter_context(_WholeCalls(emulation._dispatch.ran, emulation.counts))
         scopes.enter_context(emulation._dispatch)
         yield emulation
     left = [each for each in emulation.left if not each.why.startswith(NO_FLAG)]

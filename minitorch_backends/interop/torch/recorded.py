@@ -11,6 +11,7 @@ from ...autograd import no_grad, set_grad_enabled
 from ...autograd.api import grad
 from ...ops.creation.factories import zeros_like
 from ...tensor.tensor import Parameter, Tensor
+from .counts import counting, current_counts
 from .memory import to_ours, to_torch
 
 Function = Callable[..., Any]
@@ -31,10 +32,10 @@ def differentiable(function: Function, *tensors: torch.Tensor) -> Any:
 class _Call:
     """One call of a function, with the graph that our engine keeps of it."""
 
-    __slots__ = ("function", "leaves", "outputs", "recording")
+    __slots__ = ("counts", "function", "leaves", "outputs", "recording")
 
     def __init__(self, function: Function, recording: bool) -> None:
-        self.function, self.recording = function, recording
+        self.function, self.recording, self.counts = function, recording, current_counts()
         self.leaves: list[Tensor] = []
         self.outputs: tuple[Tensor, ...] = ()
 
@@ -78,9 +79,10 @@ class _Recorded(torch.autograd.Function):
         if all(each is None for each in grads):
             return (None,) * (1 + len(tensors))
         if not torch.is_grad_enabled():
-            with no_grad():
+            with no_grad(), counting(ctx.call.counts):
                 return None, *ctx.call.gradients(needed, grads)
-        return None, *_differentiable(ctx.call.function, tensors, needed, grads)
+        with counting(ctx.call.counts):
+            return None, *_differentiable(ctx.call.function, tensors, needed, grads)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, call: _Call, *tensors: torch.Tensor) -> tuple:
