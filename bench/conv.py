@@ -20,6 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from minitorch_backends.display.figures import MARKS, SHAPES, plain_numbers
 from minitorch_backends.kernels.conv import (
     Kept,
     benchmark_cache,
@@ -30,7 +31,6 @@ from minitorch_backends.kernels.conv import (
 )
 from minitorch_backends.kernels.gemm.workspace import empty
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
-from minitorch_backends.lab.style import MARKS, SHAPES, plain_numbers
 
 from . import peers
 from .fair import restart_where_held

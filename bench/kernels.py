@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from minitorch_backends.display.figures import MARKS as PRECISION_MARKS
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import divisions, loops, matmul, plans, workspace
 from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed_precision, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product, target_for
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.lab.race import LEAST_SECONDS, OPENBLAS_REST, Contestant, race, turn
-from minitorch_backends.lab.style import MARKS as PRECISION_MARKS
 
 from .fair import restart_where_held
 from .peers import torch_multiplies_bf16

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends import explain, linalg
+from minitorch_backends.display.figures import BLUE, ORANGE, SHAPES, plain_numbers
 from minitorch_backends.lab.race import OPENBLAS_REST
-from minitorch_backends.lab.style import BLUE, ORANGE, SHAPES, plain_numbers
 
 from . import peers
 from .presentation import Plot, Table, error, paragraphs, ratio, seconds, show_names

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from minitorch_backends.display.figures import drawing
 from minitorch_backends.lab.pages import Table
-from minitorch_backends.lab.style import drawing
 
 __all__ = [
     "PEERS",

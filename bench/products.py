@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from minitorch_backends.display.figures import MARKS, plain_numbers, show_sizes
 from minitorch_backends.kernels.gemm import matmul
-from minitorch_backends.lab.style import MARKS, plain_numbers, show_sizes
 
 from . import peers
 from .presentation import Plot, Table, error, number, paragraphs, ratio

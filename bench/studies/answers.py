@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from minitorch_backends.lab.style import MARKS
+from minitorch_backends.display.figures import MARKS
 
 from ..presentation import Plot
 

@@ -13,11 +13,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import minitorch_backends as mt
+from minitorch_backends.display.figures import show_sizes
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.matrix_units import multiply
 from minitorch_backends.kernels.precision import OPERANDS
 from minitorch_backends.kernels.rounding import round_to
-from minitorch_backends.lab.style import show_sizes
 from minitorch_backends.profiles import PROFILES
 
 from ..presentation import Plot, Table, error, number, paragraphs, percent, seconds

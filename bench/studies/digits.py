@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 import minitorch_backends as mt
 from minitorch_backends import lab, nn, optim
 from minitorch_backends.backends import Snapshot
+from minitorch_backends.display.figures import MARKS
 from minitorch_backends.lab.metrics import Arrays, logits
-from minitorch_backends.lab.style import MARKS
 
 from ..presentation import Plot, Table, error, paragraphs, percent, seconds
 from ..session import PRECISIONS, Session

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
 import minitorch_backends as mt
-from minitorch_backends.lab.style import MARKS, SHAPES, plain_numbers
+from minitorch_backends.display.figures import MARKS, SHAPES, plain_numbers
 
 from ..networks import Network, networks
 from ..presentation import Plot, Table, number, paragraphs, seconds

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import minitorch_backends as mt
-from minitorch_backends.lab.style import MARKS
+from minitorch_backends.display.figures import MARKS
 from minitorch_backends.ops.einsum.plan import Plan
 from minitorch_backends.ops.einsum.precision_plan import unit_cost
 

@@ -22,9 +22,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import minitorch_backends as mt
+from minitorch_backends.display.figures import MARKS, show_sizes
 from minitorch_backends.kernels.precision import predicted_error
 from minitorch_backends.lab.metrics import Arrays
-from minitorch_backends.lab.style import MARKS, show_sizes
 
 from ..presentation import Plot, Table, error, number, paragraphs, ratio, seconds
 from ..session import PRECISIONS, Session

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import minitorch_backends as mt
 from minitorch_backends import explain
 from minitorch_backends.backends import Snapshot
-from minitorch_backends.lab.style import MARKS
+from minitorch_backends.display.figures import MARKS
 
 from ..presentation import Plot, Table, error, paragraphs, seconds
 from ..session import PRECISIONS, Session

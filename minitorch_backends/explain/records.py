@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,15 +94,11 @@ class Log(list[Record]):
 
     def _repr_html_(self) -> str:
         """The table for a notebook, with the refusals as a tooltip on the implementation."""
-        names, *described = self._cells()
-        head, place = "".join(f"<th>{html.escape(name)}</th>" for name in names), names.index("implementation")
-        rows = []
-        for entry, row in zip(self, described, strict=True):
-            tip = html.escape("; ".join(f"not {name}: {sentence}" for name, sentence in entry.refusals))
-            cells = [f"<td>{html.escape(cell)}</td>" for cell in row]
-            cells[place] = cells[place].replace("<td>", f'<td title="{tip}">', 1)
-            rows.append(f"<tr>{''.join(cells)}</tr>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        from ..display.html import Rows, as_html
+
+        rows = self._cells()
+        tips = ["; ".join(f"not {name}: {sentence}" for name, sentence in entry.refusals) for entry in self]
+        return as_html(Rows(rows, 4, rows[0].index("implementation"), tips))
 
 
 def align_columns(cells: Sequence[Sequence[str]]) -> list[str]:

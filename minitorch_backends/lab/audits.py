@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import backends
 from ..autograd.modes import is_grad_enabled
@@ -26,6 +26,9 @@ from .policy import PRODUCTS, Policy, Rule
 from .progress import Progress
 from .search import smallest_set
 from .trials import GRADIENT_ERROR, Trials
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _Product = tuple[str, str]
 """A layer's name and one of its products."""
@@ -169,11 +172,14 @@ class Audit:
         figures = ("" if each is None else f"{each:.2e}" for each in numbers)
         return (name, row["product"], row["precision"], f"{row['flops'] / 1e9:.3g}", *figures, _out_of_range(row))
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write a picture: layers by their errors, and the frontier with its measured points."""
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the layers by their errors, and the frontier with its measured points; returns the figure.
+
+        With `path` it is also written, as PNG, PDF or SVG by the end of the name.
+        """
         from .plots import audit
 
-        audit(self, path)
+        return audit(self, path)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML page with the picture, the policy, the rows and the ranges. It loads nothing else."""

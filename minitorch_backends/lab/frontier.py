@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Point(NamedTuple):
@@ -47,11 +50,14 @@ class Frontier(list[Point]):
             lines.append(f"{point.share:7.1%} {point.predicted:10.3e} {measured:>10}  {len(point.kept)} layers")
         return "\n".join(lines)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write a picture of the curve and the measured points."""
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the curve and the measured points; returns the figure.
+
+        With `path` it is also written, as PNG, PDF or SVG by the end of the name.
+        """
         from .plots import frontier
 
-        frontier(self, path)
+        return frontier(self, path)
 
 
 def sort_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -36,6 +36,11 @@ class Cell(NamedTuple):
         """Identifies the random numbers of the cell: parameters and seed, so that all flags use the same ones."""
         return _digest(self.parameters, self.seed)
 
+    def is_of(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row describes this cell, also one that was stored."""
+        own = {**self.parameters, "flags": self.given, "seed": self.seed}
+        return _digest(own) == _digest({name: row.get(name) for name in own})
+
     @property
     def key(self) -> str:
         """Identifies the cell in a store, independently of the other cells."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.ticker import PercentFormatter
 
-from .style import BLUE, GREY, INK, MARKS, ORANGE, SHAPES, drawing
+from ..display.figures import (
+    BLUE,
+    COLOURS,
+    GREY,
+    INK,
+    MARKS,
+    ORANGE,
+    SHAPES,
+    Drawing,
+    File,
+    drawing,
+    place_labels,
+    scale_axis,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,35 +30,160 @@ if TYPE_CHECKING:
     from .frontier import Frontier
     from .pareto import Pareto
 
-File = str | os.PathLike[str] | IO[bytes]
-
 _MOST_BARS = 28
 """The number of layers in the picture of an audit, the worst ones."""
 
-
-def scatter(points: Pareto, file: File) -> None:
-    """Points of two measures, on logarithmic scales if all are positive; a line joins the best."""
-    with drawing(file, (8, 5)) as figure:
-        axes = figure.add_subplot()
-        front = points.front
-        axes.plot([p.x for p in front], [p.y for p in front], color=BLUE, linewidth=1, zorder=1)
-        colours = [BLUE if point.best else GREY for point in points]
-        axes.scatter([p.x for p in points], [p.y for p in points], c=colours, zorder=2)
-        for place, point in enumerate(points):
-            side, shift = ("left", 6) if 2 * place < len(points) else ("right", -6)  # labels stay inside the frame
-            text: dict[str, Any] = {"xytext": (shift, 5), "textcoords": "offset points", "ha": side}
-            axes.annotate(point.label, (point.x, point.y), fontsize=8, color=INK, **text)
-        for name, values, scale, label in (
-            (points.names[0], [p.x for p in points], axes.set_xscale, axes.set_xlabel),
-            (points.names[1], [p.y for p in points], axes.set_yscale, axes.set_ylabel),
-        ):
-            if values and min(values) > 0 and max(values) > 3 * min(values):
-                scale("log")
-            label(name)
-        axes.margins(0.15)
+_MOST_LABELS = 24
+"""The number of labelled points in a picture of two measures; those on the front come first."""
 
 
-def audit(found: Audit, file: File) -> None:
+class Line(NamedTuple):
+    """The values of one measure along an axis: its label, and for each x the middle, the lower and the upper value."""
+
+    label: str
+    x: Sequence[Any]
+    y: Sequence[tuple[float, float, float]]
+
+
+def curves(panels: dict[str, list[Line]], x: str, y: str, file: File = None, ax: Axes | None = None) -> Any:
+    """Lines of a measure with the spread of their seeds, in a panel for each title; returns the figure.
+
+    Axes are logarithmic where values are positive and differ by more than 3 times. With `ax` the only panel is drawn
+    there.
+    """
+    if ax is not None:
+        (lines,) = panels.values()
+        _draw_lines(ax, lines, x, y)
+        _legend(ax, lines, outside=False)
+        return ax.figure
+    columns = min(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    most = max(map(len, panels.values()))
+    size = (
+        {1: 6.2, 2: 4.6}.get(columns, 3.9) * columns + 1.9 * math.ceil(most / 22),
+        max(4.2 if rows == 1 else 3.4 * rows, 4),
+    )
+    with drawing(file, size) as figure:
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True, sharex=True)
+        for place, (axes, (title, lines)) in enumerate(zip(grid.flat, panels.items(), strict=False)):
+            _draw_lines(axes, lines, x, y)
+            axes.set_title(title, fontsize=9)
+            axes.label_outer()
+            if place + columns >= len(panels):  # nothing stands below it
+                axes.set_xlabel(x)
+                axes.tick_params(axis="x", labelbottom=True)
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.remove()
+        _legend(figure, max(panels.values(), key=len), outside=True)
+    return figure
+
+
+def _draw_lines(axes: Axes, lines: Sequence[Line], x: str, y: str) -> None:
+    numbers = all(isinstance(each, (int, float)) and not isinstance(each, bool) for line in lines for each in line.x)
+    names = list(dict.fromkeys(str(each) for line in lines for each in line.x))
+    for line, (colour, mark, dash) in zip(lines, _looks([line.label for line in lines]), strict=True):
+        places = line.x if numbers else [names.index(str(each)) for each in line.x]
+        middle, low, high = zip(*line.y, strict=True)
+        style = dash if len(places) > 1 and numbers else ""
+        crowded = len(places) > 30 or len(lines) > 20
+        size, width = (2.5, 0.8) if crowded else (5, 1.4)
+        axes.plot(places, middle, mark, linestyle=style, color=colour, label=line.label, ms=size, linewidth=width)
+        if low != high and numbers and len(places) > 1:
+            axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+        elif low != high:
+            axes.vlines(places, low, high, color=colour, linewidth=1)
+    if numbers:
+        _scale_sizes(axes, sorted({each for line in lines for each in line.x}))
+    else:
+        aslant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 7 else {}
+        shown = names if len(names) <= 40 else [name if n % 2 == 0 else "" for n, name in enumerate(names)]
+        axes.set_xticks(
+            range(len(names)),
+            shown,
+            fontsize=8 if len(names) < 20 else 6,
+            **(aslant if len(names) < 20 else {"rotation": 90}),
+        )
+    scale_axis(axes, "y", [value for line in lines for each in line.y for value in each])
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def _scale_sizes(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis with ticks at the values themselves, where they are few and grow by factors."""
+    scale_axis(axes, "x", values)
+    if axes.get_xscale() == "log" and len(values) <= 8:
+        axes.set_xticks(values, [f"{value:,g}" for value in values], fontsize=8)
+        axes.set_xticks([], minor=True)
+
+
+def _looks(labels: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """The colour, mark and dash of each line: those of its precision, or the next ones that no precision has."""
+    known = {label: MARKS.get(label.partition(" (")[0]) for label in labels}
+    used = {look[0] for look in known.values() if look is not None}
+    colours = [colour for colour in COLOURS if colour not in used]
+    place = 0
+    for label in labels:
+        look = known[label]
+        if look is not None:
+            yield (*look, "-")
+        else:
+            yield (
+                colours[place % len(colours)],
+                SHAPES[(len(used) + place) % len(SHAPES)],
+                ("-", "--", ":", "-.")[place // len(colours) % 4],
+            )
+            place += 1
+
+
+def _legend(on: Any, lines: Sequence[Line], outside: bool) -> None:
+    if len(lines) < 2 and not (lines and lines[0].label):
+        return
+    handles = [each for axes in (on.axes if outside else [on]) for each in axes.get_legend_handles_labels()[0]]
+    first = {each.get_label(): each for each in reversed(handles)}
+    options: dict[str, Any] = {"loc": "outside right upper"} if outside else {"loc": "best"}
+    shown = [first[line.label] for line in lines]
+    on.legend(
+        shown,
+        [line.label for line in lines],
+        fontsize=8 if len(lines) < 12 else 7,
+        ncols=math.ceil(len(lines) / 22),
+        **options,
+    )
+
+
+def scatter(several: dict[str, Pareto], file: File = None) -> Drawing:
+    """Points of two measures, in a panel for each title; a line joins the best of a panel."""
+    columns = min(len(several), 3)
+    rows = math.ceil(len(several) / columns)
+    size = (8, 5) if len(several) == 1 else (5.5 * columns, 4 * rows)
+    with drawing(file, size) as figure:
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axes, (title, points) in zip(grid, several.items(), strict=False):
+            _draw_points(axes, points)
+            axes.set_title(title, fontsize=9)
+        for axes in grid[len(several) :]:
+            axes.remove()
+        for axes, points in zip(grid, several.values(), strict=False):
+            ordered = [*points.front, *(point for point in points if not point.best)]
+            names = [point.label for point in ordered]
+            parts = [name.rpartition("=") for name in names]
+            if len({flag for flag, _, _ in parts}) == 1:  # one flag, whose name no label needs
+                names = [value for _, _, value in parts]
+            place_labels(axes, [(p.x, p.y) for p in ordered], names, _MOST_LABELS)
+    return figure
+
+
+def _draw_points(axes: Axes, points: Pareto) -> None:
+    front = points.front
+    axes.plot([p.x for p in front], [p.y for p in front], color=BLUE, linewidth=1, zorder=1)
+    axes.scatter([p.x for p in points], [p.y for p in points], c=[BLUE if p.best else GREY for p in points], zorder=2)
+    for name, measure, values in zip("xy", points.names, zip(*((p.x, p.y) for p in points), strict=True), strict=False):
+        scale_axis(axes, name, values)
+        getattr(axes, f"set_{name}label")(measure)
+    axes.margins(0.15)
+
+
+def audit(found: Audit, file: File = None) -> Drawing:
     """Layers by their errors at each precision, and the frontiers; layers that the policy keeps are marked."""
     top = [row["module"] for row in found.layers()[:_MOST_BARS]]
     with drawing(file, (12, 1.6 + 0.24 * max(len(top), 10))) as figure:
@@ -65,12 +203,14 @@ def audit(found: Audit, file: File) -> None:
         )
         bars.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(found.precisions))
         _draw_frontiers(curve, [found.frontier(product=each) for each in found.products])
+    return figure
 
 
-def frontier(points: Frontier, file: File) -> None:
+def frontier(points: Frontier, file: File = None) -> Drawing:
     """The predicted curve, and the points that were measured."""
     with drawing(file, (7, 4.5)) as figure:
         _draw_frontiers(figure.add_subplot(), [points])
+    return figure
 
 
 def _draw_frontiers(axes: Axes, several: Sequence[Frontier]) -> None:

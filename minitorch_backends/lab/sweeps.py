@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import csv
 import os
-import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.modes import is_grad_enabled
 from ..explain.records import align_columns
 from ..kernels import threading
+from .columns import (
+    MOST_PANELS,
+    SPREADS,
+    axes_of,
+    flat,
+    panels,
+    place_of,
+    quantile,
+    to_latex,
+    to_markdown,
+    with_settings,
+)
 from .executors import results
 from .grid import Cell, Flags, cells
 from .metrics import Metric, check_metric
 from .pareto import Pareto, pareto
 from .progress import Progress
 from .store import Store, read_rows, source_digest
-from .task import Settings
+from .task import Settings, replay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class Sweep:
@@ -35,11 +50,14 @@ class Sweep:
             "flops" by precision, and the "passes" of a device's units that they take;
             "exception";
             "threads", "host", "cpu", "capability", "versions".
+            Values that are dicts are hashable, so that tables can group by them.
     """
 
-    def __init__(self, name: str, rows: list[dict[str, Any]]) -> None:
-        self.name = name
-        self.rows = rows
+    def __init__(
+        self, name: str, rows: list[dict[str, Any]], settings: Settings | None = None, grid: Sequence[Cell] = ()
+    ) -> None:
+        self.name, self._settings, self._grid = name, settings, grid
+        self.rows = [with_settings(row) for row in rows]
 
     @classmethod
     def read(cls, store: str | os.PathLike[str]) -> Sweep:
@@ -52,7 +70,7 @@ class Sweep:
             raise ValueError(f"Sweep.read(): store must be a folder that a sweep wrote, got {str(store)!r}")
         found = cls(folder.name, list(read_rows(folder).values()))
         names = [*found.parameters(), "flags", "seed"]
-        found.rows.sort(key=lambda row: [_place(row.get(name)) for name in names])
+        found.rows.sort(key=lambda row: [place_of(row.get(name)) for name in names])
         return found
 
     def __len__(self) -> int:
@@ -62,34 +80,40 @@ class Sweep:
         failed = sum(row["exception"] is not None for row in self.rows)
         return f"<Sweep of {self.name}: {len(self.rows)} rows{f', {failed} failed' if failed else ''}>"
 
-    def groups(self, *names: str) -> dict[str, list[dict[str, Any]]]:
-        """Rows grouped by flags and the named parameters; the labels are these as text."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        for row in self.rows:
-            label = ", ".join([*(f"{name}={row[name]}" for name in names), _text(row["flags"])])
-            found.setdefault(label, []).append(row)
-        return found
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
 
-    def table(self, *measures: str) -> str:
-        """Medians over seeds as aligned text, a line for each combination of parameters and flags.
+        return as_html(repr(self)[1:-1], Rows(self.cells(), len(self.parameters()) + 1))
 
-        Raises ValueError for measures that no row has.
+    def where(self, **values: Any) -> Sweep:
+        """The rows with these values of parameters, flags or other columns."""
+        rows = [row for row in self.rows if all(row.get(n, row["flags"].get(n)) == v for n, v in values.items())]
+        return Sweep(self.name, rows, self._settings, self._grid)
+
+    def table(self, *measures: str, quantiles: Sequence[float] = (0.5,)) -> str:
+        """Medians over seeds (or other quantiles) as aligned text, a line for each combination of parameters and flags.
+
+        Raises ValueError for measures that no row has, and for quantiles that are not from 0 to 1.
         """
-        return "\n".join(align_columns(self.cells(*measures)))
+        return "\n".join(align_columns(self.cells(*measures, quantiles=quantiles)))
 
-    def cells(self, *measures: str) -> list[tuple[str, ...]]:
+    def cells(self, *measures: str, quantiles: Sequence[float] = (0.5,)) -> list[tuple[str, ...]]:
         """The head of the table and its lines."""
         self._check("table", measures)
+        if not all(0 <= each <= 1 for each in quantiles):
+            raise ValueError(f"Sweep.table(): quantiles must be from 0 to 1, got {quantiles!r}")
         measures = measures or ("error", "max_ulp", "seconds")
         parameters = self.parameters()
-        lines = [(*parameters, "flags", "rows", "failed", *measures)]
+        names = [f"{name} {q:.0%}" if q != 0.5 else name for name in measures for q in quantiles]
+        lines = [(*parameters, "flags", "rows", "failed", *names)]
         grouped: dict[tuple, list[dict[str, Any]]] = {}
         for row in self.rows:
-            point = *(str(row[name]) for name in parameters), _text(row["flags"])
+            point = *(str(row[name]) for name in parameters), str(row["flags"])
             grouped.setdefault(point, []).append(row)
         for point, rows in grouped.items():
             failed = sum(row["exception"] is not None for row in rows)
-            lines.append((*point, str(len(rows)), str(failed), *(_median(rows, name) for name in measures)))
+            values = (_quantile(rows, name, q) for name in measures for q in quantiles)
+            lines.append((*point, str(len(rows)), str(failed), *values))
         return lines
 
     def __str__(self) -> str:
@@ -101,22 +125,112 @@ class Sweep:
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
-            writer.writerows(
-                {name: _text(value) if isinstance(value, dict) else value for name, value in row.items()}
-                for row in self.rows
+            writer.writerows(self.rows)
+
+    def to_pandas(self) -> Any:
+        """The rows as a `pandas.DataFrame` with flat columns.
+
+        A flag has a column of its own name, and "effective", "flops" and "passes" one for each of their keys. Names
+        that pandas uses for attributes get an underscore at their end. Raises ImportError without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("Sweep.to_pandas() needs pandas: pip install 'minitorch-backends[pandas]'") from None
+        return pd.DataFrame([flat(row, pd.DataFrame) for row in self.rows])
+
+    def to_markdown(self, *measures: str, quantiles: Sequence[float] = (0.5,)) -> str:
+        """The table in Markdown."""
+        return to_markdown(self.cells(*measures, quantiles=quantiles), len(self.parameters()) + 1)
+
+    def to_latex(self, *measures: str, quantiles: Sequence[float] = (0.5,)) -> str:
+        """The table in LaTeX, for the package booktabs."""
+        return to_latex(self.cells(*measures, quantiles=quantiles), len(self.parameters()) + 1)
+
+    def rerun(self, row: Mapping[str, Any]) -> Any:
+        """Call the function for one row again, here: with its parameters, flags, grad mode and random numbers.
+
+        Returns what the function returns; an exception that the row records is raised where it arises. Raises
+        ValueError for rows of other sweeps, and for a sweep that was read from a store, which holds no function.
+        """
+        if self._settings is None:
+            raise ValueError(
+                "Sweep.rerun(): the function must be known, got a sweep that was read from a store; call lab.sweep "
+                "with its function and the store"
             )
+        cell = next((each for each in self._grid if each.is_of(row)), None)
+        if cell is None:
+            raise ValueError("Sweep.rerun(): row must be one of this sweep's, got other parameters, flags or seed")
+        return replay(self._settings, cell)
+
+    def plot(
+        self,
+        x: str | None = None,
+        y: str = "error",
+        by: str | Iterable[str] | None = None,
+        *,
+        spread: str | None = "quantiles",
+        path: str | os.PathLike[str] | None = None,
+        ax: Axes | None = None,
+    ) -> Figure:
+        """Draw a measure along an axis, with a line for each setting; returns the figure.
+
+        Arguments:
+            x: a parameter or flag. None: the first parameter of several numbers, otherwise the first axis that varies.
+            y: the measure: medians over seeds.
+            by: what distinguishes lines; None: the flags. A combination of the other axes has a panel of its own.
+            spread: the band over seeds: "quantiles" (from 25 % to 75 %), "range" or None.
+            path: a file to write, as PNG, PDF or SVG by the end of its name.
+            ax: axes to draw in.
+
+        Raises ValueError for unknown names, for more than 12 panels, and for several with `ax`.
+        """
+        from .plots import curves
+
+        x, found = self.panels(x, y, by, spread)
+        if len(found) > (1 if ax is not None else MOST_PANELS):
+            raise ValueError(
+                f"Sweep.plot(): rows must make at most {1 if ax is not None else MOST_PANELS} panels, got {len(found)} "
+                f"({next(iter(found))}, ...); choose rows by where(), or name more axes in by="
+            )
+        return curves(found, x, y, path, ax)
+
+    def panels(self, x: str | None, y: str, by: str | Iterable[str] | None, spread: str | None) -> tuple[str, Any]:
+        """The axis x of a plot, and the lines of each panel."""
+        axes, parameters = axes_of(self.rows, self.parameters()), self.parameters()
+        known = [*parameters, *dict.fromkeys(name for row in self.rows for name in row["flags"])]
+        if not known:
+            raise ValueError("Sweep.plot(): rows must have a parameter or a flag as an axis, got none")
+        self._check("plot", (y,))
+        numeric = [n for n in parameters if n in axes and all(isinstance(each, (int, float)) for each in axes[n])]
+        x = next(iter((*numeric, *axes, *known))) if x is None else x
+        flags = [name for name in axes if name not in parameters]
+        lines = [name for name in flags if name != x] if by is None else [by] if isinstance(by, str) else list(by)
+        if unknown := [name for name in (x, *lines) if name not in known]:
+            raise ValueError(f"Sweep.plot(): axes must be among {', '.join(known)}, got {unknown[0]!r}")
+        if spread not in SPREADS:
+            raise ValueError(f"Sweep.plot(): spread must be 'quantiles', 'range' or None, got {spread!r}")
+        return x, panels(self.rows, axes, x, y, lines, spread)
 
     def pareto(self, x: str = "seconds", y: str = "error", by: Iterable[str] = ()) -> Pareto:
-        """The settings of flags (and of the parameters `by`) as points of two measures: medians over the other
-        columns.
+        """The settings of flags (and of the parameters `by`) as points of two measures: medians over seeds.
 
-        Raises ValueError for measures that no row has.
+        Points are compared with those of the same other parameters only: each size has a front of its own. Raises
+        ValueError for measures that no row has.
         """
         self._check("pareto", (x, y))
-        return pareto(self.groups(*by), x, y)
+        by = list(by)
+        others = [
+            name for name in axes_of(self.rows, self.parameters()) if name in self.parameters() and name not in by
+        ]
+        groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in self.rows:
+            label = ", ".join([*(f"{name}={row[name]}" for name in by), str(row["flags"])])
+            groups.setdefault((", ".join(f"{name}={row[name]}" for name in others), label), []).append(row)
+        return pareto(groups, x, y)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML page with the picture, the table and every failure. It loads nothing else."""
+        """Write one HTML page with the pictures, the table and every failure. It loads nothing else."""
         from .report import write
 
         write(self, path)
@@ -135,19 +249,9 @@ class Sweep:
         return first[: first.index("flags")]
 
 
-def _place(value: Any) -> tuple[bool, float, str]:
-    """The sort key of a value: numbers by size, then text in its own order."""
-    is_number = isinstance(value, (int, float))
-    return not is_number, value if is_number else 0.0, str(value)
-
-
-def _text(flags: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in flags.items()) or "defaults"
-
-
-def _median(rows: list[dict[str, Any]], name: str) -> str:
+def _quantile(rows: list[dict[str, Any]], name: str, share: float) -> str:
     values = [row[name] for row in rows if row.get(name) is not None]
-    return f"{statistics.median(values):.3g}" if values else "-"
+    return f"{quantile(values, share):.3g}" if values else "-"
 
 
 def sweep(
@@ -210,9 +314,8 @@ def sweep(
         exclusive=timing == "exclusive",
     )
     name = getattr(function, "__qualname__", type(function).__name__)
-    return Sweep(
-        name, _rows(name, settings, grid, executor, _open_store(store, function, reference, entropy, fresh), progress)
-    )
+    rows = _rows(name, settings, grid, executor, _open_store(store, function, reference, entropy, fresh), progress)
+    return Sweep(name, rows, settings, grid)
 
 
 def _check(function: Any, reference: Any, timing: Any, executor: Any, repeats: Any, threads: Any) -> None:

@@ -76,6 +76,12 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
     return row | {"threads": threads, **machine()}
 
 
+def replay(settings: Settings, cell: Cell) -> Any:
+    """The result of the function for one cell."""
+    with cell.flags, set_grad_enabled(settings.grad):
+        return _call(_unpickle(settings.function), settings, cell)
+
+
 @functools.lru_cache(maxsize=16)
 def _unpickle(pickled: bytes) -> Callable[..., Any]:
     import cloudpickle

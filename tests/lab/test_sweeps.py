@@ -222,7 +222,8 @@ def test_results(tmp_path):
     with (tmp_path / "rows.csv").open(newline="") as file:
         assert [float(row["error"]) for row in csv.DictReader(file)] == [row["error"] for row in found.rows]
     points = found.pareto(x="error", y="max_abs", by=["n"])
-    assert len(points) == 6
+    assert len(points) == 2 * 6
+    assert {point.at for point in points} == {"scale=1.0", "scale=1000.0"}
     assert {"n=2, fp32_precision=ieee", "n=5, fp32_precision=bf16"} < {point.label for point in points}
     assert points[0].best
     points.plot(tmp_path / "points.png")
@@ -238,7 +239,7 @@ def test_the_front_is_what_nothing_beats():
     from minitorch_backends.lab.pareto import pareto
 
     values = {"a": (1, 5), "b": (2, 3), "c": (3, 4), "d": (4, 1), "e": (2, 6), "f": (5, 1)}
-    points = pareto({name: [{"x": x, "y": y}] for name, (x, y) in values.items()}, "x", "y")
+    points = pareto({("", name): [{"x": x, "y": y}] for name, (x, y) in values.items()}, "x", "y")
     assert [point.label for point in points.front] == ["a", "b", "d"]
 
 

@@ -17,7 +17,7 @@ PACKAGE = "minitorch_backends"
 # and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it. A folder with a
 # floor of its own, such as compat/torch, is named by its path.
 FLOORS = [
-    {"kernels"},
+    {"kernels", "display"},
     {"flags"},
     {"compat"},
     {"backends"},
@@ -167,7 +167,8 @@ def test_third_parties_are_declared():
     others = [found for found in imports() if not found.imported or found.imported[0] not in allowed]
     optional = {
         "pytest_plugin": {"pytest"},
-        "lab": {"matplotlib", "cloudpickle", "rich"},
+        "display": {"matplotlib"},
+        "lab": {"matplotlib", "cloudpickle", "pandas", "rich"},
         "compat": {"matplotlib", "PIL", "tensorboard"},  # event files
         "ops": {"matplotlib"},  # pictures of einsum plans
         "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "torch"},

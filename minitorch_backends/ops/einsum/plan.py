@@ -19,6 +19,8 @@ from .steps import Reader, in_order, preparations_of, reader, steps_of
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from matplotlib.figure import Figure
+
     from ...tensor.tensor import Tensor
     from .slicing import Slicing
 
@@ -311,11 +313,20 @@ class Plan:
 
         return from_json(text)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write a picture: the tree of contractions, and the memory and the sizes of results over the steps."""
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the tree of contractions, and the memory and the sizes of results over the steps.
+
+        Returns the figure; with `path` it is also written, as PNG, PDF or SVG by the end of the name.
+        """
         from .plot import plot
 
-        plot(self, path)
+        return plot(self, path)
+
+    def _repr_html_(self) -> str:
+        from ...display.html import Lines, Rows, as_html
+        from .plan_format import rows, summary
+
+        return as_html(Lines(summary(self)), Rows(rows(self), 2))
 
     def __reduce__(self) -> tuple[Any, ...]:
         blocks = None if self.slicing is None else self.slicing.blocks

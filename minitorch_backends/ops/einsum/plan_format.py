@@ -17,19 +17,31 @@ _FORMAT = 1
 
 
 def text(plan: Plan) -> str:
-    rows = [("", "contraction", "flops", "elements", "flops/element", "kernel", "seconds")]
+    cells = rows(plan)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join([summary(plan), *lines])
+
+
+def rows(plan: Plan) -> list[tuple[str, ...]]:
+    """The head of the table of steps, and its lines."""
+    found = [("", "contraction", "flops", "elements", "flops/element", "kernel", "seconds")]
     last = plan.measured[-1] if plan.measured else None
     for term, shape, preparation in zip(plan.inputs, plan.term_shapes, plan.preparations, strict=True):
         if preparation.summed:
             size, flops = math.prod(preparation.shape), math.prod(shape)
             intensity = f"{flops / (flops + size):.3g}"
-            rows.append(("", text_of([term], preparation.labels), f"{flops:,}", f"{size:,}", intensity, "sum", ""))
+            found.append(("", text_of([term], preparation.labels), f"{flops:,}", f"{size:,}", intensity, "sum", ""))
     for number, step in enumerate(plan.steps):
         seconds = f"{last.step_seconds[number]:.3g}" if last else ""
         values, counts = " ".join(map(str, step.operands)), (f"{step.flops:,}", f"{step.size:,}")
-        rows.append((values, step.equation, *counts, f"{step.intensity:.3g}", step.kernel, seconds))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        found.append((values, step.equation, *counts, f"{step.intensity:.3g}", step.kernel, seconds))
+    return found
+
+
+def summary(plan: Plan) -> str:
+    """The equation, the order, the costs, the slices, and the last measurement, a line each."""
+    last = plan.measured[-1] if plan.measured else None
     sizes = ", ".join(f"{label_name(label)}={size}" for label, size in sorted(plan.sizes.items()))
     costs = (
         f"{plan.flops:,} flops ({_count(plan.naive_flops)} in one loop), largest intermediate "
@@ -44,7 +56,7 @@ def text(plan: Plan) -> str:
         head.append(str(plan.slicing))
     if last:
         head.append(f"measured: {last.seconds:.3g} s, peak {last.peak:,} bytes")
-    return "\n".join([*head, *lines])
+    return "\n".join(head)
 
 
 def _count(number: int) -> str:

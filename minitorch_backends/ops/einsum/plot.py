@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ...display.figures import BLUE as _SLICE
+from ...display.figures import GREY as _WHOLE
+from ...display.figures import INK as _INK
+from ...display.figures import ORANGE as _AHEAD
+from ...display.figures import Drawing, File, drawing
 from .plan import Plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SLICE, _AHEAD, _WHOLE, _INK = "#0072b2", "#d55e00", "#9aa3ad", "#1d2129"
-
 _MOST_NAMED = 40
 """The largest number of operands whose leaves are labelled in the tree."""
 
 
-def plot(plan: Plan, path: str | os.PathLike[str]) -> None:
+def plot(plan: Plan, file: File = None) -> Drawing:
     """Draw the contraction tree, and beside it memory and result sizes over the steps."""
     count = len(plan.inputs)
-    figure = Figure(figsize=(min(9 + count / 10, 20), 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    tree, memory = figure.subplots(1, 2, width_ratios=(min(1 + count / 60, 2), 1))
-    _draw_tree(tree, plan)
-    _draw_memory(memory, plan)
-    figure.suptitle(
-        f"{_short(plan.equation)}: {plan.flops:.3g} FLOPs, peak {plan.peak_elements:,} elements", fontsize=10
-    )
-    figure.savefig(path, dpi=130)
+    with drawing(file, (min(9 + count / 10, 20), 5), "Plan.plot") as figure:
+        tree, memory = figure.subplots(1, 2, width_ratios=(min(1 + count / 60, 2), 1))
+        _draw_tree(tree, plan)
+        _draw_memory(memory, plan)
+        figure.suptitle(
+            f"{_short(plan.equation)}: {plan.flops:.3g} FLOPs, peak {plan.peak_elements:,} elements", fontsize=10
+        )
+    return figure
 
 
 def _short(equation: str) -> str:
