@@ -74,15 +74,25 @@ class Sweeps(Vectors):
         of_segment: Callable[..., list[ir.Value]] | None = None,
     ) -> list[ir.Value]:
         """The sums of what `make` makes, added in float64 and rounded once."""
+        return [self.narrow(each) for each in self.wide_totals(parts, make, *operands, of_segment=of_segment)]
+
+    def wide_totals(
+        self,
+        parts: int,
+        make: Callable[..., list[ir.Value]],
+        *operands: Any,
+        of_segment: Callable[..., list[ir.Value]] | None = None,
+    ) -> list[ir.Value]:
+        """The same in float64."""
 
         def make_totals(*values: ir.Value) -> list[ir.Value]:
-            return [self._wide(each) for each in make(*values)]
+            return [self.widen(each) for each in make(*values)]
 
         def of_rounded(segment: ir.Value, *found: ir.Value) -> list[ir.Value]:
-            return [self._wide(each) for each in of_segment(segment, *map(self._narrow, found))]
+            return [self.widen(each) for each in of_segment(segment, *map(self.narrow, found))]
 
         nothing, of = splat(F64, -0.0, self.lanes), {} if of_segment is None else {"of_segment": of_rounded}
-        return [self._narrow(each) for each in self.reduce(nothing, self.plus, parts, make_totals, *operands, **of)]
+        return self.reduce(nothing, self.plus, parts, make_totals, *operands, **of)
 
     def total(self, make: Callable[..., ir.Value], *operands: Any) -> ir.Value:
         return self.totals(1, lambda *values: [make(*values)], *operands)[0]
@@ -90,6 +100,23 @@ class Sweeps(Vectors):
     def mean(self, total: ir.Value) -> ir.Value:
         numbers = self.builder.sitofp(self.numbers, self.element.working)
         return self.over(total, broadcast(self.builder, numbers, self.lanes))
+
+    def once(self, make: Callable[..., list[ir.Value]], *wide: ir.Value) -> list[ir.Value]:
+        """What `make` makes of numbers in float64, each the same in all lanes of a row: of one lane. It gets a function
+        that gives a scalar the type of its operands first."""
+        raise NotImplementedError
+
+    def exact_mean(self, array: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The mean of a row, rounded, and what rounding left of it. A difference from both has the digits of a spread
+        that is small beside the mean."""
+        if self.element.working is F64:
+            mean = self.mean(self.total(lambda x: x, array))
+            return mean, self.mean(self.total(lambda x: self.minus(x, mean), array))
+        builder, numbers = self.builder, self.builder.sitofp(self.numbers, F64)
+        [total] = self.wide_totals(1, lambda x: [x], array)
+        [mean] = self.once(lambda like, sum: [builder.fdiv(sum, like(numbers))], total)
+        rounded = self.narrow(mean)
+        return rounded, self.narrow(builder.fsub(mean, self.widen(rounded)))
 
     def largest(self, array: ir.Value) -> ir.Value:
         """The largest number, NaN aside; -inf of nothing."""
@@ -102,10 +129,11 @@ class Sweeps(Vectors):
         segment, whose numbers may be joined with one another first if `in_pairs`."""
         raise NotImplementedError
 
-    def _wide(self, value: ir.Value) -> ir.Value:
-        return value if self.element.working is F64 else self.builder.fpext(value, ir.VectorType(F64, self.lanes))
+    def widen(self, value: ir.Value) -> ir.Value:
+        wide = ir.VectorType(F64, self.lanes)
+        return value if value.type == wide else self.builder.fpext(value, wide)
 
-    def _narrow(self, value: ir.Value) -> ir.Value:
+    def narrow(self, value: ir.Value) -> ir.Value:
         return value if self.element.working is F64 else self.builder.fptrunc(value, self.kind)
 
     def _larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -183,7 +211,7 @@ class Row(Sweeps):
         readers = [self._reader(operand, I64(0)) for operand in operands]
 
         def some(index: ir.Value, mask: ir.Value) -> list:
-            value, place = self._wide(make(*[read(index, mask) for read in readers])), self._place(sums, index, 8)
+            value, place = self.widen(make(*[read(index, mask) for read in readers])), self._place(sums, index, 8)
             wide.write(builder.fadd(wide.read(place, None, mask), value), place, mask)
             return []
 
@@ -268,9 +296,9 @@ class Row(Sweeps):
             return join(value, before)
 
         def some(index: ir.Value, before: ir.Value, mask: ir.Value) -> list[ir.Value]:
-            value = self._wide(self.read(self._place(array, index, size), mask))
+            value = self.widen(self.read(self._place(array, index, size), mask))
             found = pairwise(value, before) if in_pairs else one_by_one(value, before)
-            self.write(self._narrow(found), self._place(out, index, size), mask)
+            self.write(self.narrow(found), self._place(out, index, size), mask)
             return [builder.shuffle_vector(found, found, last)]
 
         [before] = loop_of_any(builder, self.whole, [nothing], lambda index, found: some(index, found[0], self.all))
@@ -294,6 +322,10 @@ class Row(Sweeps):
     def keep(self, value: ir.Value, at: ir.Value) -> None:
         number = self.builder.extract_element(value, I32(0))
         self.builder.store(number, self.builder.bitcast(at, number.type.as_pointer()), align=self.kept.element.size)
+
+    def once(self, make: Callable[..., list[ir.Value]], *wide: ir.Value) -> list[ir.Value]:
+        made = make(lambda scalar: scalar, *[self.builder.extract_element(each, I32(0)) for each in wide])
+        return [broadcast(self.builder, each, self.lanes) for each in made]
 
     def by_float64(self, name: str, value: ir.Value) -> ir.Value:
         """LLVM's function of float64 of that name, of the number in all lanes."""
@@ -359,8 +391,8 @@ class Strip(Sweeps):
         self, out: ir.Value, array: ir.Value, start: float, join: Callable, in_pairs: bool = True
     ) -> None:
         def one(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            found = join(before[0], self._wide(self._reader(array, index)()))
-            self.write(self._narrow(found), offset(self.builder, out, self.builder.mul(index, self.stride)))
+            found = join(before[0], self.widen(self._reader(array, index)()))
+            self.write(self.narrow(found), offset(self.builder, out, self.builder.mul(index, self.stride)))
             return [found]
 
         loop(self.builder, self.numbers, [splat(F64, start, self.lanes)], one)
@@ -372,7 +404,10 @@ class Strip(Sweeps):
     def keep(self, value: ir.Value, at: ir.Value) -> None:
         self.kept.write(value, at, self.all)
 
+    def once(self, make: Callable[..., list[ir.Value]], *wide: ir.Value) -> list[ir.Value]:
+        return make(lambda scalar: broadcast(self.builder, scalar, self.lanes), *wide)
+
     def by_float64(self, name: str, value: ir.Value) -> ir.Value:
         """LLVM's function of float64 of that name, of the number in each lane."""
         wide = ir.VectorType(F64, self.lanes)
-        return self._narrow(call(self.builder, f"llvm.{name}.v{self.lanes}f64", wide, self._wide(value)))
+        return self.narrow(call(self.builder, f"llvm.{name}.v{self.lanes}f64", wide, self.widen(value)))

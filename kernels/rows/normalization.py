@@ -44,22 +44,41 @@ def _mean(array: np.ndarray, dim: Dim) -> np.ndarray:
 def _standardize(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray, *, dim: Dim = -1, eps: float = 0.0, statistics: str = "moments"
 ) -> Standardized:
-    mean = deviation = None
-    output = x
+    """In float64, which holds the squares of other types."""
+    one, scale = (1,) * x.ndim, _row_scale(x, dim, eps)
+    mean, deviation = np.zeros(one), np.ones(one)
+    output = x.astype(np.float64)
+    output *= scale
     if statistics == "moments":
-        mean = _mean(x, dim)
-        output = x - mean
+        mean = _mean(output, dim)
+        output -= mean
+        rest = _mean(output, dim)
+        output -= rest
+        mean = (mean + rest) / scale
     if statistics != "nothing":
         square = sum_of_squares(output, dim, True)
         square /= max(x.size // max(square.size, 1), 1)
-        deviation = np.sqrt(square + x.dtype.type(eps))
-    one = (1,) * x.ndim
-    mean = np.zeros(one, x.dtype) if mean is None else mean
-    deviation = np.ones(one, x.dtype) if deviation is None else deviation
-    output = output / deviation
+        deviation = np.sqrt(square + eps * scale * scale)
+        output /= deviation
+        deviation = deviation / scale
+    else:
+        output /= scale
     output *= weight
     output += bias
-    return Standardized(output, mean, deviation)
+    return Standardized(*[each.astype(x.dtype, copy=False) for each in (output, mean, deviation)])
+
+
+_SQUARES_FIT = 2.0**-400, 2.0**400
+"""Between these float64 holds the squares of deviations, and sums of them."""
+
+
+def _row_scale(x: np.ndarray, dim: Dim, eps: float) -> np.ndarray | float:
+    """A power of two for each row of float64, which brings numbers near 1 whose squares do not fit."""
+    if x.dtype != FLOAT64 or not x.size:
+        return 1.0
+    peak = np.abs(x).max(dim, keepdims=True)
+    beyond = (peak > _SQUARES_FIT[1]) | ((peak < _SQUARES_FIT[0]) & (eps == 0))
+    return np.ldexp(1.0, np.where(beyond, -np.frexp(peak)[1], 0)) if beyond.any() else 1.0
 
 
 def _standardize_gradient(
@@ -72,11 +91,15 @@ def _standardize_gradient(
     dim: Dim = -1,
     statistics: str = "moments",
 ) -> StandardizeGradients:
-    standard = x - mean if statistics == "moments" else x
-    standard = standard / deviation if statistics != "nothing" else standard
+    standard = x.astype(np.float64)
+    if statistics == "moments":
+        standard -= mean
+        standard -= _mean(standard, dim)  # what rounding left of the mean
+    if statistics != "nothing":
+        standard /= deviation
     product = np.asarray(g * standard)
     of_weight, of_bias = (_summed_to(each, weight.shape) for each in (product, g))
-    out = np.asarray(g * weight)
+    out = np.asarray(g * weight.astype(np.float64))
     product *= weight
     if statistics == "moments":
         out -= _mean(out, dim)
@@ -84,7 +107,7 @@ def _standardize_gradient(
         standard *= _mean(product, dim)
         out -= standard
         out /= deviation
-    return StandardizeGradients(out, of_weight, of_bias)
+    return StandardizeGradients(*[each.astype(x.dtype, copy=False) for each in (out, of_weight, of_bias)])
 
 
 def _summed_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -237,6 +260,8 @@ def standardize(
     deviation = np.empty(seen.kept, working) if statistics != "nothing" else np.ones((1,) * x.ndim, working)
     of_rows = mean, deviation, seen.weighting(weight, working), seen.weighting(bias, working)
     out = run(seen.plan, seen.there(x), None, None, *of_rows, eps=eps)
+    if x.dtype == FLOAT64 and not (_SQUARES_FIT[0] < deviation.min() and deviation.max() < _SQUARES_FIT[1]):
+        return _standardize(x, weight, bias, dim=dim, eps=eps, statistics=statistics)
     return Standardized(_laid_out(seen, x, out), seen.back(mean), seen.back(deviation))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..elementwise.sweeps import OfColumn, OfSegment, Row, Sweeps
-from ..gemm.emit import F64, broadcast
+from ..gemm.emit import F64, call, either, suffix
 from ..jit import ir
 from .functions import Places
 
@@ -104,36 +104,62 @@ class Standardize(NamedTuple):
 
     @staticmethod
     def emit(row: Sweeps, at: Places, weights: Any, statistics: Any) -> None:
-        about, factor = None, None
+        about = rest = factor = None
         if statistics.about_mean:
-            about = row.mean(row.total(lambda x: x, at.first))
+            about, rest = row.exact_mean(at.first)
             row.keep(about, at.one)
         if statistics.scaled:
-            deviation = _deviation(row, at, about)
+            deviation, factor = _deviation(row, at, about, rest)
             row.keep(deviation, at.other)
-            factor = row.over(row.number(1.0), deviation)
 
         def standardize(x: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
-            return row.fma(_standard(row, x, about, factor), weight, bias)
+            return row.fma(_standard(row, x, about, rest, factor), weight, bias)
 
         row.write_each(at.out, standardize, at.first, *[weights.operand(row, each) for each in (at.weight, at.bias)])
 
 
-def _deviation(row: Sweeps, at: Places, about: ir.Value | None) -> ir.Value:
-    builder, working = row.builder, row.element.working
+def _deviation(row: Sweeps, at: Places, about: ir.Value | None, rest: ir.Value | None) -> tuple[ir.Value, ir.Value]:
+    """The root of the mean square and its inverse. Squares are float64, which holds those of every float32."""
+    builder, numbers = row.builder, row.builder.sitofp(row.numbers, F64)
 
-    def square(x: ir.Value) -> ir.Value:
-        difference = _standard(row, x, about, None)
-        return row.times(difference, difference)
+    def square(x: ir.Value) -> list[ir.Value]:
+        difference = row.widen(_standard(row, x, about, rest, None))
+        return [builder.fmul(difference, difference)]
 
-    eps = builder.bitcast(at.eps, F64)
-    eps = broadcast(builder, eps if working is F64 else builder.fptrunc(eps, working), row.lanes)
-    return row.by_float64("sqrt", row.plus(row.mean(row.total(square, at.first)), eps))
+    def root(like: Callable, sum: ir.Value) -> list[ir.Value]:
+        eps = like(builder.bitcast(at.eps, F64))
+        variance = builder.fadd(builder.fdiv(sum, like(numbers)), eps)
+        kind = "f64" if variance.type is F64 else suffix(F64, row.lanes)
+        found = call(builder, f"llvm.sqrt.{kind}", variance.type, variance)
+        return [found, builder.fdiv(like(F64(1.0)), found)]
+
+    return tuple(row.narrow(each) for each in row.once(root, *row.wide_totals(1, square, at.first)))
 
 
-def _standard(row: Sweeps, x: ir.Value, about: ir.Value | None, factor: ir.Value | None) -> ir.Value:
-    x = x if about is None else row.minus(x, about)
+def _standard(
+    row: Sweeps, x: ir.Value, about: ir.Value | None, rest: ir.Value | None, factor: ir.Value | None
+) -> ir.Value:
+    """`rest` is what the mean has beside `about` (`Sweeps.exact_mean`)."""
+    x = x if about is None else row.minus(row.minus(x, about), rest)
     return x if factor is None else row.times(x, factor)
+
+
+_FAR = 16.0
+"""Means from so many deviations on are so far from 0 that their rounding matters."""
+
+
+def _rest_of_mean(row: Sweeps, array: ir.Value, about: ir.Value, deviation: ir.Value) -> ir.Value:
+    """What rounding left of the mean of a row, by one more pass, where the mean is far from 0; 0 elsewhere."""
+    builder = row.builder
+    magnitude = builder.select(
+        builder.fcmp_ordered("<", about, row.number(0.0)), row.minus(row.number(0.0), about), about
+    )
+    far = builder.fcmp_ordered(">", magnitude, row.times(deviation, row.number(_FAR)))
+    some = builder.icmp_unsigned("!=", builder.bitcast(far, ir.IntType(row.lanes)), ir.IntType(row.lanes)(0))
+    found = either(
+        builder, some, lambda: [row.mean(row.total(lambda x: row.minus(x, about), array))], lambda: [row.number(0.0)]
+    )
+    return builder.select(far, found[0], row.number(0.0))
 
 
 class StandardizeGradient(NamedTuple):
@@ -146,10 +172,12 @@ class StandardizeGradient(NamedTuple):
     @staticmethod
     def emit(row: Sweeps, at: Places, weights: Any, statistics: Any) -> None:
         about = row.every(at.one) if statistics.about_mean else None
-        factor = row.over(row.number(1.0), row.every(at.other)) if statistics.scaled else None
+        deviation = row.every(at.other) if statistics.scaled else None
+        factor = None if deviation is None else row.over(row.number(1.0), deviation)
+        rest = None if about is None else _rest_of_mean(row, at.second, about, deviation)
 
         def standard(x: ir.Value) -> ir.Value:
-            return _standard(row, x, about, factor)
+            return _standard(row, x, about, rest, factor)
 
         shift, slope = (row.mean(sum) for sum in weights.sums(row, at, standard))
 

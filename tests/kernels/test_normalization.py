@@ -184,3 +184,46 @@ def test_nan_and_infinities_stay_in_their_rows(case: str) -> None:
     of_row[tuple(slice(None) if each in {d % x.ndim for d in dim} else 0 for each in range(x.ndim))] = True
     assert np.isnan(out[of_row]).all()
     assert np.array_equal(out[~of_row], clean[~of_row])
+
+
+ROWS = {
+    "huge": lambda z: z * 1e30,
+    "of the largest": lambda z: z * 2.0**124,
+    "tiny": lambda z: z * 1e-30,
+    "spread in the last bits": lambda z: 1024 + np.round(z * 4) * 2.0**-13,
+    "spread in the last bits, negative": lambda z: np.round(z * 4) * 2.0**-12 - 3000,
+    "mixed": lambda z: z * 10.0 ** np.arange(-20, 21, 10)[np.arange(z.size) % 5].reshape(z.shape),
+}
+
+
+@pytest.mark.parametrize("statistics", ["moments", "square"])
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("case", [*CASES, "small"])
+def test_rows_of_any_size_and_spread_are_right_to_units(case: str, rows: str, statistics: str) -> None:
+    """Results and gradients in float32 beside those of the same numbers in extended precision, with eps of 0."""
+    shape, weights, dim, _ = CASES.get(case, ((3, 7), (7,), (1,), ""))
+    rng = np.random.default_rng(3)
+    x = ROWS[rows](rng.standard_normal(shape)).astype(np.float32)
+    g = rng.standard_normal(shape).astype(np.float32)
+    one, zero = np.ones(weights, np.float32), np.zeros(weights, np.float32)
+    made = standardize(x, one, zero, dim=dim, statistics=statistics)
+    found = standardize_gradient(g, x, made.mean, made.deviation, one, dim=dim, statistics=statistics)
+    exact = x.astype(np.longdouble)
+    exact -= exact.mean(dim, keepdims=True) if statistics == "moments" else 0
+    deviation = np.sqrt(np.square(exact).mean(dim, keepdims=True))
+    y = exact / deviation
+    h = g - (g.mean(dim, keepdims=True, dtype=np.longdouble) if statistics == "moments" else 0)
+    slope = y * (g * y).mean(dim, keepdims=True)
+    unit = 2.0**-24
+    excess = np.abs(made.output - y) / (unit * (4.1 * np.abs(y) + 1e-6))
+    assert excess.max() <= 1, (excess.max(), y.flat[excess.argmax()], x.flat[excess.argmax()])
+    assert np.all(np.abs(found.input * deviation - (h - slope)) <= unit * 8 * (np.abs(g) + np.abs(slope) + 1))
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_squares_beyond_float64_do_not_overflow(size: float) -> None:
+    x, _, weight, bias = operands((4, 65), (65,), np.float64)
+    for eps in (0.0, 1e-5):
+        made = standardize(x * size, weight, bias, dim=(1,), eps=eps)
+        wanted = standardize(x * (1 if size > 1 or not eps else 0), weight, bias, dim=(1,), eps=0 if size > 1 else eps)
+        assert np.abs(made.output - wanted.output).max() <= 1e-14 * np.abs(wanted.output).max()

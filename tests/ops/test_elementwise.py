@@ -580,3 +580,32 @@ def test_float_power_is_of_float64() -> None:
     assert x.double().float_power_(2).tolist() == [4, 9]
     with pytest.raises(RuntimeError, match=r"float_power_\(\): the base must be of the result's dtype mt.float64"):
         x.float().float_power_(2)
+
+
+def test_activations_at_unusual_parameters() -> None:
+    """By their definitions: `celu` with a negative alpha, `logit` with an eps above 1/2, `threshold` of integers."""
+    F = mt.nn.functional
+    assert F.celu(leaf(-1.2, 2.0), -0.25).tolist() == pytest.approx([-0.25 * math.expm1(4.8), 2.0])
+    assert gradient(lambda x: F.celu(x, -0.25), -1.2, 2.0) == pytest.approx([math.exp(4.8), 1.0])
+    assert mt.logit(leaf(0.3), 1.0).tolist() == [math.inf]
+    assert mt.logit(leaf(0.9, 0.3, 0.7), 0.6).tolist() == pytest.approx([-math.log(1.5), math.log(1.5), -math.log(1.5)])
+    assert F.threshold(mt.tensor([0, 1], dtype=mt.int8), -0.25, 7.9).tolist() == [7, 1]
+
+
+INTEGERS, FLOATS = mt.tensor([1, 2, 3]), mt.tensor([1.0, 0.5, 3.0], dtype=mt.float64)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: mt.nn.functional.cosine_similarity(a, b, dim=0),
+        mt.dist,
+        mt.nn.functional.pairwise_distance,
+        lambda a, b: mt.nn.functional.gaussian_nll_loss(a, b, FLOATS),
+    ],
+)
+def test_an_integer_beside_a_floating_tensor_is_promoted(call: Any) -> None:
+    for pair in ((INTEGERS, FLOATS), (FLOATS, INTEGERS)):
+        found, wanted = call(*pair), call(*[each.double() for each in pair])
+        assert found.dtype is mt.float64
+        assert found.equal(wanted)

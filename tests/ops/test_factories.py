@@ -652,3 +652,17 @@ def test_sizes_stay_sizes() -> None:
     assert (size[1:].numel(), size[0], size[-1]) == (12, 2, 4)
     parts = [size[:2], size + tuple(size), tuple(size) + size, size + size, size * 2, 2 * size]
     assert {type(each) for each in parts} == {type(size)}
+
+
+def test_fields_of_packed_records_are_copied_or_refused() -> None:
+    """Their strides are not multiples of the element's size, so stride() cannot tell where elements lie."""
+    records = np.zeros(4, [("tag", "u1", 3), ("value", "f4")])
+    records["value"] = [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="strides must be multiples of its 4-byte elements, got"):
+        mt.from_numpy(records["value"])
+    for made in (mt.tensor, mt.as_tensor, mt.asarray):
+        x = made(records["value"])
+        assert x.as_strided((4,), x.stride()).tolist() == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="without a copy"):
+        mt.asarray(records["value"], copy=False)
+    assert mt.from_numpy(records["value"][:1]).tolist() == [1.0]

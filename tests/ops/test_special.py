@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import minitorch_backends as mt
@@ -80,3 +81,27 @@ def test_second_names() -> None:
     assert special.gammaln is mt.lgamma
     assert special.gammainc is mt.igamma
     assert special.multigammaln is mt.mvlgamma
+
+
+def test_sinc_is_zero_at_integers_and_exact_far_from_zero() -> None:
+    whole = mt.arange(1, 5000).float()
+    assert mt.sinc(whole).abs().max() == 0
+    near = (whole + 0.25).double().requires_grad_()
+    sign = 1 - 2 * (whole.double() % 2)
+    wanted = sign * math.sqrt(0.5) / (math.pi * near.detach())
+    assert mt.allclose(mt.sinc(near), wanted, rtol=1e-15, atol=0)
+    (slope,) = mt.autograd.grad(mt.sinc(near).sum(), near)
+    assert mt.allclose(slope, (sign * math.sqrt(0.5) - wanted) / near.detach(), rtol=1e-13, atol=0)
+
+
+def test_phases_of_running_logarithms_of_sums_go_on() -> None:
+    """As those of sums one by one, also where they leave a turn behind."""
+    rng = np.random.default_rng(0)
+    terms = rng.normal(size=(40, 7)) * 3 + 1j * rng.normal(size=(40, 7)) * 9
+    wanted = [terms[0]]
+    for term in terms[1:]:
+        larger, smaller = np.where(term.real > wanted[-1].real, [term, wanted[-1]], [wanted[-1], term])
+        wanted.append(larger + np.log(1 + np.exp(smaller - larger)))
+    found = mt.logcumsumexp(mt.tensor(terms), 0).numpy()
+    assert np.abs(found - wanted).max() < 1e-12
+    assert np.abs(found.imag).max() > np.pi

@@ -207,3 +207,29 @@ def test_covariances_are_promoted_with_their_weights() -> None:
     assert found.dtype is mt.float32
     assert found.item() == pytest.approx(float(np.cov([1.0, 2.0, 4.0], aweights=[1, 1, 2])), rel=1e-6)
     assert mt.cov(x.double(), aweights=weights).dtype is mt.float64
+
+
+@pytest.mark.parametrize("dtype", [mt.uint8, mt.int8, mt.int64, mt.uint32])
+def test_areas_of_integers_do_not_wrap_around(dtype: mt.dtype) -> None:
+    y, x = mt.tensor([100, 120, 1, 100], dtype=dtype), mt.tensor([100, 3, 2, 90], dtype=dtype)
+    exact = [each.to(mt.float64).numpy() for each in (y, x)]
+    assert mt.trapezoid(y, dx=-1).item() == np.trapezoid(exact[0], dx=-1)
+    assert mt.trapezoid(y, x).item() == np.trapezoid(*exact)
+    wanted = np.cumsum((exact[0][1:] + exact[0][:-1]) / 2 * np.diff(exact[1]))
+    assert mt.cumulative_trapezoid(y, x).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("value", [2.0**62, 1e30, -1e30, 0.0, 3e38])
+def test_histograms_of_one_number_of_any_size_count_it_once(value: float) -> None:
+    counts = mt.full((2, 3), value).histc(4)
+    assert counts.sum() == 6
+    assert counts.max() == 6
+
+
+def test_the_gradient_of_running_logarithms_of_sums_passes_over_minus_infinity() -> None:
+    inf = math.inf
+    x = mt.tensor([[2.0, -inf, -inf, 1.0], [-inf, -inf, 1.0, 3.0]], dtype=mt.float64, requires_grad=True)
+    mt.logcumsumexp(x, -1)[:, -1].sum().backward()
+    assert mt.allclose(x.grad, mt.softmax(x.detach(), -1))
+    mt.logcumsumexp(x, -1)[1, 0].backward()
+    assert x.grad.isfinite().all()

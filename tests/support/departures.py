@@ -158,6 +158,15 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda m: m.nn.functional.prelu(-m.ones(1), m.ones(1, dtype=m.float64)).tolist(),
         [-1.0],
     ),
+    "Norm layers of rows whose squares overflow, and of rows with a spread in the last bits of their mean, are right "
+    "to the last digits; torch's are NaN, and off by a tenth.": (
+        lambda m: m.nn.functional.layer_norm(m.tensor([1e30, -1e30]), (2,)).round(decimals=6).tolist(),
+        [1.0, -1.0],
+    ),
+    "`trapezoid` adds and subtracts small integers without wrapping around; torch's sums of uint8 wrap.": (
+        lambda m: m.cumulative_trapezoid(m.tensor([200, 200], dtype=m.uint8)).tolist(),
+        [200.0],
+    ),
     "With `include_self=False`, the gradient of `scatter_reduce`'s extremes does not go to the elements that do not "
     "count; torch shares it with those that are equal.": (_extreme_gradient, [1.0, 1.0]),
     "The gradient of `as_strided` of a view reaches the memory beyond the view; torch loses it.": (

@@ -50,8 +50,9 @@ for _name, _function in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax
 @operator("LpNormalization")
 def lp_normalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     """x over its p-norm along an axis; zeros where that is zero."""
-    length = linalg.vector_norm(x, p, axis, True)
-    return ops.where(length == 0, ops.zeros_like(x), x / length)
+    wide = x.float() if x.dtype.itemsize == 2 else x  # a half type does not hold the sum of its squares
+    length = linalg.vector_norm(wide, p, axis, True)
+    return ops.where(length == 0, ops.zeros_like(wide), wide / length).to(x.dtype)
 
 
 # Channels and several axes

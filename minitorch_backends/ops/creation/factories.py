@@ -82,7 +82,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(dtype=dtype, device=device)
     if is_foreign(data):
         data = foreign_array(data)
-    if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
+    if (
+        isinstance(data, np.ndarray)
+        and data.dtype.isnative
+        and (dtype is None or to_dtype(dtype) is dtype_of(data))
+        and _in_elements(data)
+    ):
         return finish(from_numpy(data)._array, device)
     return tensor(data, dtype=dtype, device=device)
 
@@ -113,11 +118,18 @@ def _shares(array: np.ndarray, memory: np.ndarray) -> bool:
     return np.may_share_memory(array, memory) if array.size else array.dtype == memory.dtype
 
 
+def _in_elements(array: np.ndarray) -> bool:
+    """Whether an array's strides are multiples of its elements' size, as a tensor's are: not those of a packed record's
+    field."""
+    return not any(stride % array.itemsize for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+
+
 @argument_errors
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor that shares the memory of a NumPy array.
 
-    Raises TypeError for values that are not arrays and for unsupported dtypes, ValueError for foreign byte order.
+    Raises TypeError for values that are not arrays and for unsupported dtypes, ValueError for foreign byte order and
+    for strides that are not multiples of the element's size.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray, got {type(ndarray).__name__}; use mt.tensor(data)")
@@ -126,6 +138,11 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         raise ValueError(
             f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which "
             "copies"
+        )
+    if not _in_elements(ndarray):
+        raise ValueError(
+            f"from_numpy(): ndarray's strides must be multiples of its {ndarray.itemsize}-byte elements, got "
+            f"{ndarray.strides}; use mt.tensor(array), which copies"
         )
     return adopt(
         canonical(np.asarray(ndarray)).view()

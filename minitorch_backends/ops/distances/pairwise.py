@@ -197,7 +197,9 @@ def _two() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 0), between(-1, 2.1, 0))
 
 
-@composite(widen=True, takes="fc", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two)
+@composite(
+    widen=True, takes="fc", also="i", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two
+)
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of all elements of input - other, which broadcast."""
     return (input - other).norm(p)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import composite
+from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..losses.reduction import reduce_loss, reduced_array
@@ -47,11 +48,11 @@ def _cosine_reference(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 
 @functional
-@composite(method=False, takes="f", widen=True, reference=_cosine_reference, samples=_cosine_samples)
+@composite(method=False, takes="f", also="bi", widen=True, reference=_cosine_reference, samples=_cosine_samples)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`."""
-    shape = broadcast_shapes(x1.shape, x2.shape)
-    first, second = (each.expand(shape) for each in (x1, x2))
+    shape, dtype = broadcast_shapes(x1.shape, x2.shape), promote_types(x1.dtype, x2.dtype)
+    first, second = (each.to(dtype).expand(shape) for each in (x1, x2))
     first, second = (each / each.norm(2, dim, keepdim=True).clamp(min=eps) for each in (first, second))
     return (first * second).sum(dim)
 

@@ -194,6 +194,8 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("celu divides by alpha, got 0; relu() is its limit")
+    if alpha < 0:
+        return input.where(input > 0, (input / alpha).expm1() * alpha)
     return elu(input / alpha) * alpha
 
 

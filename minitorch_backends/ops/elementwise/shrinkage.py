@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dispatch.op import composite
+from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..samples import arrays_like, sample, unary_samples
@@ -20,7 +21,9 @@ from .activations import with_options
     samples=lambda: (sample(each, 0.4, 7) for each in arrays_like(-2, 2.5)),
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """`input` where it is above `threshold`, else `value`."""
+    """`input` where it is above `threshold`, else `value`; integer inputs cut both to integers."""
+    if input.dtype.category < FLOATING:
+        threshold, value = int(threshold), int(value)
     return input.masked_fill(input <= threshold, value)
 
 

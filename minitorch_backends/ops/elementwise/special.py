@@ -280,7 +280,10 @@ def logit(input: Array, eps: float | None = None):
 
     It is NaN elsewhere, and so is its gradient.
     """
-    p = input if eps is None else np.clip(input, eps, 1 - eps)
+    p = input
+    if eps is not None:  # the lower bound counts first, which matters for an eps above 1/2
+        low, high = input.dtype.type(eps), input.dtype.type(1 - eps)
+        p = np.where(input < low, low, np.where(input > high, high, input))
     return np.log(p / (1 - p))
 
 
@@ -296,11 +299,27 @@ def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:
     square, series = small * small, _SINC_SERIES[-1]
     for coefficient in reversed(_SINC_SERIES[:-1]):
         series = square * series + coefficient
-    direct = (large.cos() - large.sin() / large) / large
+    sine, cosine = large.sin(), large.cos()
+    if not input.is_complex():  # sine and cosine of the distance to the nearest integer, which is exact
+        whole = input.round()
+        sign, turn = 1 - 2 * whole.remainder(2), (input - whole) * math.pi
+        sine, cosine = turn.sin() * sign, turn.cos() * sign
+    direct = (cosine - sine / large) / large
     return g * conjugate((small * series).where(near, direct)) * math.pi
 
 
-sinc = unary_ufunc(np.sinc, "sin(pi x) / (pi x), and 1 at 0.", gradient=_sinc_gradient, takes="fc")
+def _sinc(input: np.ndarray) -> np.ndarray:
+    if input.dtype.kind == "c":
+        return np.sinc(input)
+    whole, pi = np.rint(input), input.dtype.type(np.pi)
+    sine = np.sin((input - whole) * pi)
+    with np.errstate(invalid="ignore"):
+        return np.where(input == 0, input.dtype.type(1), np.where(whole % 2 == 1, -sine, sine) / (input * pi))
+
+
+sinc = unary_ufunc(
+    _sinc, "sin(pi x) / (pi x), and 1 at 0.", name="sinc", gradient=_sinc_gradient, takes="fc", reference=np.sinc
+)
 
 
 class MantissaExponent(NamedTuple):

@@ -386,7 +386,7 @@ def _gaussian_reference(
 
 
 @functional(positional="options")
-@composite(method=False, takes="f", widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
+@composite(method=False, takes="f", also="i", widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -32,8 +32,8 @@ def _affine(
     """`standardize`, with ones and zeros of the shape `like` for weights and biases that are not given."""
     x = input._array
     dtype = _FLOAT32 if x.dtype.itemsize == 2 else x.dtype
-    weight = adopt(_constant(1, like, dtype)) if weight is None else _reshape_weight(weight, like)
-    bias = adopt(_constant(0, like, dtype)) if bias is None else _reshape_weight(bias, like)
+    weight = adopt(_constant(1, like, dtype)) if weight is None else _reshape_weight(weight, like, input)
+    bias = adopt(_constant(0, like, dtype)) if bias is None else _reshape_weight(bias, like, input)
     return standardize(input, weight, bias, dim, eps, statistics)
 
 
@@ -45,7 +45,9 @@ def _constant(value: float, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
     return made
 
 
-def _reshape_weight(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _reshape_weight(tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> Tensor:
+    """A weight or bias in a shape, and in the dtype of the input if it holds integers."""
+    tensor = tensor.to(input.dtype) if tensor._array.dtype.kind in "biu" else tensor
     return tensor if tensor._array.shape == shape else tensor.reshape(shape)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -251,12 +252,30 @@ def _log_cum_sum_exp(array: np.ndarray, axis: int) -> np.ndarray:
     `linear_recurrence`."""
     if array.dtype.kind != "c":
         return cast_unchecked(np.logaddexp.accumulate(array, axis=axis, dtype=np.float64), array.dtype)
-    values = np.array(np.moveaxis(array, axis, 0))
-    step = 1
+    terms = np.moveaxis(array, axis, 0).astype(np.complex128)
+    values, step = terms.copy(), 1
     while step < len(values):
         values[step:] = logaddexp.op.forward(values[step:], values[:-step])
         step *= 2
-    return np.moveaxis(values, 0, axis)
+    return np.moveaxis(_follow_phases(terms, values), 0, axis).astype(array.dtype)
+
+
+def _follow_phases(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Choose the multiples of 2 pi of logarithms of running sums as sums one by one do: each phase is within half a
+    turn of that of the larger of the term and the sum before."""
+    if len(values) < 2:
+        return values
+    turn, phases = 2 * np.pi, values.imag.copy()
+    with np.errstate(invalid="ignore"):
+        starts = np.concatenate([np.ones((1, *terms.shape[1:]), bool), terms.real[1:] > values.real[:-1]])
+        last = np.maximum.accumulate(np.where(starts, np.arange(len(terms)).reshape(-1, *[1] * (terms.ndim - 1)), 0))
+        steps = phases - np.where(starts, terms.imag, np.concatenate([phases[:1], phases[:-1]]))
+        steps -= turn * np.rint(steps / turn)
+        sums = np.cumsum(np.where(starts, 0, steps), 0)
+        followed = np.take_along_axis(terms.imag + steps - sums, last, 0) + sums
+        phases += turn * np.rint((followed - phases) / turn)
+    values.imag = np.where(np.isfinite(phases), phases, values.imag)
+    return values
 
 
 def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -> Tensor:
@@ -264,8 +283,9 @@ def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -
     float64, since a sum takes over the errors of all ratios before."""
     kind, wide = g.dtype, complex128 if out.is_complex() else float64
     g, input, out = g.to(wide), input.to(wide), out.to(wide)
-    ratios = conjugate((shift(out, dim, 1, -np.inf) - out).exp())
-    return (conjugate((input - out).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
+    base = out.where(out != -math.inf, 0)  # a sum of nothing, in which nothing has a share
+    ratios = conjugate((shift(out, dim, 1, -np.inf) - base).exp())
+    return (conjugate((input - base).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
 
 
 @op(

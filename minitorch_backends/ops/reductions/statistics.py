@@ -10,7 +10,7 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once, widen
 from ...dispatch.op import Array, composite, op
-from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
+from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, int64, promote_types
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..creation.from_data import array_from
@@ -194,6 +194,8 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
         low, high = float(input.min()), float(input.max())
     if low == high:
         low, high = low - 1, high + 1
+    if low == high:  # 1 is nothing beside numbers of this size
+        low, high = (float(np.nextafter(low, end)) for end in (-math.inf, math.inf))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
     if low > high:
@@ -329,6 +331,10 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) 
         raise IndexError(f"{name}(): expected y of at least one dimension, got a 0-dim tensor; use reshape(1)")
     dim = wrap_dim(dim, y.ndim)
     size = max(y.shape[dim] - 1, 0)
+    if y.dtype.category < FLOATING:  # sums of neighbours, and their differences, which a small type may not hold
+        y = y.to(int64)
+    if x is not None and x.dtype.category < FLOATING:
+        x = x.to(int64)
     sums = y.narrow(dim, min(1, y.shape[dim]), size) + y.narrow(dim, 0, size)
     if x is None:
         return sums, 1.0 if dx is None else dx, dim
