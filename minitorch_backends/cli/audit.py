@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=("bound on the metric's first measure, or on the relative error; or bounds by name, including "
              "gradient_error"),
     )  # fmt: skip
-    add("--no-gradients", action="store_true", help="measure forward products alone")
+    add("--gradients", action=argparse.BooleanOptionalAction, default=False, help="also measure gradients")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
     add("--page", metavar="PATH", help="write a page of HTML")
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     with usage_errors():
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
-            gradients=not options.no_gradients,
+            gradients=options.gradients or "gradient_error" in str(options.budget),
         )  # fmt: skip
         if options.page:
             found.report(options.page)

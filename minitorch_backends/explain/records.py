@@ -14,6 +14,7 @@ from ..kernels.errors import errors_of
 from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, kernels, observe
 from ..kernels.scaling import counts
+from .product_counts import ProductCounts
 
 
 class Record(NamedTuple):
@@ -70,7 +71,20 @@ class Log(list[Record]):
                 lines += [f"    not {name}: {sentence}" for name, sentence in entry.refusals]
         return "\n".join(lines)
 
-    __str__ = table
+    @property
+    def product_counts(self) -> ProductCounts:
+        """How many products obeyed precision flags, and how many did not."""
+        found = ProductCounts()
+        for entry in self:
+            found(entry)
+        return found
+
+    def __str__(self) -> str:
+        counts = self.product_counts
+        if counts.obeyed and not counts.others:
+            return self.table()
+        outside = "" if self else "; torch models run inside interop.torch.emulate(), and NumPy obeys no flag"
+        return f"{self.table()}\n{counts}{outside}"
 
     def _cells(self) -> list[tuple[str, ...]]:
         """The head of the table and its rows; without a module column if no call has a module."""

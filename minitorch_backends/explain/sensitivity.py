@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -17,10 +17,12 @@ from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..flags.scopes import Scope
 from ..kernels.precision import find_precision as known_precision
-from ..kernels.registry import Call, kernels
+from ..kernels.registry import Call
 from ..nn.module import Module
 from ..nn.utils import run_under
-from .records import Log, Record, align_columns, record, recording
+from .outputs import arrays_of
+from .product_counts import acted_on
+from .records import Log, align_columns, record, recording
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
@@ -121,11 +123,6 @@ def layers_of(model: Module, log: Log) -> list[str]:
     return list(dict.fromkeys(each.module for each in log if each.module in held and acted_on(each)))
 
 
-def acted_on(call: Record | Call) -> bool:
-    """Whether a precision affects a call."""
-    return not {"float32", "complex64"}.isdisjoint(call.dtypes) and kernels[call.kernel].bound.keys() != {"ieee"}
-
-
 def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
     """Which calls to compare with float64: those of the layer (all, for None) at the precision."""
 
@@ -156,15 +153,11 @@ def alone(model: Module, layer: str | None, layers: Iterable[str], scope: Scope)
 
 def _answers(result: Any) -> list[np.ndarray]:
     """Copies of the tensors that a model returned."""
-    values = result.values() if isinstance(result, Mapping) else result
-    several = (values,) if hasattr(values, "detach") else values
-    tensors = [each.detach() for each in several if hasattr(each, "detach")] if isinstance(several, Iterable) else []
-    if not tensors:
-        raise RuntimeError(f"sensitivity(): model must return tensors, got {type(result).__name__}")
-    return [
-        each.resolve_conj().numpy().astype(complex) if each.is_complex() else each.double().numpy().copy()
-        for each in tensors
-    ]
+    try:
+        arrays = arrays_of(result).values()
+    except TypeError:
+        raise RuntimeError(f"sensitivity(): model must return tensors, got {type(result).__name__}") from None
+    return [each.astype(complex if each.dtype.kind == "c" else float) for each in arrays]
 
 
 def _row(

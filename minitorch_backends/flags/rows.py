@@ -156,11 +156,16 @@ class ReadOnly:
 
 
 def nearest(name: Any, names: Iterable[Any]) -> str:
-    """A "did you mean" remark for an error, or an empty string."""
+    """A "did you mean" remark for an error, or an empty string. Case and punctuation do not count."""
     if not isinstance(name, str):
         return ""
-    close = difflib.get_close_matches(name, [each for each in names if isinstance(each, str)], 1, 0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    plain = {_plain(each): each for each in names if isinstance(each, str)}
+    close = difflib.get_close_matches(_plain(name), plain, 1, 0.6)
+    return f" (did you mean {plain[close[0]]!r}?)" if close else ""
+
+
+def _plain(name: str) -> str:
+    return "".join(each for each in name.lower() if each.isalnum())
 
 
 def public_name(group: str) -> str:

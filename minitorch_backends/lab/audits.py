@@ -3,11 +3,10 @@ one."""
 
 from __future__ import annotations
 
-import glob
-import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +15,25 @@ from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
 from ..explain.records import align_columns
 from ..flags.rows import NO_OPINION
-from ..kernels.formats import FORMATS, RangeCounts, format_named
+from ..kernels.formats import format_named
 from ..kernels.precision import PRECISIONS, find_precision
 from ..nn.module import Module
+from ..ops.einsum.precision_plan import unit_cost
 from .frontier import Frontier, predictions, sort_rows
 from .machine import machine
 from .metrics import Metric, check_metric
-from .policy import PRODUCTS, Policy, Rule
-from .progress import Progress
-from .search import smallest_set
-from .trials import GRADIENT_ERROR, Trials
+from .policy import PRODUCTS, Policy, Rule, with_few_globs
+from .search import Levels, Option, cheapest_levels, option
+from .trials import GRADIENT_ERROR, Trials, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _Product = tuple[str, str]
 """A layer's name and one of its products."""
+
+_EXACT = "current flags"
+"""The level at which a product's outputs are the truth."""
 
 _FORMATS = ("bf16", "fp16", "e5m2", "e4m3")
 """The formats whose range the operands are compared with: narrow formats, and those of the precisions."""
@@ -52,9 +54,12 @@ class Audit:
             underflow
             or become subnormal, and the size.
         precisions: those of the rows, fastest first.
-        policy: the fastest precision for all layers except those in `kept`. Gradients run under the current flags. If
-            `budget` bounds "gradient_error", they run at the fastest precision except those in `kept_gradients`.
-        kept: the layers whose forward pass keeps a higher precision, in order of their contribution.
+        policy: the precision of each layer, in few globs. Gradients run under the current flags, unless `budget` bounds
+            "gradient_error".
+        is_met: whether the policy is within the budget; `least`: the least value of each bounded measure of any run.
+        levels: for each product that the policy sets, the precision of each layer.
+        shares: the share of the operations of these products at each precision.
+        kept: the layers whose forward pass keeps a higher precision than the fastest, in order of their contribution.
         kept_gradients: the same for "input gradient" and "weight gradient", if `budget` bounds "gradient_error".
         measured: the measures of the outputs under the policy, from a run.
         error: the principal measure, bounded by `budget`; its name is `measure`.
@@ -64,8 +69,10 @@ class Audit:
     def __init__(self, trials: Trials, rows: list[dict[str, Any]], precisions: Sequence[str], measure: str) -> None:
         self.rows, self.precisions, self.measure = rows, tuple(precisions), measure
         self.budget: dict[str, float] = {}
+        self.is_met, self.least = True, dict[str, float]()
         self.kept: tuple[str, ...] = ()
         self.kept_gradients: dict[str, tuple[str, ...]] = {}
+        self.levels, self.shares = dict[str, dict[str, str]](), dict[str, float]()
         self.policy, self.measured = Policy(), dict[str, float]()
         self._trials, self._in_force = trials, _in_force()
         self._frontiers: dict[tuple[int, str], Frontier] = {}
@@ -116,16 +123,15 @@ class Audit:
             points = predictions(rows)
             chosen = {round(each * len(rows) / verify) for each in range(1, verify + 1)} if verify else set()
             for place in sorted(chosen):
-                kept = frozenset((name, product) for name in points[place].kept)
-                policy = self._policy_of(kept, products=(product,))
+                kept = dict.fromkeys(((name, product) for name in points[place].kept), self._in_force[product])
+                policy = self._policy_of(kept, (product,))
                 points[place] = points[place]._replace(measured=self._trials.error_under(policy, product))
             self._frontiers[verify, product] = Frontier(points, product, self.precisions[0])
         return self._frontiers[verify, product]
 
     def measure_on(self, inputs: Any) -> dict[str, float]:
-        """The measures of the outputs under the policy for other inputs."""
-        searched = self._trials.measures_gradients
-        return Trials(self._trials.model, inputs, self._trials.metric, searched, searched).under(self.policy)
+        """The measures of the outputs under the policy for other inputs, under the flags of the audit."""
+        return self._trials.on(inputs).under(self.policy)
 
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, sorted by product, precision and error (largest first)."""
@@ -135,20 +141,26 @@ class Audit:
         return f"{self.table(limit=8)}\n\n{self.summary()}\n{self.policy}"
 
     def summary(self) -> str:
-        """A sentence or two: the layers kept at a higher precision, the measures, and the number of runs."""
-        count = len(self._trials.layers)
-        kept = f"{len(self.kept)} of {count} layers"
-        if self.kept_gradients:
-            gradients = " and ".join(
-                f"the {product}s of {len(names)}" for product, names in self.kept_gradients.items()
-            )
-            kept = f"The forward pass of {len(self.kept)}, {gradients} of {count} layers"
-        bounds = ", ".join(f"{name} at most {bound:.3g}" for name, bound in self.budget.items())
-        within = f" within a budget of {bounds}" if bounds else ""
+        """Sentences: the layers kept at a higher precision, the measures, the share of operations at each precision,
+        the products that no flag affects, and the number of runs."""
         measures = ", ".join(
             f"{name} is {self.measured[name]:.3g}" for name in dict.fromkeys((self.measure, *self.budget))
         )
-        return f"{kept} keep a higher precision{within}: {measures}. {self.runs} runs of the model."
+        bounds = ", ".join(f"{name} at most {bound:.3g}" for name, bound in self.budget.items())
+        shares = ", ".join(f"{share:.1%} at {name}" for name, share in self.shares.items())
+        found = f"{self._kept_layers()}{f' within a budget of {bounds}' if bounds else ''}: {measures}"
+        if not self.is_met:
+            least = ", ".join(f"{name} {value:.3g}" for name, value in self.least.items())
+            found = f"A budget of {bounds} cannot be met: the least is {least}. The policy changes nothing: {measures}"
+        others = f" {str(self._trials.counts).capitalize()}." if self._trials.counts.others else ""
+        return f"{found}. Operations: {shares}.{others} {self.runs} runs of the model."
+
+    def _kept_layers(self) -> str:
+        count = len(self._trials.layers)
+        if not self.kept_gradients:
+            return f"{len(self.kept)} of {count} layers keep a higher precision"
+        gradients = " and ".join(f"the {product}s of {len(names)}" for product, names in self.kept_gradients.items())
+        return f"The forward pass of {len(self.kept)}, {gradients} of {count} layers keep a higher precision"
 
     def header(self) -> tuple[str, ...]:
         return ("module", "product", "precision", "GFLOP", "local error", "error", *self._measures(), "out of range")
@@ -189,75 +201,92 @@ class Audit:
 
     def to_json(self) -> str:
         """Everything but the model as JSON."""
-        names = ("name", "precisions", "measure", "budget", "kept", "kept_gradients", "measured", "error", "runs")
+        names = ("name", "precisions", "measure", "budget", "is_met", "least", "kept", "kept_gradients", "levels",
+                 "shares", "measured", "error", "runs")  # fmt: skip
         found = {name: getattr(self, name) for name in names} | {"policy": json.loads(self.policy.to_json())}
         return json.dumps({**found, **machine(), "rows": self.rows}, indent=1)
 
     # The search
 
-    def _policy_of(self, kept: Iterable[_Product], higher: str | None = None, products: Sequence[str] = ()) -> Policy:
-        """A policy that runs products of all layers at the fastest precision except kept ones, which run at a higher or
-        the current one.
+    def _policy_of(self, levels: Mapping[_Product, str], products: Sequence[str] = ()) -> Policy:
+        """A policy that runs products of layers at `levels`, or at the fastest precision.
 
         Products outside `products` (by default, the searched ones) keep the current flags.
         """
         products = products or self._policy_products
-        by_layer: dict[str, set[str]] = {}
-        for name, product in kept:
-            by_layer.setdefault(name, set()).add(product)
 
-        def rule(spared: Iterable[str]) -> Rule:
+        def rule(name: str) -> Rule:
             forward, *gradients = (
-                None if product not in products
-                else self.precisions[0] if product not in spared
-                else higher or self._in_force[product]
-                for product in PRODUCTS
-            )  # fmt: skip
+                levels.get((name, product), self.precisions[0]) if product in products else None for product in PRODUCTS
+            )
             return Rule({} if forward is None else {"fp32_precision": forward}, *gradients)
 
-        return Policy({"*": rule(())} | {glob.escape(name): rule(by_layer[name]) for name in sorted(by_layer)})
+        return Policy(with_few_globs({name: rule(name) for name in self._trials.layers}))
 
     @property
     def _policy_products(self) -> Sequence[str]:
         """The products that the policy sets."""
         return PRODUCTS if self._trials.measures_gradients else PRODUCTS[:1]
 
-    def _is_within(self, measured: Mapping[str, float], margin: float) -> bool:
-        return all(measured[name] <= bound * (1 - margin) for name, bound in self.budget.items())
-
     def _settle(self, budget: dict[str, float], margin: float) -> None:
-        """Find the layers whose products keep a higher precision, and measure the outputs under the policy."""
+        """Find the cheapest precision of each layer's products within the budget, and measure the outputs under it."""
         self.budget = budget
-        names = [(row["module"], row["product"]) for row in self._by_contribution()]
-        found = {frozenset[_Product](): self._trials.under(self._policy_of(()))}
-        higher = None
-        if not self._is_within(found[frozenset()], margin):
-            higher = next((each for each in self.precisions[1:] if self._is_within(self._all_at(each), margin)), None)
+        rows = [row for row in self.rows if row["module"] is not None and row["product"] in self._policy_products]
+        options: dict[_Product, dict[str, Option]] = {}
+        for row in rows:
+            name, flops = (row["module"], row["product"]), max(row["flops"], 1)
+            exact = self._in_force[row["product"]]
+            each = options.setdefault(name, {_EXACT: option(unit_cost(exact) * flops, 0.0)})
+            each[row["precision"]] = option(unit_cost(row["precision"]) * flops, self._share(row))
+        found: dict[frozenset[tuple[_Product, str]], Mapping[str, float]] = {}
 
-        def holds(kept: frozenset[_Product]) -> bool:
-            if kept not in found:
-                found[kept] = self._trials.under(self._policy_of(kept, higher))
-            return self._is_within(found[kept], margin)
+        def measures_at(levels: Levels) -> Mapping[str, float]:
+            key = frozenset(levels.items())
+            if key not in found:
+                found[key] = self._trials.under(self._policy_of(self._with_names(levels)))
+            return found[key]
 
-        chosen = smallest_set(names, holds)
-        kept = frozenset(chosen)
-        self.kept, *gradients = (
-            tuple(name for name, product in chosen if product == each) for each in self._policy_products
-        )
-        self.kept_gradients = dict(zip(self._policy_products[1:], gradients, strict=True))
-        self.policy = self._policy_of(kept, higher)
-        self.measured = found[kept] if kept in found else self._trials.under(self.policy)
+        def holds(levels: Levels, margin: float = margin) -> bool:
+            values = measures_at(levels)
+            return all(values[name] <= bound * (1 - margin) for name, bound in budget.items())
 
-    def _all_at(self, precision: str) -> Mapping[str, float]:
-        """The measures of the outputs with all searched products at a precision."""
-        if self._policy_products == PRODUCTS[:1]:
-            return self.whole(precision)
-        return self._trials.under(Policy({"*": Rule({"fp32_precision": precision}, precision, precision)}))
+        nothing: Levels = dict.fromkeys(options, _EXACT)
+        fastest = {name: self.precisions[0] for name, each in options.items() if self.precisions[0] in each}
+        levels = cheapest_levels(options, _EXACT, holds) if budget else {**nothing, **fastest}
+        self.is_met = levels is not None or holds(nothing, 0.0)
+        levels = nothing if levels is None else levels
+        self.measured = dict(measures_at(levels))
+        self.least = {name: min(values[name] for values in found.values()) for name in budget}
+        self._describe(self._with_names(levels), rows)
 
-    def _by_contribution(self) -> list[dict[str, Any]]:
-        """Layers by their contribution to the budget's measures, largest first; ties by error."""
-        found = [row for product in self._policy_products for row in self.layers(product)]
-        return sorted(found, key=lambda row: (-self._share(row), -row["error"], row["module"], row["product"]))
+    def _with_names(self, levels: Levels) -> dict[_Product, str]:
+        """The levels with the name of the precision in force in place of `_EXACT`."""
+        return {(name, of): self._in_force[of] if level == _EXACT else level for (name, of), level in levels.items()}
+
+    def _describe(self, levels: Mapping[_Product, str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Set the attributes that follow from the level of each product."""
+        self.policy = self._policy_of(levels)
+        self.levels = {
+            of: {name: at for (name, each), at in levels.items() if each == of} for of in self._policy_products
+        }
+        order = sorted(rows, key=lambda row: (-self._share(row), -row["error"], row["module"], row["product"]))
+        kept = {
+            of: tuple(
+                row["module"]
+                for row in order
+                if (row["product"], row["precision"]) == (of, self.precisions[0])
+                and levels[row["module"], of] != self.precisions[0]
+            )
+            for of in self._policy_products
+        }
+        self.kept = kept.pop(PRODUCTS[0])
+        self.kept_gradients = kept
+        flops = Counter[str]()
+        for row in rows:
+            if row["precision"] == self.precisions[0]:
+                flops[levels[row["module"], row["product"]]] += row["flops"]
+        total = flops.total() or 1
+        self.shares = {name: count / total for name, count in sorted(flops.items(), key=lambda each: -each[1])}
 
     def _share(self, row: Mapping[str, Any]) -> float:
         """The largest share of any bound of the budget that a product of a layer uses alone."""
@@ -299,27 +328,27 @@ def audit(
 
     A layer is a module whose own forward or gradients run float32 or complex64 products, convolutions, attention or
     recurrences. All other layers keep the current flags. The model must be in evaluation mode, or otherwise
-    deterministic. It is called three times, once for each row, and for the search.
+    deterministic. It is called three times, once for each row, and for the search. A model of torch runs inside
+    `interop.torch.emulate`, also when the audit is asked later; so do the flags of the audit.
 
     Arguments:
         inputs: a tensor, a tuple of positional arguments, or a dict of named ones. Outputs may be tensors, arrays and
-            numbers, in dicts and sequences.
+            numbers, in dicts, sequences and dataclasses; other objects in them, such as caches, are not compared.
         precisions: the precisions to measure.
         metric: None for the relative error of the outputs; "logits", "embedding" or "regression" (see `lab.metrics`);
             or a function of (answer, truth), dicts of arrays, that returns a number, or several by name. The truth is
             the
             output under the current flags. The first measure is the principal one.
-        budget: bounds the principal measure, or measures by name. The policy keeps the smallest set of layers found by
-            the search. They run at the fastest of the other precisions that is within the budget for the whole model,
-            or at the current one. Layers are ordered by their contributions alone. A set is accepted only after a run
-            within the budget, and no layer of it can be removed. None: all layers run at the fastest precision.
-            "gradient_error", the relative change of all parameter gradients under the policy, is also a measure. If it
-            is bounded, the policy sets each of a layer's three products, and each forward row and run of the search
-            takes two calls of the model.
+        budget: bounds the principal measure, or measures by name. Each layer runs at the cheapest of the precisions, or
+            at the current one, that the search finds within the budget, by operations and
+            `einsum.precision_plan.unit_cost`. A policy is accepted only after a run within the budget, and a further
+            precision never makes it more expensive. If the current flags exceed the budget, `is_met` is False and the
+            policy changes nothing. None: all layers run at the fastest precision. "gradient_error", the relative change
+            of all parameter gradients under the policy, is also a measure. If it is bounded, the policy sets each of a
+            layer's three products, and each forward row and run of the search takes two calls of the model.
         margin: the share of the budget to leave unused, since other inputs have other errors.
         gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the outputs.
-            Skipped for models without parameters, for torch modules (inside `interop.torch.emulate`), and in
-            `no_grad()`.
+            Skipped for models without parameters, for torch modules, and in `no_grad()`.
         formats: further formats whose range the operands are compared with, besides bf16, fp16, e5m2 and e4m3.
         progress: whether to show progress; None: on a terminal.
 
@@ -335,11 +364,11 @@ def audit(
     formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
     gradients = gradients and is_grad_enabled() and isinstance(model, Module)
     trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget)
-    if not trials.layers or not fastest_first:
-        raise ValueError(f"audit(): precisions affect nothing in this {type(model).__name__} for these inputs")
     if not trials.is_repeatable():
         raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")
-    rows = _rows(trials, fastest_first, formats, progress)
+    rows = rows_of(trials, fastest_first, formats, progress)
+    if not rows:
+        raise ValueError(f"audit(): {fastest_first} affect nothing in this {type(model).__name__}: {trials.counts}")
     measures = list(rows[0])
     measure = measures[measures.index("error") + (0 if metric is None else 1)]
     found = Audit(trials, rows, fastest_first, measure)
@@ -358,43 +387,3 @@ def _budget(budget: float | Mapping[str, float] | None, measure: str, row: Mappi
             f"gradients are audited, got {budget!r}"
         )
     return bounds
-
-
-def _rows(
-    trials: Trials, precisions: Sequence[str], formats: Sequence[str], progress: bool | None
-) -> list[dict[str, Any]]:
-    """The rows by product and precision, starting with that of all layers. Products without calls have no rows."""
-    rows: list[dict[str, Any]] = []
-    count = len(trials.products) * len(precisions) * (len(trials.layers) + 1)
-    with Progress(f"audit of {type(trials.model).__name__}", count, 0, progress) as bar:
-        for product, precision in itertools.product(trials.products, precisions):
-            ranges = {row["module"]: row["operands"] for row in rows if row["product"] == product}
-            found = []
-            for layer in trials.layers:
-                row = trials.row(layer, product, precision, () if layer in ranges else formats)
-                found += (
-                    [row | {"operands": _join_counts(ranges.get(layer, []), row["operands"])}] if row["calls"] else []
-                )
-                bar.advance()
-            if found:
-                rows += [_all_of(found, trials.row(None, product, precision)), *found]
-            bar.advance()
-    return rows
-
-
-def _join_counts(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merge the counts of each operand by format, shared by all precisions, with those of one precision."""
-    shared = [{name: counts for name, counts in each.items() if name in FORMATS} for each in formats]
-    nothing: dict[str, Any] = {}
-    return [{**each[0], **each[1]} for each in itertools.zip_longest(shared, own, fillvalue=nothing)]
-
-
-def _all_of(layers: Sequence[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
-    """The row of all layers together, with their largest local error and the sums of their counts."""
-    counts: dict[str, RangeCounts] = {}
-    for operand in itertools.chain.from_iterable(each["operands"] for each in layers):
-        for name, values in operand.items():
-            found = RangeCounts(**values)
-            counts[name] = counts[name] + found if name in counts else found
-    worst = max((each["local_error"] for each in layers), default=0.0)
-    return row | {"local_error": worst, "operands": [{name: each._asdict() for name, each in counts.items()}]}

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..kernels.first_use import load
-
-
-def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
-    """A function's results as arrays by name: a tensor, an array, a number, or dicts and sequences of these.
-
-    Raises TypeError for other values.
-    """
-    if isinstance(answer, Mapping):
-        parts = list(answer.items())
-    elif isinstance(answer, (tuple, list)):
-        parts = list(enumerate(answer))
-    else:
-        value = answer.detach().numpy() if hasattr(answer, "detach") else answer  # of torch too
-        if not isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
-            raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
-        return {name: np.asarray(value)}
-    found: dict[str, np.ndarray] = {}
-    for key, part in parts:
-        found |= arrays_of(part, f"{name}.{key}" if name else str(key))
-    return found
 
 
 def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> dict[str, float]:

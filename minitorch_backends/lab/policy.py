@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Any, NamedTuple
 
 from .. import backends
@@ -130,6 +132,46 @@ class Policy(Scope):
         from .torch_lines import lines_of
 
         return "\n".join(lines_of(self))
+
+
+def with_few_globs(rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """The rules of layers by name as few rules by glob, which say the same of these layers.
+
+    The commonest rule has the glob "*". Each other one is covered greedily: by the glob that matches most of its layers
+    and none of another rule.
+    """
+    if not rules:
+        return {}
+    groups: dict[str, list[str]] = {}
+    for name, rule in rules.items():
+        groups.setdefault(str(rule), []).append(name)
+    common = max(groups, key=lambda text: len(groups[text]))
+    found = {"*": rules[groups.pop(common)[0]]}
+    for group in groups.values():
+        own = set(group)
+        matches = {
+            each: own.intersection(hit)
+            for each in dict.fromkeys(each for name in group for each in _globs(name))
+            if own.issuperset(hit := [name for name in rules if fnmatchcase(name, each)])
+        }
+        left = set(own)
+        while left:
+            best = max(matches, key=lambda each: (len(matches[each] & left), -len(each), each))
+            found[best] = rules[group[0]]
+            left -= matches[best]
+    return found
+
+
+def _globs(name: str) -> list[str]:
+    """Globs that match a name, itself first: with "*" for its numbers, its beginning, its end or both."""
+    parts = name.split(".")
+    exact = [escape(part) for part in parts]
+    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+    several = (each for count in range(min(len(numbers), 3) + 1) for each in itertools.combinations(numbers, count))
+    spread = [["*" if at in stars else part for at, part in enumerate(exact)] for stars in several]
+    starts = [[*each[:length], "*"] for each in spread for length in range(1, len(parts))]
+    ends = [["*", *exact[length:]] for length in range(1, len(parts))]
+    return [".".join(each) for each in (*spread, *starts, *ends)]
 
 
 def _rule(given: Any) -> Rule:

@@ -19,6 +19,7 @@ import numpy as np
 from .. import backends
 from ..autograd.modes import set_grad_enabled
 from ..backends.precision_policy import precision_of
+from ..explain.outputs import arrays_of
 from ..kernels import store, threading
 from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
@@ -27,7 +28,7 @@ from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
 from .flops import flops_of
 from .grid import Cell
 from .machine import machine
-from .measures import arrays_of, distances
+from .measures import distances
 from .metrics import measures_of
 
 _REFERENCES_KEPT = 8

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,11 @@ import numpy as np
 from .. import autograd
 from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
+from ..backends import snapshot
+from ..explain.outputs import arrays_of
+from ..explain.product_counts import ProductCounts, acted_on
 from ..explain.records import record, recording
-from ..explain.sensitivity import acted_on, alone, layers_of
+from ..explain.sensitivity import alone, layers_of
 from ..kernels.formats import FORMATS, RangeCounts, count_range
 from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, observe
@@ -21,9 +26,10 @@ from ..nn.utils import run_under
 from ..ops.creation.factories import from_numpy
 from ..tensor.tensor import Tensor
 from .flops import flops_of
-from .measures import arrays_of, relative_error
+from .measures import relative_error
 from .metrics import Arrays, Metric, measures_of
 from .policy import PRODUCTS, Policy, Rule
+from .progress import Progress
 
 GRADIENT_ERROR = "gradient_error"
 """The measure of all gradients of parameters: their relative change."""
@@ -34,6 +40,7 @@ class Trials:
 
     Attributes:
         runs: the number of calls of the model so far.
+        counts: the products of one call that obey precision flags, and those that do not.
         layers: the modules with products of their own, in call order.
         products: the measured ones: "forward", and the two gradients if the model has parameters.
         measures_gradients: whether the measures include the change of the gradients, which takes another call of the
@@ -49,9 +56,16 @@ class Trials:
         self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
         self.products = PRODUCTS if gradients and self._parameters else PRODUCTS[:1]
         self.measures_gradients = measures_gradients and len(self.products) > 1
+        self._flags, self.counts = snapshot(), ProductCounts()
         with record() as log:
             self._truth = {product: self._results(product) for product in self.products[:2]}
         self.layers = layers_of(model, log)
+
+    def on(self, inputs: Any) -> Trials:
+        """The same model on other inputs, under the flags of these trials."""
+        searched = self.measures_gradients
+        with self._flags:
+            return Trials(self.model, inputs, self.metric, searched, searched)
 
     def is_repeatable(self) -> bool:
         """Whether another call returns the same answers."""
@@ -100,11 +114,31 @@ class Trials:
         return found
 
     def _results(self, product: str) -> Arrays:
-        """The outputs, or the gradients of their sum with fixed random weights with respect to all parameters."""
+        """The outputs, or the gradients of their sum with fixed random weights with respect to all parameters.
+
+        Raises RuntimeError if no product obeys precision flags: its error would be 0 without having been measured.
+        """
         self.runs += 1
-        if product == "forward":
-            with no_grad():
-                return {name: each.copy() for name, each in arrays_of(self._call()).items()}
+        self.counts = ProductCounts()
+        with self._flags, self._bridge(), observe(self.counts):
+            found = self._outputs() if product == "forward" else self._gradients()
+        if not self.counts.obeyed:
+            raise ValueError(f"audit(): precisions affect nothing in this {type(self.model).__name__}: {self.counts}")
+        return found
+
+    def _bridge(self) -> AbstractContextManager[None]:
+        """The block in which a model of torch computes by our kernels."""
+        if isinstance(self.model, Module):
+            return nullcontext()
+        from ..interop.torch.experiments import observe_products
+
+        return observe_products(self.counts, grad=False)
+
+    def _outputs(self) -> Arrays:
+        with no_grad():
+            return {name: each.copy() for name, each in arrays_of(self._call()).items()}
+
+    def _gradients(self) -> Arrays:
         random = np.random.default_rng(0)
         with enable_grad():
             outputs = [each for each in _tensors_of(self._call()) if each.requires_grad]
@@ -171,3 +205,43 @@ def _tensors_of(answer: Any) -> list[Tensor]:
         return [answer]
     parts = answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, (tuple, list)) else ()
     return [tensor for part in parts for tensor in _tensors_of(part)]
+
+
+def rows_of(
+    trials: Trials, precisions: Sequence[str], formats: Sequence[str], progress: bool | None
+) -> list[dict[str, Any]]:
+    """The rows by product and precision, starting with that of all layers. Products without calls have no rows."""
+    rows: list[dict[str, Any]] = []
+    count = len(trials.products) * len(precisions) * (len(trials.layers) + 1)
+    with Progress(f"audit of {type(trials.model).__name__}", count, 0, progress) as bar:
+        for product, precision in itertools.product(trials.products, precisions):
+            ranges = {row["module"]: row["operands"] for row in rows if row["product"] == product}
+            found = []
+            for layer in trials.layers:
+                row = trials.row(layer, product, precision, () if layer in ranges else formats)
+                found += (
+                    [row | {"operands": _join_counts(ranges.get(layer, []), row["operands"])}] if row["calls"] else []
+                )
+                bar.advance()
+            if found:
+                rows += [_all_of(found, trials.row(None, product, precision)), *found]
+            bar.advance()
+    return rows
+
+
+def _join_counts(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Merge the counts of each operand by format, shared by all precisions, with those of one precision."""
+    shared = [{name: counts for name, counts in each.items() if name in FORMATS} for each in formats]
+    nothing: dict[str, Any] = {}
+    return [{**each[0], **each[1]} for each in itertools.zip_longest(shared, own, fillvalue=nothing)]
+
+
+def _all_of(layers: Sequence[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
+    """The row of all layers together, with their largest local error and the sums of their counts."""
+    counts: dict[str, RangeCounts] = {}
+    for operand in itertools.chain.from_iterable(each["operands"] for each in layers):
+        for name, values in operand.items():
+            found = RangeCounts(**values)
+            counts[name] = counts[name] + found if name in counts else found
+    worst = max((each["local_error"] for each in layers), default=0.0)
+    return row | {"local_error": worst, "operands": [{name: each._asdict() for name, each in counts.items()}]}

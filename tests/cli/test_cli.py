@@ -161,7 +161,7 @@ def test_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy, arrays = tmp_path / "policy.json", tmp_path / "inputs.npz"
-    options = ["--metric", "logits", "--precisions", "bf16", "--no-gradients", "--json", "--policy", str(policy)]
+    options = ["--metric", "logits", "--precisions", "bf16", "--json", "--policy", str(policy)]
     assert cli.main(["audit", f"{study}:model", *options]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["module"] for row in found["rows"]] == [None, "0", "2"]

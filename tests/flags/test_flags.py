@@ -721,3 +721,9 @@ def test_every_pair_of_families_runs_at_the_faster_precision() -> None:
         backends.cuda.matmul.fp32_precision, backends.mkldnn.matmul.fp32_precision = first, second
         faster = min(first, second, key=FASTEST_FIRST.index)
         assert explain.precision_of("matmul").precision == faster
+
+
+@pytest.mark.parametrize(("name", "meant"), [("H100", "h100"), ("RTX Blackwell", "rtx_blackwell"), ("A-100", "a100")])
+def test_suggestions_ignore_case_and_punctuation(name: str, meant: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"\(did you mean '{meant}'\?\)"):
+        backends.profile = name

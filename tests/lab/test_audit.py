@@ -1,13 +1,18 @@
 """Audits: what each layer does to the answers, which layers a budget spares, and where two runs part."""
 
+import itertools
 import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import lab, nn
-from minitorch_backends.lab.search import smallest_set
+from minitorch_backends.lab.policy import Policy, Rule, with_few_globs
+from minitorch_backends.lab.search import cheapest_levels, option
+from minitorch_backends.ops.einsum.precision_plan import unit_cost
 
 
 class Attend(nn.Module):
@@ -133,20 +138,126 @@ def test_ranges_of_operands():
     assert products == {"forward", "weight gradient"}  # the input of the model needs no gradient
 
 
+COSTS = {"e4m3": 1, "bf16": 2, "tf32": 4, "ieee": 32}
+ROUNDING = {"e4m3": 16.0, "bf16": 1.0, "tf32": 0.125, "ieee": 0.0}
+
+
 @pytest.mark.parametrize("weights", [[9, 5, 4, 3, 1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1]])
-@pytest.mark.parametrize("budget", [0, 4, 8.5, 30, 200])
-def test_search_spares_no_name_in_vain(weights, budget):
-    sizes = dict(zip("abcde", weights, strict=True))
-    runs = []
+@pytest.mark.parametrize("budget", [0, 1.1, 4, 8.5, 30, 2000])
+def test_search_is_monotone_and_spares_nothing_in_vain(weights, budget):
+    """Against all choices of levels for layers of equal cost whose errors add in quadrature."""
 
-    def holds(kept):
-        runs.append(kept)
-        return sum(size for name, size in sizes.items() if name not in kept) <= budget
+    def error(levels):
+        return np.linalg.norm([weights[place] * ROUNDING[level] for place, level in levels.items()])
 
-    kept = smallest_set(list("abcde"), holds)
-    assert holds(frozenset(kept))
-    assert not any(holds(frozenset(kept) - {name}) for name in kept)
-    assert len(kept) == next(n for n in range(6) if sum(sorted(weights)[: 5 - n]) <= budget)
+    def cost(levels):
+        return sum(COSTS[level] for level in levels.values())
+
+    found = {}
+    for offers in (("bf16",), ("tf32",), ("tf32", "bf16"), ("e4m3", "bf16"), ("e4m3", "bf16", "tf32")):
+        options = {
+            place: {each: option(COSTS[each], weight * ROUNDING[each] / (budget or 1e-9)) for each in (*offers, "ieee")}
+            for place, weight in enumerate(weights)
+        }
+        levels = found[offers] = cheapest_levels(options, "ieee", lambda levels: error(levels) <= budget)
+        assert error(levels) <= budget
+        for place, level in levels.items():
+            cheaper = [each for each in offers if COSTS[each] < COSTS[level]]
+            assert all(error({**levels, place: each}) > budget for each in cheaper)
+        choices = [dict(enumerate(each)) for each in itertools.product((*offers, "ieee"), repeat=5)]
+        least = min(cost(each) for each in choices if error(each) <= budget)
+        assert cost(levels) <= 1.2 * least
+        assert all(cost(levels) <= cost(other) for fewer, other in found.items() if set(fewer) < set(offers))
+
+
+def test_search_fails_where_not_even_the_exact_level_holds():
+    options = {"a": {"bf16": option(1, 1.0), "ieee": option(2, 0.0)}}
+    assert cheapest_levels(options, "ieee", lambda levels: False) is None
+
+
+@pytest.fixture(scope="module")
+def deep():
+    mt.manual_seed(0)
+    layers = (each for _ in range(6) for each in (nn.Linear(64, 64), nn.ReLU()))
+    return nn.Sequential(*layers, nn.Linear(64, 8)).eval(), mt.randn(64, 64)
+
+
+def test_a_further_precision_makes_no_policy_more_expensive(deep):
+    model, x = deep
+    whole = lab.audit(model, x, "bf16", gradients=False).whole("bf16")["error"]
+    costs = []
+    for precisions in (("tf32", "bf16"), ("tf32", "bf16", "e4m3")):
+        found = lab.audit(model, x, precisions, budget=0.9 * whole, gradients=False)
+        assert found.is_met
+        assert found.error <= 0.9 * whole
+        with found.policy, mt.explain.record() as log, mt.no_grad():
+            model(x)
+        assert {each.module: each.precision for each in log} == found.levels["forward"]
+        assert sum(found.shares.values()) == pytest.approx(1)
+        assert all(f"{share:.1%} at {name}" in found.summary() for name, share in found.shares.items())
+        costs.append(sum(unit_cost(each.precision) * each.shapes[1][0] for each in log))
+    assert costs[1] <= costs[0]
+
+
+def test_a_budget_that_cannot_be_met_is_called_so(deep):
+    model, x = deep
+
+    def metric(answer, truth):  # against labels: the error of the model itself is 0.5
+        return 0.5 + float(np.abs(answer[""] - truth[""]).max())
+
+    found = lab.audit(model, x, "bf16", metric, 0.04, gradients=False)
+    assert not found.is_met
+    assert found.least == {"metric": 0.5}
+    assert found.error == 0.5
+    assert "A budget of metric at most 0.04 cannot be met: the least is metric 0.5." in found.summary()
+    assert set(found.levels["forward"].values()) == {"ieee"}
+    assert lab.audit(model, x, "bf16", metric, 0.5, gradients=False).is_met, "what the margin excludes may be exact"
+
+
+def test_an_audit_asked_later_has_its_flags(net, x):
+    with mt.backends.flags(fp32_precision="bf16x3"):
+        found = lab.audit(net, x, "bf16", gradients=False)
+    with mt.backends.flags(fp32_precision="bf16"):
+        assert found.measure_on(x) == found.measured
+        assert found.measured["error"] > 0
+        assert found.frontier(verify=1)[-1].measured == found.measured["error"]
+
+
+class Odd(nn.Module):
+    """Outputs as transformers have them: a dict with a cache and None among them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return {"logits": self.layer(x).bfloat16(), "cache": object(), "loss": None}
+
+
+def test_outputs_with_caches_and_half_types():
+    found = lab.audit(Odd(), mt.randn(3, 8), "bf16", "logits", gradients=False)
+    assert found.whole("bf16")["error"] > 0
+
+
+def test_policies_have_few_globs():
+    rules = {
+        f"blocks.{n}.{name}": Rule({"fp32_precision": "bf16"}) for n in range(12) for name in ("up", "down", "qkv")
+    }
+    rules |= {f"blocks.{n}.down": Rule({"fp32_precision": "tf32"}) for n in range(12)}
+    rules |= {"head": Rule({"fp32_precision": "ieee"}), "blocks.0.up": Rule({"fp32_precision": "ieee"})}
+    found = with_few_globs(rules)
+    assert len(found) == 4
+    assert all(Policy(found).rule_of(name) == rule for name, rule in rules.items())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.lists(st.sampled_from(["a", "b[", "0", "1", "*"]), min_size=0, max_size=4).map(".".join),
+                       st.sampled_from(["bf16", "tf32", "ieee"]), min_size=1, max_size=12))  # fmt: skip
+def test_globs_say_the_same_of_each_layer(levels):
+    rules = {name: Rule({"fp32_precision": level}) for name, level in levels.items()}
+    found = with_few_globs(rules)
+    assert len(found) <= len(rules)
+    assert all(Policy(found).rule_of(name) == rule for name, rule in rules.items())
 
 
 @pytest.mark.parametrize(

@@ -37,27 +37,37 @@ class Timeline:
         return self.values[place - 1] if place else None
 
 
+_following: set[int] = set()
+"""The threads that run a block that follows modules."""
+
+
 @contextmanager
 def follow_torch_modules(names: Timeline) -> Iterator[None]:
     """Make torch's modules that this thread calls visible to `explain` and to policies, and store the module of each
     node of torch's graph in `names`.
 
     Hooks for all modules are process-wide. They are installed only while some block follows modules, and do nothing in
-    other threads.
+    other threads. Torch calls the hooks of an outer block first, also when a module returns. An inner block of the same
+    thread therefore enters no modules, whose scopes would end in the wrong order, but reads the outer block's.
     """
     thread = threading.get_ident()
+    is_inner = thread in _following
     running: list[tuple[Any, AbstractContextManager[None]]] = []
 
     def enter(module: Any, _: Any) -> None:
         if module_scope.following and threading.get_ident() == thread:
-            scope = module_scope.enter(module)
-            scope.__enter__()
-            running.append((module, scope))
+            if not is_inner:
+                scope = module_scope.enter(module)
+                scope.__enter__()
+                running.append((module, scope))
             names.note(next_node_number(), module_scope.current_module())
 
     def leave(module: Any, *_: Any) -> None:
-        if running and running[-1][0] is module and threading.get_ident() == thread:
+        if threading.get_ident() != thread:
+            return
+        if running and running[-1][0] is module:
             running.pop()[1].__exit__(None, None, None)
+        if module_scope.following:
             names.note(next_node_number(), module_scope.current_module())
 
     hooks: list[Any] = []
@@ -71,10 +81,13 @@ def follow_torch_modules(names: Timeline) -> Iterator[None]:
                 hooks.pop().remove()
 
     hook()
+    _following.add(thread)
     module_scope.following_changed.append(hook)
     try:
         yield
     finally:
+        if not is_inner:
+            _following.discard(thread)
         module_scope.following_changed.remove(hook)
         while hooks:
             hooks.pop().remove()

@@ -1,0 +1,57 @@
+"""The outputs of models and functions as NumPy arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..kernels.first_use import load
+
+
+def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
+    """A function's results as arrays by name: a tensor, an array, a number, or dicts, sequences and dataclasses of
+    these. None, and objects of other classes (caches), are left out of them.
+
+    Raises TypeError for other values, for text, and where nothing is left.
+    """
+    found = dict(_arrays(answer, name))
+    if not found:
+        raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
+    return found
+
+
+def _arrays(answer: Any, name: str) -> list[tuple[str, np.ndarray]]:
+    if isinstance(answer, Mapping):
+        parts = list(answer.items())
+    elif isinstance(answer, (tuple, list)):
+        parts = list(enumerate(answer))
+    elif dataclasses.is_dataclass(answer) and not isinstance(answer, type):
+        parts = [(each.name, getattr(answer, each.name)) for each in dataclasses.fields(answer)]
+    else:
+        value = as_array(answer)
+        if isinstance(value, (str, bytes)):
+            raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
+        is_number = isinstance(value, (np.ndarray, np.generic, bool, int, float, complex))
+        return [(name, np.asarray(value))] if is_number else []
+    return [each for key, part in parts for each in _arrays(part, f"{name}.{key}" if name else str(key))]
+
+
+def as_array(value: Any) -> Any:
+    """A tensor of ours or of torch as an array; anything else unchanged."""
+    if not hasattr(value, "detach"):
+        return value
+    value = value.detach()
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value.numpy()
+    value = value.cpu().resolve_conj().resolve_neg()
+    try:
+        return value.numpy()
+    except TypeError:  # NumPy lacks the type; ml_dtypes may have it
+        name = str(value.dtype).removeprefix("torch.")
+        dtype = np.dtype(getattr(load("ml_dtypes"), name))
+        return value.view(torch.int16 if dtype.itemsize == 2 else torch.uint8).numpy().view(dtype)

@@ -1,0 +1,46 @@
+"""What acted: the products that precision flags affected, and those that they did not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ..kernels.registry import Call, kernels
+
+if TYPE_CHECKING:
+    from .records import Record
+
+
+def acted_on(call: Record | Call) -> bool:
+    """Whether a precision affects a call."""
+    return not {"float32", "complex64"}.isdisjoint(call.dtypes) and _multiplies(call)
+
+
+def _multiplies(call: Record | Call) -> bool:
+    return kernels[call.kernel].bound.keys() != {"ieee"}
+
+
+class ProductCounts:
+    """Counts of products, as an observer of kernel calls.
+
+    Attributes:
+        obeyed: the number of products that ran at the precision of the flags.
+        others: the number of those that no flag affects, by kernel and dtype, or by torch's operator and the reason.
+    """
+
+    def __init__(self) -> None:
+        self.obeyed = 0
+        self.others = Counter[str]()
+
+    def __call__(self, call: Record | Call) -> None:
+        if acted_on(call):
+            self.obeyed += 1
+        elif _multiplies(call):
+            self.others[f"{call.kernel} of {', '.join(dict.fromkeys(call.dtypes))}"] += 1
+
+    def __str__(self) -> str:
+        head = f"{self.obeyed or 'no'} product{'s' * (self.obeyed > 1)} obeyed precision flags"
+        if not self.others:
+            return head
+        listed = "; ".join(f"{count} {what}" for what, count in self.others.most_common())
+        return f"{head}, {self.others.total()} did not: {listed}"

@@ -1,0 +1,57 @@
+"""The laboratory on torch's models and functions, inside and outside of the bridge."""
+
+import pytest
+import torch
+
+from minitorch_backends import lab
+from minitorch_backends.interop.torch import emulate
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).eval()
+
+
+def test_an_audit_of_a_torch_model_needs_no_block(model, tmp_path):
+    x, other = torch.randn(16, 32), torch.randn(16, 32)
+    found = lab.audit(model, x, ("tf32", "bf16"), budget=1e-3)
+    with torch.no_grad(), emulate():
+        inside = lab.audit(model, x, ("tf32", "bf16"), budget=1e-3)
+        measured = inside.measure_on(other)
+    assert inside.rows == found.rows
+    assert inside.policy == found.policy
+    assert measured == found.measure_on(other) == inside.measure_on(other)
+    assert measured["error"] > 0
+    assert all(point.measured > 0 for point in inside.frontier()[1:] if point.measured is not None)
+    inside.report(tmp_path / "audit.html")
+    assert "0.000" not in str(inside.frontier()).split("\n", 2)[2]
+
+
+def test_products_of_torch_itself_are_named():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.layer(x) + (x.double() @ x.double().mT).sum()
+
+    found = lab.audit(Model().eval(), torch.randn(4, 4), "bf16")
+    assert "1 did not: 1 aten.mm.default of torch (no flag acts on products of torch.float64)" in found.summary()
+
+
+def test_outputs_of_half_types():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(16, 16), torch.nn.Linear(16, 4)
+
+        def forward(self, x):
+            x = self.first(x)
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.last(x), x.mH
+
+    assert lab.audit(Model().eval(), torch.randn(2, 16), "tf32").whole("tf32")["error"] > 0
+    with pytest.raises(ValueError, match="precisions affect nothing in this Linear: no product obeyed precision flags"):
+        lab.audit(torch.nn.Linear(4, 4).double(), torch.ones(1, 4).double(), "tf32")
