@@ -33,6 +33,7 @@ import ml_dtypes
 import numpy as np
 
 from minitorch_backends.kernels import cpu, machine
+from minitorch_backends.kernels.files import write_file
 from minitorch_backends.kernels.gemm import blas, compiled, matmul
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
@@ -136,9 +137,7 @@ def read(path: Path) -> Guard:
 def write(path: Path, guard: Guard) -> None:
     """Write a guard's file, a line for each cell, whole or not at all."""
     cells = ",\n".join(json.dumps(cell) for cell in guard["cells"])
-    partial = path.with_suffix(".partial")
-    partial.write_text(f'{{"machine": {json.dumps(guard["machine"])},\n"cells": [\n{cells}\n]}}\n', encoding="utf-8")
-    os.replace(partial, path)
+    write_file(path, f'{{"machine": {json.dumps(guard["machine"])},\n"cells": [\n{cells}\n]}}\n')
 
 
 def measure_level(path: Path, kinds: list[str], rounds: int, scale: float) -> None:

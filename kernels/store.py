@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
+from .files import write_file
 from .ownership import danger, refuse_what_others_can_write
 
 if sys.platform != "win32":
@@ -63,7 +64,7 @@ _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*
 _NOT_CODE = {
     _KERNELS / f"{name}.py"
     for name in (
-        "__init__", "cpu", "first_use", "gemm/tuning", "gemm/tuning_file", "jit", "locks", "machine", "native",
+        "__init__", "cpu", "files", "first_use", "gemm/tuning", "gemm/tuning_file", "jit", "locks", "machine", "native",
         "notice", "ownership", "store", "threading",
     )
 }  # fmt: skip
@@ -75,7 +76,10 @@ def _cache_root() -> Path:
     """The folder of all modules' folders: the user's choice, or the one that the XDG specification names."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        try:
+            return Path(chosen).expanduser().absolute()
+        except RuntimeError:  # the home folder of an unknown user
+            raise OSError(f"{CACHE_VARIABLE} must be a folder, got {chosen!r}") from None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(base):  # a user id without a home folder, as containers have
         raise OSError("this user has no cache folder")
@@ -263,7 +267,7 @@ def write(path: Path, content: bytes) -> None:
     while _warnings_due:
         _warn(_warnings_due.pop())
     try:
-        _replace(path, _checksum(path, content) + content)
+        write_file(path, _checksum(path, content) + content, 0o600)
     except OSError as error:
         _warn(
             f"compiled code cannot be kept in {path.parent} and will be compiled again by the next process: {error}; "
@@ -313,16 +317,3 @@ def one_process(path: Path) -> Iterator[None]:
 
 def _checksum(path: Path, content: bytes) -> bytes:
     return hashlib.sha256(f"{path.parent.name}/{path.name}\n".encode() + content).digest()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file that others see whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem[:40])
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

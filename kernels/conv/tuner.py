@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import cpu, threading
+from ..files import write_file
 from ..registry import Decision, Kernel, Refused, kernels, without_observers
 from .kept import array_of
 from .shapes import is_channels_last
@@ -68,9 +69,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, as JSON."""
-        Path(path).write_text(
-            json.dumps({"format": _FORMAT, "entries": dict(self._entries)}, indent=1), encoding="utf-8"
-        )
+        write_file(path, json.dumps({"format": _FORMAT, "entries": dict(self._entries)}, indent=1))
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add what `save` wrote, in place of what is known of the same calls. Raises ValueError for another file."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import cpu, machine
+from ..files import write_file
 from ..ownership import danger, refuse_what_others_can_write
 
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
@@ -30,7 +31,10 @@ def path() -> Path:
     """The file of this CPU. Raises OSError for a user without a home folder."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    folder = Path(chosen).expanduser().absolute() if chosen else Path(base) / "minitorch_backends"
+    try:
+        folder = Path(chosen).expanduser().absolute() if chosen else Path(base) / "minitorch_backends"
+    except RuntimeError:  # the home folder of an unknown user
+        raise OSError(f"{FOLDER_VARIABLE} must be a folder, got {chosen!r}") from None
     if not folder.is_absolute():  # a user id without a home folder, as containers have
         raise OSError(f"this user has no configuration folder; set {FOLDER_VARIABLE}")
     return folder / f"tuning-{machine.identity()}.json"
@@ -87,12 +91,5 @@ def writable() -> Path:
 def write(content: dict[str, Any]) -> Path:
     """Write this CPU's file, whole or not at all. Raises OSError as `writable` does."""
     file = writable()
-    partial = file.with_suffix(f".{os.getpid()}")
-    try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as opened:
-            opened.write(json.dumps(content, indent=1) + "\n")
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_file(file, json.dumps(content, indent=1) + "\n", 0o600)
     return file

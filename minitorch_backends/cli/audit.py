@@ -15,6 +15,7 @@ import argparse
 import inspect
 from typing import Any
 
+from ..kernels.files import write_file
 from .common import UsageError, load_object, usage_errors, write
 
 HELP = "measure the effect of each layer at low precision, and find a policy"
@@ -53,8 +54,7 @@ def run(options: argparse.Namespace) -> int:
         if options.page:
             found.report(options.page)
         if options.policy:
-            with open(options.policy, "w", encoding="utf-8") as file:
-                file.write(found.policy.to_json())
+            write_file(options.policy, found.policy.to_json())
     write(found.to_json() if options.json else str(found))
     return 0
 

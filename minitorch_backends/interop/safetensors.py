@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import safetensors
 
+from ..kernels.files import write_files
 from ..ops import from_numpy
 from ..ops.creation.from_data import refuse_device
 from ..tensor import dtypes
@@ -208,19 +208,19 @@ def save_file(
         raise TypeError(f"save_file(): metadata must be text by names, got {dict(metadata)!r}")
     path = Path(filename)
     if max_shard_size is None:
-        _write({path: arrays}, metadata)
+        write_files({path: _writer(arrays, metadata)})
         return
     if not path.name.endswith(f".safetensors{_INDEX}"):
         raise ValueError(f"save_file(): filename must end in '.safetensors{_INDEX}' for shards, got {path.name!r}")
     shards = _shards(arrays, max_shard_size)
     stem = path.name.removesuffix(f".safetensors{_INDEX}")
     names = [f"{stem}-{number:05d}-of-{len(shards):05d}.safetensors" for number in range(1, len(shards) + 1)]
-    _write({path.with_name(name): shard for name, shard in zip(names, shards, strict=True)}, metadata)
     index = {
         "metadata": {"total_size": sum(each.nbytes for each in arrays.values())},
         "weight_map": {name: file for file, shard in zip(names, shards, strict=True) for name in shard},
     }
-    path.write_text(json.dumps(index, indent=2), encoding="utf-8")
+    writers = {path.with_name(name): _writer(shard, metadata) for name, shard in zip(names, shards, strict=True)}
+    write_files({**writers, path: lambda file: file.write(json.dumps(index, indent=2).encode())})
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
@@ -261,17 +261,13 @@ def _shards(arrays: Mapping[str, np.ndarray], most: int) -> list[dict[str, np.nd
     return shards
 
 
-def _write(files: Mapping[Path, Mapping[str, np.ndarray]], metadata: Mapping[str, str] | None) -> None:
-    """Write all files under temporary names, then rename them: tensors may be mapped from the old files."""
-    with ExitStack() as cleanup:
-        partial = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in files}
-        for path, arrays in files.items():
-            cleanup.callback(partial[path].unlink, missing_ok=True)
-            dense = {name: np.ascontiguousarray(each).reshape(each.shape) for name, each in arrays.items()}
-            specs = {name: _spec(each) for name, each in dense.items()}
-            safetensors.serialize_file(specs, partial[path], dict(metadata) if metadata is not None else None)
-        for path in files:
-            os.replace(partial[path], path)
+def _writer(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None) -> Callable[[Any], None]:
+    def write(file: Any) -> None:
+        dense = {name: np.ascontiguousarray(each).reshape(each.shape) for name, each in arrays.items()}
+        specs = {name: _spec(each) for name, each in dense.items()}
+        safetensors.serialize_file(specs, file.name, dict(metadata) if metadata is not None else None)
+
+    return write
 
 
 def _spec(array: np.ndarray) -> Any:

@@ -11,7 +11,6 @@ import functools
 import itertools
 import json
 import math
-import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import threading
+from ..kernels.files import write_file
 from ..kernels.gemm import compiled, matmul, plans, tuning
 from ..kernels.registry import ArraySpec
 from .race import OPENBLAS_REST, Contestant, race
@@ -161,9 +161,7 @@ def _read_partial(partial: Path) -> dict[str, list[float]]:
 
 def _save(path: Path, content: Any) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(content))
-    os.replace(scratch, path)
+    write_file(path, json.dumps(content))
 
 
 def _race(crossover: Crossover, point: Point, rounds: int) -> list[float]:

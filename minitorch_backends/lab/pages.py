@@ -8,8 +8,9 @@ import os
 import string
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from ..kernels.files import write_file
 
 
 class Table(NamedTuple):
@@ -180,7 +181,7 @@ def write_page(
         style=style,
         width=width,
     )
-    Path(path).write_text(page, encoding="utf-8")
+    write_file(path, page)
 
 
 def draw_picture(draw: Callable[[Any], None], caption: str) -> Picture:

@@ -25,7 +25,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import threading
 import time
 import zipfile
@@ -40,6 +39,7 @@ from ..autograd.extras.module_scope import follow_modules
 from ..autograd.modes import is_grad_enabled
 from ..explain.records import Log, record_of
 from ..kernels import threading as kernel_threads
+from ..kernels.files import Replacement
 from ..kernels.first_use import load
 from ..kernels.registry import Call, observe
 from .machine import machine
@@ -137,17 +137,15 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
     """
     if results not in _KINDS:
         raise ValueError(f"capture(): results must be 'hashes', 'statistics' or 'values', got {results!r}")
-    path = Path(path)
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     about = {
         "format": _FORMAT, "version": _VERSION, "results": results,
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), **machine(),
         "threads": kernel_threads.get_num_threads(), "grad": is_grad_enabled(), "exception": None,
         "flags": {name: value if _is_plain(value) else repr(value) for name, value in backends.snapshot().values},
     }  # fmt: skip
-    start = time.perf_counter()
+    start, partial, complete = time.perf_counter(), Replacement(path), False
     try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        with partial.open() as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             writer = _Writer(archive, results)
             try:
                 with follow_modules(), observe(writer):
@@ -157,9 +155,12 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
                 raise
             finally:
                 writer.finish({**about, "seconds": time.perf_counter() - start})
+                archive.close()
+                complete = True
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(partial, path)
+        if complete:
+            partial.finish()
+        partial.discard()
 
 
 def _is_plain(value: Any) -> bool:

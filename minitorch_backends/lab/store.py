@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..kernels.files import write_file
+
 _VERSION = 1
 
 
@@ -58,9 +60,7 @@ class Store:
                 old.unlink(missing_ok=True)
         found = self._manifest(path)
         if found is None:
-            partial = path.with_suffix(f".{secrets.token_hex(4)}.partial")
-            partial.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
-            os.replace(partial, path)
+            write_file(path, json.dumps(wanted, indent=1) + "\n")
         elif found != wanted:
             changed = ", ".join(name for name in wanted.keys() | found.keys() if found.get(name) != wanted.get(name))
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.modes import is_grad_enabled
 from ..explain.records import align_columns
 from ..kernels import threading
+from ..kernels.files import write_file
 from .columns import (
     MOST_PANELS,
     SPREADS,
@@ -122,10 +124,11 @@ class Sweep:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the rows, with dicts as text."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows(self.rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns)
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_file(path, text.getvalue())
 
     def to_pandas(self) -> Any:
         """The rows as a `pandas.DataFrame` with flat columns.

@@ -8,11 +8,11 @@ import os
 import pickle
 import types
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..kernels.files import write_file
 from ..tensor.dtypes import DType
 from ..tensor.size import Size
 from ..tensor.tensor import Parameter, Tensor, sharing
@@ -46,14 +46,7 @@ def save_to(obj: Any, f: Any) -> None:
     if hasattr(f, "write"):
         write_archive(f, pickled.getvalue(), storages)
         return
-    path = Path(f).resolve()
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")  # tensors may be mapped from the file at `path`
-    try:
-        with open(partial, "xb") as file:
-            write_archive(file, pickled.getvalue(), storages)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_file(f, lambda file: write_archive(file, pickled.getvalue(), storages))
 
 
 class _Pickler(_PythonPickler):
