@@ -18,6 +18,7 @@ import numpy as np
 from .dispatch import instrumentation
 from .dispatch.call_errors import argument_errors
 from .kernels import scaling
+from .kernels.locks import open_in_children
 from .tensor.dtypes import COMPLEX, DType, to_dtype
 from .tensor.memory import CPU, refuse_device
 from .tensor.memory import device as Device
@@ -71,6 +72,7 @@ class Generator:
             raise ValueError(f"manual_seed(): seed must be from -2**63 to 2**64 - 1, got {seed!r}")
         self._seed = number % _WORD
         self._numpy = np.random.Generator(np.random.PCG64(self._seed))
+        open_in_children(self._numpy.bit_generator.lock)  # another thread may draw while this one forks
         return self
 
     def seed(self) -> int:

@@ -21,6 +21,9 @@ class _Unset:
     def __repr__(self) -> str:
         return "UNSET"
 
+    def __reduce__(self) -> str:
+        return "UNSET"  # copies and pickles are this object
+
 
 UNSET = _Unset()
 

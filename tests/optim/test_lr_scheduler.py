@@ -1,6 +1,7 @@
 """Schedules of learning rates: by closed forms, beside each other, from a state, and of wrong options."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -194,6 +195,30 @@ def test_a_milestone_of_zero_skips_the_first_schedule() -> None:
         assert scheduler.get_last_lr() == [0.5]
         of.step()
         scheduler.step()
+
+
+@pytest.mark.parametrize("kind", ["sequential", "chained"])
+def test_composed_schedules_nest(kind: str) -> None:
+    """A composed schedule inside another one has its own rates, as the first part and as a later one."""
+    expected = [0.5, 0.5, 0.2, 0.2, 0.2] if kind == "sequential" else [0.1, 0.1, 0.2, 0.2, 0.2]
+
+    def parts(of: Any) -> Any:
+        schedules = [lr_scheduler.ConstantLR(of, 0.5, total_iters=2), lr_scheduler.ConstantLR(of, 0.2, total_iters=10)]
+        if kind == "chained":
+            return lr_scheduler.ChainedScheduler(schedules)
+        return lr_scheduler.SequentialLR(of, schedules, milestones=[2])
+
+    def rates(wrap: Callable[[Any], Any]) -> list[float]:
+        of = SGD([mt.zeros(1, requires_grad=True)], lr=1.0)
+        return [row[0] for row in follow(of, wrap(of), steps=7)]
+
+    one = rates(parts)
+    assert one[:5] == pytest.approx(expected)
+    assert rates(lambda of: lr_scheduler.SequentialLR(of, [parts(of)], milestones=[])) == one
+    assert rates(lambda of: lr_scheduler.ChainedScheduler([parts(of)])) == one
+    whole = lr_scheduler.ConstantLR
+    after = rates(lambda of: lr_scheduler.SequentialLR(of, [whole(of, 0.9, total_iters=9), parts(of)], milestones=[2]))
+    assert after == pytest.approx([0.9, 0.9, *one[:-2]])
 
 
 def test_rates_that_are_tensors_are_written_to() -> None:

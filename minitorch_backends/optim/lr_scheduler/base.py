@@ -80,6 +80,11 @@ class LRScheduler:
         else:
             self._set(self.get_lr() if epoch is None else self._at_epoch())
 
+    def _begin(self) -> None:
+        """Set the rates for the current epoch again, from the optimizer's base rates."""
+        self.last_epoch -= 1
+        self.step()
+
     def _at_epoch(self) -> list[float]:
         """The rates for `last_epoch`, independent of the current ones."""
         return self.get_lr()

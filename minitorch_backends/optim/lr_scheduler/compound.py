@@ -24,6 +24,14 @@ def _check(optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> Op
     return schedulers[0].optimizer
 
 
+def _refuse_epoch(schedule: LRScheduler, epoch: Any) -> None:
+    if epoch != 0:
+        raise ValueError(
+            f"{type(schedule).__name__}.step(): epoch must be None, or 0 to start again, got {epoch!r}; each of the "
+            "schedulers counts its own"
+        )
+
+
 class _CompoundLR(LRScheduler):
     """A schedule that remembers what its parts, `_schedulers`, remember."""
 
@@ -44,6 +52,10 @@ class _CompoundLR(LRScheduler):
         for each, state in zip(self._schedulers, states, strict=True):
             each.load_state_dict(state)
 
+    def _reset(self) -> None:
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            assign(group, "lr", base)  # what all parts did when they were made counts for nothing
+
 
 class ChainedScheduler(_CompoundLR):
     """Step all of `schedulers` together."""
@@ -54,10 +66,21 @@ class ChainedScheduler(_CompoundLR):
         self.base_lrs = self._schedulers[-1].base_lrs
         self._last_lr = self._rates()
 
+    def _begin(self) -> None:
+        for each in self._schedulers:
+            each._begin()
+        self._last_lr = self._rates()
+
     def step(self, epoch: int | None = None) -> None:
-        """A step of each. Raises ValueError for an epoch: each counts its own."""
+        """A step of each, or a start with epoch 0. Raises ValueError for another epoch: each counts its own."""
         if epoch is not None:
-            raise ValueError(f"ChainedScheduler.step() takes no epoch, got {epoch}")
+            _refuse_epoch(self, epoch)
+            self._reset()
+            for each in self._schedulers:
+                each.last_epoch = 0
+            self.last_epoch = 0
+            self._begin()
+            return
         for each in self._schedulers:
             each.step()
         self.last_epoch += 1
@@ -79,17 +102,22 @@ class SequentialLR(_CompoundLR):
             raise ValueError(f"milestones must not fall, and are {list(milestones)}")
         self._milestones, self.last_epoch = list(milestones), last_epoch + 1
         self.base_lrs = self._schedulers[0].base_lrs
-        for group, base in zip(optimizer.param_groups, self.base_lrs, strict=True):
-            assign(group, "lr", base)  # what all schedulers did when they were made counts for nothing
-        first = self._schedulers[self._turn()]  # not that before a milestone of 0
-        first.last_epoch -= 1
-        first.step()
+        self._reset()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._schedulers[self._turn()]._begin()  # not that before a milestone of 0
         self._last_lr = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
-        """A step of the schedule whose turn it is. Raises ValueError for an epoch."""
+        """A step of the schedule whose turn it is, or a start with epoch 0. Raises ValueError for another epoch."""
         if epoch is not None:
-            raise ValueError(f"SequentialLR.step() takes no epoch, got {epoch}")
+            _refuse_epoch(self, epoch)
+            self._reset()
+            self.last_epoch = 0
+            self._schedulers[self._turn()].step(0)
+            self._last_lr = self._rates()
+            return
         self.last_epoch += 1
         turn = self._turn()
         begins = turn > 0 and self._milestones[turn - 1] == self.last_epoch
