@@ -55,7 +55,8 @@ class Replacement:
 
     def open(self) -> Any:
         """The temporary file, to write and to read."""
-        file = open(self.name, "x+b", opener=partial(os.open, mode=self._mode if self._renames else 0o600))
+        mode = self._mode if self._renames else 0o600
+        file = open(self.name, "x+b", opener=partial(os.open, mode=mode))  # noqa: SIM115
         self._mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         return file
 

@@ -212,6 +212,10 @@ def _first(
     return short or best.run, bool(keywords) and short is None
 
 
+def _find(name: str) -> Kernel:
+    return kernels[name]
+
+
 class Kernel:
     """A task, its contract, and its implementations in order of preference.
 
@@ -236,6 +240,9 @@ class Kernel:
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}
         self._lock = lock()
         kernels[name] = self
+
+    def __reduce__(self) -> tuple:
+        return _find, (self.name,)  # there is one kernel of a name: copies and pickles are it
 
     def impl(
         self, name: str, *, isa: str | None = None, refuses: Callable[..., str | None] | None = None, **options: Any

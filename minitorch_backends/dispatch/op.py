@@ -97,7 +97,7 @@ def composite(
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         public_name = name or function.__name__
-        function.__name__ = function.__qualname__ = public_name
+        _rename(function, public_name)
         if widen:
             function = rounding_once(function, widen if isinstance(widen, tuple) else ())
         parameters = inspect.signature(function).parameters
@@ -206,6 +206,13 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
     return argument_errors(write)
 
 
+def _rename(function: Callable[..., Any], name: str) -> None:
+    """Name a function. Its qualified name stays that in its module, by which pickles find it."""
+    function.__name__ = name
+    if "<locals>" in function.__qualname__:
+        function.__qualname__ = name
+
+
 def _install_inplace(name: str, write: Callable[..., Tensor], public: Callable[..., Any]) -> Callable[..., Tensor]:
     """Install the method `name_` with the signature of `public`."""
     write.__name__ = write.__qualname__ = name + "_"
@@ -300,7 +307,7 @@ def op(
         registry[declared.name] = declared
         show_saved((*declared.inputs, "out", *declared.metadata_names))
         public = functools.wraps(forward)(call(declared))
-        public.__name__ = public.__qualname__ = declared.name
+        _rename(public, declared.name)
         public.op, public.overloads, declared.public = declared, declared.overloads, public  # type: ignore[attr-defined]
         _install(declared, public, inplace, method, operators)
         return public

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -43,13 +44,22 @@ class _Flagged:
         return before
 
 
+_groups: dict[str, Group] = {}
+
+
 class Group(_Flagged):
     """An object whose attributes are flags: `Group("cuda.matmul").allow_tf32`. No other attribute can be set."""
 
     __slots__ = ()
 
     def __new__(cls, path: str) -> Any:
-        return object.__new__(_class(path, (cls,)))
+        group = _groups.get(path)
+        if group is None:
+            group = _groups[path] = object.__new__(_class(path, (cls,)))
+        return group
+
+    def __reduce__(self) -> tuple:
+        return Group, (self._path,)  # there is one group of a path: copies and pickles are it
 
     @staticmethod
     def install(module: ModuleType, path: str) -> None:
@@ -81,6 +91,9 @@ class _FlagModule(_Flagged, ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(_unknown(self, name))
+
+    def __reduce__(self) -> tuple:
+        return import_module, (self.__name__,)
 
 
 def _class(path: str, bases: tuple[type, ...]) -> type:

@@ -10,7 +10,7 @@ from typing import Any
 from ..dispatch.call_errors import argument_errors
 from ..tensor.tensor import Tensor
 from .elementwise.complex_numbers import view_as_complex, view_as_real
-from .functional import functions
+from .functional import FUNCTIONAL, functions
 
 _SYNONYMS = {
     "absolute": "abs", "divide": "div", "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt",
@@ -48,6 +48,7 @@ def _with_indices(name: str) -> Callable[..., Any]:
     def pool(input: Tensor, *args: Any, **named: Any) -> Any:
         return functions[name](input, *args, **named | {"return_indices": True})
 
+    pool.__module__ = FUNCTIONAL  # where pickles find it
     return _rename(pool, f"{name}_with_indices", f"`{name}` with `return_indices=True`.", functions[name])
 
 

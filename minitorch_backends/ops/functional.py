@@ -16,7 +16,7 @@ from .losses.reduction import reduction_of
 functions: dict[str, Callable[..., Any]] = {}
 """What `nn.functional` has, by name."""
 
-_MODULE = f"{__name__.partition('.')[0]}.nn.functional"
+FUNCTIONAL = f"{__name__.partition('.')[0]}.nn.functional"
 """The module where pickle finds the functions made here."""
 
 
@@ -77,7 +77,7 @@ def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             raise TypeError(f"{function.__name__}(): inplace and out name two places for the result; expected one")
         return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
 
-    call.__module__ = _MODULE
+    call.__module__ = FUNCTIONAL
     call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), inplace])  # type: ignore[attr-defined]
     return argument_errors(call)
 
@@ -126,7 +126,7 @@ def _by_position(function: Callable[..., Tensor], *, averaging: bool = True) -> 
             named["reduction"] = reduction_of(size_average, reduce)
         return function(*args[:count], **named)
 
-    call.__module__ = _MODULE
+    call.__module__ = FUNCTIONAL
     call.__signature__ = signature.replace(parameters=[*plain, *rest])  # type: ignore[attr-defined]
     return call
 
@@ -144,5 +144,5 @@ def _with_implicit_dim(function: Callable[..., Tensor]) -> Callable[..., Tensor]
         return function(input, dim, dtype)
 
     call.__name__ = call.__qualname__ = function.__name__
-    call.__doc__, call.__module__ = function.__doc__, _MODULE
+    call.__doc__, call.__module__ = function.__doc__, FUNCTIONAL
     return argument_errors(call)

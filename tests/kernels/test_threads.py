@@ -199,6 +199,43 @@ caller.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_another_thread_draws():
+    """NumPy's lock of a generator is held by a thread that the child does not have."""
+    code = (
+        PRODUCT
+        + FORK
+        + """
+import signal
+import threading as python_threads
+import minitorch_backends as mt
+seeded = mt.Generator().manual_seed(3)
+generators = mt.default_generator, mt.Generator(), seeded
+holding, done = python_threads.Event(), python_threads.Event()
+def draw():
+    locks = [each._numpy.bit_generator.lock for each in generators]
+    for lock in locks:
+        lock.acquire()
+    holding.set()
+    done.wait()
+    for lock in locks:
+        lock.release()
+thread = python_threads.Thread(target=draw)
+thread.start()
+holding.wait()
+def child():
+    signal.alarm(20)  # ends a child that waits
+    print(all(mt.rand(3, generator=each).shape == (3,) for each in generators))
+print(in_child(child))
+done.set()
+thread.join()
+"""
+    )
+    out, error = python(code)
+    assert error == ""
+    assert out.split() == ["True", "0"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_locks_are_open_in_a_child():
     """Whoever held them in the parent is not there to release them."""
     code = (
