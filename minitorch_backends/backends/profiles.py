@@ -53,6 +53,16 @@ class Profile(NamedTuple):
     exact_gemv: bool = False
     flushes: bool = False
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        lines = [
+            (name, way.instruction, str(way.rule or "unknown"), way.evidence)
+            for name, ways in self.formats.items()
+            for way in ways
+        ]
+        return as_html(f"{self.name}. {self.note}", Rows([("format", "instruction", "rule", "evidence"), *lines], 4))
+
     def format(self, operand: str, instruction: str | None = None) -> Format:
         """How products of a format are summed, by `instruction` if given. Raises ValueError if the device does not have
         it."""

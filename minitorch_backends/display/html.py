@@ -44,7 +44,7 @@ class Rows(list[Sequence[str]]):
 
 def as_html(*parts: str | Lines | Rows) -> str:
     """Paragraphs, lines and tables as one element, with its style."""
-    found = [f"<style>{_style()}</style>"]
+    found = [f"<style>{resource('notebook.css')}</style>"]
     for part in parts:
         tag = "pre" if isinstance(part, Lines) else "p"
         found.append(part.html() if isinstance(part, Rows) else f"<{tag}>{escape(part)}</{tag}>")
@@ -52,7 +52,8 @@ def as_html(*parts: str | Lines | Rows) -> str:
 
 
 @functools.cache
-def _style() -> str:
+def resource(name: str) -> str:
+    """The text of a file beside this module."""
     from importlib.resources import files
 
-    return files(__package__).joinpath("notebook.css").read_text(encoding="utf-8")
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

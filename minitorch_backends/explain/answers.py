@@ -58,6 +58,14 @@ class Answer(NamedTuple):
         lines += [f"    {name}={value!r}" for name, value in self.options]
         return "\n".join([*lines, *(f"    or {name}, if those before it reject the data" for name in others)])
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        later = "runs if those before it reject the data"
+        rows = [(name, later if place else "runs") for place, name in enumerate(self.implementations)]
+        rows += [(name, f"does not: {sentence}") for name, sentence in self.refusals]
+        return as_html(str(self).partition("\n")[0], Rows([("implementation", ""), *rows], names=2))
+
 
 @argument_errors
 def why(name: str, *arguments: Any, **options: Any) -> Answer:

@@ -65,6 +65,11 @@ class Sensitivity(list[LayerError]):
     def __str__(self) -> str:
         return "\n".join(align_columns([_HEADER, *(each._cells() for each in self)]))
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        return as_html(Rows([_HEADER, *(each._cells() for each in self)], names=2))
+
     def to_json(self) -> str:
         """The rows as JSON: a list of objects with the attributes of `LayerError`."""
         return json.dumps([each._asdict() for each in self], indent=1)

@@ -43,6 +43,12 @@ class _Flagged:
         assign(given, self._path)
         return before
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        lines = ((name, repr(getattr(self, name)), rows[self._prefix + name].doc) for name in self._names)
+        return as_html(public_name(self._path), Rows([("flag", "value", "meaning"), *lines], names=3))
+
 
 _groups: dict[str, Group] = {}
 

@@ -77,6 +77,13 @@ class Snapshot(Scope):
         values = ", ".join(f"{path}={value!r}" for path, value in self.values)
         return f"Snapshot({values or 'all flags at their defaults'})"
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        if not self.values:
+            return as_html(repr(self))
+        return as_html(Rows([("flag", "value"), *((path, repr(value)) for path, value in self.values)], names=2))
+
 
 def snapshot() -> Snapshot:
     """The current flags, as a Snapshot."""

@@ -11,8 +11,6 @@ from .audits import Audit
 from .machine import machine
 from .pages import Code, Section, Soft, Table, draw_picture, write_page
 
-_STYLE = "  th, td { padding: .3rem .5rem; }\n"
-
 _ABOUT_ERRORS = (
     "Forward rows give the error of the outputs, other rows that of all parameter gradients. The local error is "
     "the largest of a single product."
@@ -48,7 +46,7 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
     ]
     about = machine()
     subtitle = f"{about['host']}: {about['cpu']}, {about['capability']}; {about['versions']}"
-    write_page(path, f"Audit of {audit.name}", subtitle, sections, style=_STYLE, width="96rem")
+    write_page(path, f"Audit of {audit.name}", subtitle, sections, style="audit.css", width="96rem")
 
 
 def _error_bound(audit: Audit, name: str) -> str:

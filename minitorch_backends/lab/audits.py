@@ -140,6 +140,12 @@ class Audit:
     def __str__(self) -> str:
         return f"{self.table(limit=8)}\n\n{self.summary()}\n{self.policy}"
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Lines, Rows, as_html
+
+        rows = Rows([self.header(), *self.cells(limit=8)], names=3)
+        return as_html(repr(self)[1:-1], rows, self.summary(), Lines(self.policy))
+
     def summary(self) -> str:
         """Sentences: the layers kept at a higher precision, the measures, the share of operations at each precision,
         the products that no flag affects, and the number of runs."""

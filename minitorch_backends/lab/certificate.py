@@ -102,6 +102,14 @@ class Certificate(NamedTuple):
         lines += [f"    {name}: {digest}" for name, digest in self.outputs.items()]
         return "\n".join([*lines, *(f"    {check}" for check in failed)])
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        verdict = {True: "the same bits", False: "other bits"}
+        checks = ((each.kind, each.setting, verdict[each.holds], each.first_difference or "") for each in self.checks)
+        rows = Rows([("kind", "setting", "result", "first difference"), *checks], names=4)
+        return as_html(str(self).partition("\n")[0], rows)
+
     def _kinds(self) -> list[str]:
         return list(dict.fromkeys(check.kind for check in self.checks))
 

@@ -78,6 +78,13 @@ class Comparison:
 
     __str__ = table
 
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        rows = [row for row in self.rows if row["status"] != "same"]
+        changed = [f"{name}: {a} -> {b}" for name, (a, b) in self.settings().items()]
+        return as_html(repr(self)[1:-1], *changed, *([Rows([_HEADER, *map(_cells, rows)], 3)] if rows else []))
+
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Differences of machines, versions and flags between the runs: pairs of values by name."""
         sides = [{**run.about, **run.about["flags"]} for run in (self.first, self.second)]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
+from ..display.html import resource
 from ..explain.records import as_text
 from .comparison import Comparison, as_words
 from .pages import Markup, Section, Soft, Table, write_page
@@ -18,58 +19,17 @@ _LEAST, _MOST = -8, 0
 _HEAD = ("a", "b", "status", "error", "", "module", "kernel", "shapes", "direction", "precision", "implementation",
          "ms a", "ms b", "also changed")  # fmt: skip
 
-_STYLE = """\
-  form { padding: .6rem 0; background: var(--paper); display: flex; flex-wrap: wrap; gap: .5rem 1rem; }
-  @media (min-width: 48rem) { form { position: sticky; top: 0; } }
-  select, input { font: inherit; padding: .1rem .3rem; }
-  #calls { font-size: .82rem; }
-  #calls th, #calls td { padding: .15rem .5rem; text-align: left; }
-  #calls .number { text-align: right; }
-  #calls .shapes { white-space: normal; min-width: 12rem; }
-  .bar { min-width: 9rem; } .bar i { display: block; height: .8rem; background: var(--accent); border-radius: 2px; }
-  .differs .bar i.infinite { background: var(--alarm); }
-  .inserted td { background: #2a9d3a1a; } .removed td { background: #d6303020; } .same { color: var(--soft); }
-"""
-
-_SCRIPT = """<script>
-const form = document.querySelector("form"), body = document.querySelector("#calls tbody");
-const lines = [...body.rows], count = document.querySelector("#shown");
-function show() {
-  const module = form.module.value, status = form.status.value, text = form.text.value.toLowerCase();
-  let shown = 0;
-  for (const line of lines) {
-    const data = line.dataset;
-    const under = !module || data.module === module || data.module.startsWith(module + ".");
-    const visible = under && (!form.kernel.value || data.kernel === form.kernel.value)
-      && (!form.direction.value || data.direction === form.direction.value)
-      && (!status || data.status === status || (status === "any" && data.status !== "same"))
-      && (!text || line.textContent.toLowerCase().includes(text));
-    line.hidden = !visible;
-    shown += visible;
-  }
-  count.textContent = shown + " of " + lines.length + " calls";
-}
-function order() {
-  const worst = form.order.value === "worst";
-  const sorted = worst ? [...lines].sort((x, y) => x.dataset.rank - y.dataset.rank) : lines;
-  body.append(...sorted);
-}
-form.addEventListener("input", () => { order(); show(); });
-form.addEventListener("submit", event => event.preventDefault());
-show();
-</script>"""
-
 
 def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     """Write the page: differences of the runs as a whole, the filters, and the calls in order."""
     counts = ", ".join(f"{count} {status}" for status, count in comparison.counts().items())
     settings = [(name, str(a), str(b)) for name, (a, b) in comparison.settings().items()]
     sections = [Section("Settings that differ", [Table("", ("", "a", "b"), settings, names=3)])] if settings else []
-    calls = [_filters(comparison.calls), _calls(comparison), _SCRIPT]
+    calls = [_filters(comparison.calls), _calls(comparison), f"<script>\n{resource('comparison.js')}</script>"]
     sections.append(Section("Calls", [_legend(comparison), *map(Markup, calls)]))
     title = f"{comparison.first.path.name} and {comparison.second.path.name}"
     write_page(path, title, f"a: {comparison.first.path}, b: {comparison.second.path}; {counts}", sections,
-               style=_STYLE, width="none")  # fmt: skip
+               style="comparison.css", width="none")  # fmt: skip
 
 
 def _legend(comparison: Comparison) -> Soft:

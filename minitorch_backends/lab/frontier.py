@@ -43,12 +43,23 @@ class Frontier(list[Point]):
         """The subject of the errors: "outputs" or "gradients"."""
         return "outputs" if self.product == "forward" else "gradients"
 
-    def __str__(self) -> str:
-        lines = [f"{'share':>7} {'predicted':>10} {'measured':>10}  kept"]
+    def cells(self) -> list[tuple[str, ...]]:
+        """The head of the table and its lines."""
+        rows: list[tuple[str, ...]] = [("share", "predicted", "measured", "kept")]
         for point in self:
             measured = "" if point.measured is None else f"{point.measured:.3e}"
-            lines.append(f"{point.share:7.1%} {point.predicted:10.3e} {measured:>10}  {len(point.kept)} layers")
-        return "\n".join(lines)
+            rows.append((f"{point.share:.1%}", f"{point.predicted:.3e}", measured, f"{len(point.kept)} layers"))
+        return rows
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{share:>7} {predicted:>10} {measured:>10}  {kept}" for share, predicted, measured, kept in self.cells()
+        )
+
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        return as_html(Rows(self.cells(), names=0))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the curve and the measured points; returns the figure.

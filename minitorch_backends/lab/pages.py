@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from ..display.html import resource
 from ..kernels.files import write_file
 
 
@@ -103,64 +104,6 @@ class Section(NamedTuple):
         return "\n".join([*head, *parts])
 
 
-_PAGE = string.Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-  :root { color-scheme: light dark; --paper: #fff; --ink: #1d2129; --soft: #5b6472; --line: #dfe3e8; --rule: #aab1bb;
-          --band: #f6f7f9; --accent: #0072b2; --alarm: #b2182b; }
-  @media screen and (prefers-color-scheme: dark) {
-    :root { --paper: #15181d; --ink: #dfe3e8; --soft: #a3adb9; --line: #353c46; --rule: #66707d;
-            --band: #1e232a; --accent: #56b4e9; --alarm: #ef6a6a; }
-    figure img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen; }
-  }
-  * { box-sizing: border-box; }
-  html, body { background: var(--paper); }
-  body { margin: 0; color: var(--ink); font: 16px/1.55 system-ui, "Segoe UI", sans-serif; }
-  header { background: var(--band); border-bottom: 1px solid var(--line); }
-  header > div, main { max-width: $width; margin: 0 auto; padding: 1.25rem; }
-  h1 { margin: 0 0 .25rem; font-size: 1.7rem; line-height: 1.25; }
-  h2 { margin: 2.75rem 0 .5rem; padding-top: .5rem; font-size: 1.35rem; border-top: 3px solid var(--accent); }
-  main > h2:first-child { margin-top: .5rem; border-top: 0; }
-  h3 { margin: 1.75rem 0 .5rem; font-size: 1rem; }
-  p { margin: .5rem 0; max-width: 48rem; }
-  pre { padding: .75rem 1rem; background: var(--band); border-radius: 6px; overflow-x: auto; font-size: .85rem; }
-  .soft { color: var(--soft); font-size: .9rem; }
-  nav a { margin-right: 1.1rem; color: var(--accent); text-decoration: none; }
-  nav a:hover { text-decoration: underline; }
-  figure { margin: 1.25rem 0; }
-  figure > div { padding: .5rem; border: 1px solid var(--line); border-radius: 6px; }
-  figure img { display: block; min-width: 36rem; max-width: 100%; height: auto; }
-  figcaption { margin-top: .4rem; color: var(--soft); font-size: .9rem; }
-  .wide { overflow-x: auto; }
-  table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-  th, td { padding: .3rem .75rem; text-align: right; vertical-align: top; white-space: nowrap; }
-  th { border-bottom: 2px solid var(--line); vertical-align: bottom; font-weight: 600; white-space: normal; }
-  td { border-bottom: 1px solid var(--line); }
-  tr.rule td { border-top: 2px solid var(--rule); }
-  .name { text-align: left; }
-  .list td { white-space: normal; }
-  .list td:first-child { white-space: nowrap; font-weight: 600; }
-  @media print { h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
-$style</style>
-</head>
-<body>
-<header><div>
-<h1>$title</h1>
-<p class="soft">$subtitle</p>
-$links
-</div></header>
-<main>
-$body
-</main>
-</body>
-</html>
-""")
-
-
 def write_page(
     path: str | os.PathLike[str],
     title: str,
@@ -170,15 +113,15 @@ def write_page(
     style: str = "",
     width: str = "64rem",
 ) -> None:
-    """Write a page. Its head links to the sections that have a name; `style` has more rules of CSS."""
+    """Write a page. Its head links to the sections that have a name; `style` is a file of more rules of CSS."""
     sections = list(sections)
     links = "".join(f'<a href="#{escape(each.name)}">{escape(each.title)}</a>' for each in sections if each.name)
-    page = _PAGE.substitute(
+    page = string.Template(resource("page.html")).substitute(
         title=escape(title),
         subtitle=escape(subtitle),
         links=f"<nav>{links}</nav>" if links else "",
         body="\n".join(section.html() for section in sections),
-        style=style,
+        style=resource("page.css") + (resource(style) if style else ""),
         width=width,
     )
     write_file(path, page)

@@ -46,14 +46,15 @@ class Rule(NamedTuple):
         unset = dict.fromkeys(PRECISION_FLAGS, UNSET) if PRECISION_FLAGS & stored.keys() else {}
         return Flags({**unset, **stored})
 
+    def cells(self) -> tuple[str, str, str]:
+        """The flags of the forward pass, and the precisions of the two gradients; "" for those in force."""
+        forward = ", ".join(f"{name}={value!r}" for name, value in self.forward.items()) or "flags in force"
+        return forward, self.input_gradient or "", self.weight_gradient or ""
+
     def __str__(self) -> str:
-        parts = [", ".join(f"{name}={value!r}" for name, value in self.forward.items()) or "flags in force"]
-        parts += [
-            f"{product} {value}"
-            for product, value in zip(PRODUCTS[1:], (self.input_gradient, self.weight_gradient), strict=True)
-            if value is not None
-        ]
-        return "; ".join(parts)
+        forward, *gradients = self.cells()
+        named = zip(PRODUCTS[1:], gradients, strict=True)
+        return "; ".join([forward, *(f"{product} {value}" for product, value in named if value)])
 
 
 class Policy(Scope):
@@ -126,6 +127,12 @@ class Policy(Scope):
     def __str__(self) -> str:
         width = max(map(len, self.rules), default=0)
         return "\n".join(f"{glob:{width}}  {rule}" for glob, rule in self.rules.items())
+
+    def _repr_html_(self) -> str:
+        from ..display.html import Rows, as_html
+
+        cells = ((glob, *rule.cells()) for glob, rule in self.rules.items())
+        return as_html(Rows([("modules", *PRODUCTS), *cells], names=4))
 
     def torch(self) -> str:
         """Python code that sets the same for a torch model on a GPU, with comments where torch cannot."""

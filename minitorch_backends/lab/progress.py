@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from typing import Any
@@ -13,14 +14,15 @@ _LINE_SECONDS = 10.0
 class Progress:
     """`with Progress(name, total, done, show) as bar: bar.advance()`. Shown on a terminal, or as `show` says.
 
-    A terminal gets a bar, drawn by rich if it is installed. Other outputs get lines.
+    Terminals and notebooks get a bar, drawn by rich if it is installed; in notebooks it needs ipywidgets. Other outputs
+    get lines.
     """
 
     def __init__(self, name: str, total: int, done: int = 0, show: bool | None = None) -> None:
         self._name, self._total, self._done, self._first = name, total, done, done
-        on_terminal = sys.stderr.isatty()
-        self._shown = on_terminal if show is None else show
-        self._bar: Any = _bar() if self._shown and on_terminal else None
+        watched = sys.stderr.isatty() or _is_notebook()
+        self._shown = watched if show is None else show
+        self._bar: Any = _bar() if self._shown and watched else None
         self._start = self._last = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -47,9 +49,17 @@ class Progress:
             sys.stderr.flush()
 
 
+def _is_notebook() -> bool:
+    """Whether this is a kernel of Jupyter, whose shell shows widgets."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
 def _bar() -> Any:
-    """A bar of rich's, or None without rich."""
+    """A bar of rich's; None without rich, or without ipywidgets in a notebook."""
     try:
+        if _is_notebook():
+            importlib.import_module("ipywidgets")
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
