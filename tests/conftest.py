@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A warning of NumPy inside the package is an error here."""
+    """A warning of NumPy inside the package is an error here; and Ctrl-C interrupts, also the processes that tests start.
+
+    They inherit an ignored SIGINT, which is what a shell's background, cron and some CI start the suite with.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if QUIET in (lines := config.getini("filterwarnings")):
         lines.remove(QUIET)
 

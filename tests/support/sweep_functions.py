@@ -56,7 +56,6 @@ def dies(n, folder):
 
 
 def main(folder, processes):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background would have ignored
     executor = None if processes == "0" else int(processes)
     lab.sweep(slow, over=OVER, flags=FLAGS, seeds=10, store=folder, repeats=0, executor=executor)
 
