@@ -22,9 +22,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A warning of NumPy inside the package is an error here; and Ctrl-C interrupts, also the processes that tests start.
+    """A warning of NumPy inside the package is an error here; and Ctrl-C interrupts.
 
-    They inherit an ignored SIGINT, which is what a shell's background, cron and some CI start the suite with.
+    A shell's background, cron and some CI start the suite with SIGINT ignored, which its processes would inherit.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 LONGEST_FILES = (
     "ops/test_ops.py", "bench/test_bench.py", "ops/test_fft.py", "kernels/test_fft.py", "ops/test_conv.py",
-    "kernels/conv/test_conv.py", "kernels/gemm/test_gemm.py", "kernels/linalg/test_contract.py",
+    "kernels/conv/test_conv.py", "kernels/gemm/test_gemm.py", "kernels/linalg/test_contract.py", "project/test_docs.py",
 )  # fmt: skip
 """Each takes a minute or more where nothing is compiled yet."""
 

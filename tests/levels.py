@@ -1,4 +1,4 @@
-"""`python -m tests.levels`: the tests of kernels at each CPU capability other than this machine's own.
+"""`python -m tests.levels`: kernels, and figures that pages show, at each CPU capability other than this machine's own.
 
 That is each lower one, and tiles in software where the CPU has none, on which all AVX-512 code runs too. Levels of
 AVX-512 are run without what is compiled alike for them and the machine's own. Arguments go to pytest.
@@ -20,6 +20,9 @@ ALIKE = (
 OF_ANY = ("test_decisions.py", "test_store.py")
 """Tests that pretend to other CPUs or start processes of their own: alike at every capability."""
 
+PLACES = ("tests/kernels", "tests/project/test_docs.py", "tests/project/test_readme.py")
+"""Of what is marked "levels"."""
+
 WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 """As `make test` has them."""
 
@@ -33,10 +36,12 @@ def main() -> int:
         narrower = level in ("portable", "avx2")
         without = () if narrower else ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "test_fft.py")
         settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
-        sys.stdout.write(f"tests/kernels with {' '.join(f'{name}={value}' for name, value in settings.items())}\n")
+        sys.stdout.write(
+            f"tests of kernels and pages with {' '.join(f'{name}={value}' for name, value in settings.items())}\n"
+        )
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
-        command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "tests/kernels", *ignored, *sys.argv[1:]]
+        command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "-m", "levels", *PLACES, *ignored, *sys.argv[1:]]
         done = subprocess.run(command, env={**os.environ, **settings}, check=False)
         if done.returncode:
             return done.returncode

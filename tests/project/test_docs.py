@@ -12,12 +12,16 @@ from .test_language import tracked_files
 
 DOCS = ROOT / "docs"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("api", "_build")]
-PROGRAMS = [page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")]
+PROGRAMS = [
+    pytest.param(page, id=f"{page.parent.name}-{page.stem}", marks=[pytest.mark.levels] * read(page).shows_numbers())
+    for page in PAGES
+    if read(page).shown
+]
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]+))?[^)]*\)|\{doc\}`(?:[^`<]*<)?([^`>]+)>?`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", PROGRAMS)
 def test_pages_run_and_print_what_they_show(path: Path, tmp_path: Path) -> None:
     page = read(path)
     for module in page.requires:

@@ -1,15 +1,22 @@
 """README.md: its first code runs in a new process, shows precisions and their flags, and prints what the page says."""
 
+from pathlib import Path
+
+import pytest
+
 from ..support.pages import ROOT, read
-from ..support.processes import python
+from ..support.processes import run_script
 
 
-def test_code_runs_and_prints_what_the_page_shows():
+@pytest.mark.levels
+def test_code_runs_and_prints_what_the_page_shows(tmp_path: Path):
     page = read(ROOT / "README.md")
     assert page.program.count("import minitorch_backends") == 1
     assert all(page.shown)
 
-    printed = python(page.program)
+    script = tmp_path / "readme.py"
+    script.write_text(page.program, encoding="utf-8")
+    printed = run_script(script)
 
     assert not printed.error
     assert "tf32" in printed.out

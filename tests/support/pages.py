@@ -31,6 +31,10 @@ class Page(NamedTuple):
     shown: list[str | None]
     requires: list[str]
 
+    def shows_numbers(self) -> bool:
+        """Whether its output has numbers that arithmetic gave, which could depend on the CPU."""
+        return any(_NUMBER.search(each) for each in self.shown if each is not None)
+
     def differences(self, printed: str) -> list[str]:
         """In words, where the output that is shown is not what was printed; "..." stands for any lines."""
         outputs = printed.split(f"{_MARK}\n")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minitorch_backends.kernels import cpu
+
 
 class Printed(NamedTuple):
     """The output of a process on its two streams."""
@@ -16,22 +18,25 @@ class Printed(NamedTuple):
     error: str
 
 
+CACHE = "MINITORCH_CACHE_DIR"
+
 PATIENCE = 600
 """Seconds until a process counts as hanging. With no kernel compiled yet, on a busy machine, the README's takes 120."""
 
 
 def python(code: str, **environment: str) -> Printed:
-    """Run `code` in a new interpreter with these environment variables, warnings being errors as in the suite."""
+    """Run `code` in a new interpreter with these environment variables and otherwise none of this package's but the
+    folder of compiled code; warnings are errors as in the suite."""
     return _run(["-c", code], environment)
 
 
 def run_script(path: Path) -> Printed:
-    """Run a file in the same way."""
-    return _run([str(path)], {})
+    """Run a file in the same way, at the CPU capability of this process."""
+    return _run([str(path)], {name: os.environ[name] for name in (cpu.VARIABLE, cpu.EMULATION) if name in os.environ})
 
 
 def _run(arguments: list[str], environment: dict[str, str]) -> Printed:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("MINITORCH_")}
+    clean = {name: value for name, value in os.environ.items() if name == CACHE or not name.startswith("MINITORCH_")}
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         env=clean | environment,
