@@ -31,6 +31,23 @@ R = TypeVar("R")
 _PACKAGE = __name__.partition(".")[0]
 
 
+def _refuse_subinterpreters() -> None:
+    """Raise ImportError outside of the main interpreter, where no signal can be handled, and NumPy shares its state."""
+    for name in ("_interpreters", "_xxsubinterpreters"):  # from Python 3.13 on; before
+        try:
+            interpreters = importlib.import_module(name)
+        except ImportError:
+            continue
+        if interpreters.get_current() != interpreters.get_main():
+            raise ImportError(
+                f"import {_PACKAGE}: the interpreter must be the main one of its process, got a subinterpreter; "
+                "use processes or threads"
+            )
+
+
+_refuse_subinterpreters()
+
+
 class _OfThread(threading.local):
     inside = False
     seconds = 0.0

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import sys
+import textwrap
 import threading
 import time
 
@@ -276,3 +277,24 @@ def test_forks_while_another_thread_calls_blas():
     """OpenBLAS ends its threads at a fork: a call that waits for them in another thread would never return."""
     printed = python(CALLING_BLAS)
     assert printed.out == "lapack True True\nblas True True\n", printed.error
+
+
+def test_subinterpreters_are_refused_and_leave_the_process_alone() -> None:
+    program = """
+        try:
+            import _interpreters as interpreters
+            run = interpreters.exec
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+            run = interpreters.run_string
+        code = "try: import minitorch_backends\\nexcept ImportError as error: print(error)\\nelse: print('imported')"
+        run(interpreters.create(), code)
+        import minitorch_backends as mt
+        run(interpreters.create(), code)
+        print((mt.ones(2, 2) @ mt.ones(2, 2)).sum().item())
+    """
+    found = python(textwrap.dedent(program)).out.splitlines()
+    assert found[-1] == "8.0"
+    assert [line.split(";")[0] for line in found[:-1]] == [
+        "import minitorch_backends: the interpreter must be the main one of its process, got a subinterpreter"
+    ] * 2

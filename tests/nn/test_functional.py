@@ -128,3 +128,15 @@ def test_weights_do_not_widen_losses() -> None:
         assert loss(mt.tensor([0.5]), mt.tensor([True])).item() in (0.25, 0.125)
         with pytest.raises(RuntimeError, match="expected a floating input or target"):
             loss(mt.tensor([1]), mt.tensor([2]))
+
+
+@pytest.mark.parametrize("dtype", [mt.float32, mt.bfloat16])
+def test_batch_norm_with_running_means_far_from_zero_keeps_the_digits(dtype: mt.dtype) -> None:
+    x = (1024 + mt.tensor([[0.0, 1.0], [-2.0, 5.0]]) * 2.0**-13).to(dtype).requires_grad_()
+    mean, var = mt.tensor([1024.0, 1024 + 2.0**-13]), mt.full((2,), 2.0**-24)
+    wanted = (x.detach().double() - mean.double()) / (var.double() + 1e-12).sqrt()
+    found = mt.nn.functional.batch_norm(x, mean, var, eps=1e-12)
+    assert found.dtype is dtype
+    assert mt.allclose(found.double(), wanted.to(dtype).double(), rtol=1e-6)
+    (slope,) = mt.autograd.grad(found.sum(), x)
+    assert mt.allclose(slope.double(), mt.full((2, 2), 4096.0, dtype=mt.float64), rtol=1e-4)

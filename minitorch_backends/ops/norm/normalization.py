@@ -24,6 +24,9 @@ from .standardize import standardize, standardize_reference
 
 _FLOAT32 = np.dtype(np.float32)
 
+_FAR = 16.0
+"""Running means from so many deviations on are subtracted before the input is scaled."""
+
 
 def _affine(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, like: tuple[int, ...], dim: tuple[int, ...], eps: float,
@@ -237,6 +240,9 @@ def batch_norm(
     like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), (0, *range(2, input.ndim))
     if not training:
         scale, shift = (widen(running_var) + eps).rsqrt(), widen(running_mean)
+        if np.any(np.abs(shift._array) * scale._array > _FAR):  # -shift * scale would round away digits of the result
+            apart = (widen(input) - shift.reshape(like)) * scale.reshape(like)
+            return _affine(apart, weight, bias, like, dim, 0.0, "nothing").output.to(input.dtype)
         scale = scale if weight is None else scale * widen(weight)
         shift = -shift * scale if bias is None else widen(bias) - shift * scale
         return _affine(input, scale, shift, like, dim, 0.0, "nothing").output
