@@ -85,9 +85,6 @@ class Op:
     warns: bool
     product: str | None
     public: Callable[..., Any]
-    samples: Callable[..., Any] | None
-    reference: Callable[..., Any] | None
-    tested_as: Callable[..., Any] | None
     called: str
 
     def __init__(

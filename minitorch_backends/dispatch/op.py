@@ -1,6 +1,6 @@
-"""Declaration of ops: one decorated block gives the forward, the gradient rules, the reference and the samples.
+"""Declaration of ops: one decorated block gives the forward and the gradient rules.
 
-    @op(input=lambda g, other: g * other, other=lambda g, input: g * input, reference=np.multiply, samples=pairs)
+    @op(input=lambda g, other: g * other, other=lambda g, input: g * input)
     def mul(input: Array, other: Array):
         ...
 
@@ -51,10 +51,7 @@ class Composite:
 
     name: str
     public: Callable[..., Any]
-    reference: Any
-    samples: Any
     takes: str
-    tested_as: Any
     product: str | None
 
     def __repr__(self) -> str:
@@ -78,9 +75,6 @@ def composite(
     deprecated: tuple[str, ...] = (),
     widen: bool | tuple[str, ...] = False,
     product: str | None = None,
-    reference: Callable[..., Any] | None = None,
-    samples: Callable[..., Any] | None = None,
-    tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is composed of ops. The remaining arguments are those of `op`.
 
@@ -105,7 +99,7 @@ def composite(
         public = _with_checks(function, overloads, takes, also, stateful)
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
-        registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as, product)
+        registry[public_name] = Composite(public_name, installed, takes, product)
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
@@ -246,9 +240,6 @@ def op(
     method: bool | str = True,
     operators: tuple[str, ...] = (),
     product: str | None = None,
-    reference: Callable[..., Any] | None = None,
-    samples: Callable[..., Any] | None = None,
-    tested_as: Callable[..., Any] | None = None,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
@@ -285,10 +276,6 @@ def op(
         product: the kind of product ("matmul", "conv", "rnn") whose precision the op uses. `explain.precision_of`
             reports it. If the op has an argument `precision`, its nodes store it while `backends.backward_precision` is
             "recorded".
-        reference: the float64 definition, from arrays to an array.
-        samples: a function that yields calls for the tests.
-        tested_as: transforms the op, its reference and torch's function into the function that the tests compare and
-            differentiate: for example on Hermitian matrices only, or up to the signs of vectors.
         aliases: keywords of torch's other overloads, mapped to parameters.
         deprecated: longer positional orders that torch deprecates: "input, alpha, other".
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.

@@ -6,4 +6,4 @@ from typing import Any
 
 registry: dict[str, Any] = {}
 """Every op (`op.Op`) and composite (`op.Composite`) by its public name, in declaration order. The suite tests all of
-them."""
+them by the samples of `tests/declared/`."""

@@ -17,7 +17,6 @@ from .elementwise.activations import prelu
 from .elementwise.shrinkage import hardshrink
 from .elementwise.special import polygamma
 from .matmul.matmul import outer
-from .samples import sample, samples_of_shapes
 from .views.broadcasting import broadcast_shapes
 
 __all__ = [
@@ -32,13 +31,7 @@ def _declare_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return argument_errors(function)
 
 
-@composite(
-    reference=lambda input, *, size, fill_value=-1: _pad_rows(np.argwhere(input), size, fill_value),
-    samples=lambda: (
-        sample(array, size=size)
-        for array, size in ((np.eye(3)[:2], 1), (np.eye(3), 5), (np.zeros((0, 2)), 2), (np.array(2.0), 2))
-    ),
-)
+@composite()
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` rows of `nonzero`, padded with `fill_value` if there are fewer."""
     return adopt(_pad_rows(np.argwhere(input._array), size, fill_value))
@@ -50,10 +43,7 @@ def _pad_rows(rows: np.ndarray, size: int, fill_value: int) -> np.ndarray:
     return out
 
 
-@composite(
-    reference=lambda input, dim, start, length: input.take(range(start, start + length), dim),
-    samples=samples_of_shapes(((3, 4), 1, 1, 2), ((3, 4), 0, 2, 0), ((0, 3), 1, 0, 2)),
-)
+@composite()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A copy of `narrow`."""
     return input.narrow(dim, start, length).clone()

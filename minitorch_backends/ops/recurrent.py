@@ -8,7 +8,6 @@ all steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from ..autograd.modes import derives
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
-from ..kernels.recurrence import exact
 from ..kernels.recurrence import recurrence as kernel
 from ..kernels.recurrence import recurrence_gradient as kernel_gradient
 from ..kernels.registry import Kernel
@@ -26,19 +24,12 @@ from .gradients import counts, zero
 from .matmul.dispatch import product
 from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
-from .samples import Sample, between, sample
 from .views.join import cat, stack
 
 KIND, _FLOAT32 = "rnn", np.dtype(np.float32)
 
 
 # The product
-
-
-def _factors() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 3, 4), between(-1, 1, 2, 4, seed=1))
-    yield sample(between(-1, 1, 8, 4)[::2, ::-2], between(-1, 1, 2, 3, seed=1).T)
-    yield sample(between(-1, 1, 0, 4), between(-1, 1, 2, 4, seed=1))
 
 
 def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
@@ -62,8 +53,6 @@ def transposed_times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
     product=KIND,
     input=lambda g, weight, precision: times(g, weight, precision),
     weight=lambda g, input, precision: transposed_times(g, input, precision),
-    reference=lambda input, weight: input @ weight.T,
-    samples=_factors,
 )
 def recurrent_product(input: Array, weight: Array, *, precision: str | None = None) -> np.ndarray:
     """input @ weight.T of matrices, at the precision of recurrences (`explain.precision_of("rnn")`)."""
@@ -96,31 +85,7 @@ def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tenso
     return tuple(map(adopt, found))
 
 
-def _reference(*arrays: Any, cell: str) -> tuple[np.ndarray, ...]:
-    return exact.recurrence(*arrays, cell=cell)
-
-
-def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iterator[Sample]]:
-    """Samples of a layer's op: a sequence, one step, and a batch of nothing."""
-
-    def samples() -> Iterator[Sample]:
-        for length, rows, size in ((3, 2, 3), (1, 1, 2), (2, 0, 2)):
-            weight = between(-1, 1, gates * size, size, seed=1)
-            further = [between(-1, 1, gates * size, seed=2)] if bias else []
-            start = [between(-1, 1, rows, size, seed=3 + each) for each in range(states)]
-            yield sample(between(-2, 2, length, rows, gates * size), weight, *further, *start)
-        turned = [between(-1, 1, 2, 2, seed=3 + each).T for each in range(states)]
-        weight = between(-1, 1, 2, 2 * gates, seed=1).T
-        yield sample(between(-2, 2, 2 * gates, 2, 3).T, weight, *further, *turned)
-
-    return samples
-
-
 # With tanh or relu
-
-
-def _rnn_reference(projected: Any, weight: Any, hidden: Any, nonlinearity: str = "tanh") -> np.ndarray:
-    return _reference(projected, weight, hidden, cell=f"rnn_{nonlinearity}")[0]
 
 
 def _of_rnn(
@@ -145,22 +110,7 @@ def rnn_gradient(
     return stack(of_sums[::-1]), carried
 
 
-def _rnn_samples() -> Iterator[Sample]:
-    for args, _ in _sequences(1, 1)():
-        yield sample(*args)
-        yield sample(*args, "relu")
-
-
-@op(
-    takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    product=KIND,
-    gradients=_of_rnn,
-    reference=_rnn_reference,
-    samples=_rnn_samples,
-)
+@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, gradients=_of_rnn)
 def rnn_layer(
     projected: Array, weight: Array, hidden: Array, nonlinearity: str = "tanh", *, precision: str | None = None
 ) -> np.ndarray:
@@ -177,10 +127,6 @@ class LongShortTermMemory(NamedTuple):
     output: Any
     cells: Any
     gates: Any
-
-
-def _lstm_reference(*arrays: Any) -> LongShortTermMemory:
-    return LongShortTermMemory(*_reference(*arrays, cell="lstm"))
 
 
 def _of_lstm(
@@ -218,16 +164,7 @@ def lstm_gradient(
     return stack(of_sums[::-1]), of_hidden, of_cell
 
 
-@op(
-    takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    product=KIND,
-    gradients=_of_lstm,
-    reference=_lstm_reference,
-    samples=_sequences(4, 2),
-)
+@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, gradients=_of_lstm)
 def lstm_layer(
     projected: Array, weight: Array, hidden: Array, cell: Array, *, precision: str | None = None
 ) -> LongShortTermMemory:
@@ -245,10 +182,6 @@ class GatedRecurrence(NamedTuple):
 
     output: Any
     gates: Any
-
-
-def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> GatedRecurrence:
-    return GatedRecurrence(*_reference(projected, weight, hidden, bias, cell="gru"))
 
 
 def _of_gru(
@@ -283,16 +216,7 @@ def gru_gradient(
     return stack(of_products[::-1]), of_hidden, stack(of_sums[::-1])
 
 
-@op(
-    takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    product=KIND,
-    gradients=_of_gru,
-    reference=_gru_reference,
-    samples=_sequences(3, 1, bias=True),
-)
+@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, gradients=_of_gru)
 def gru_layer(
     projected: Array, weight: Array, bias: Array, hidden: Array, *, precision: str | None = None
 ) -> GatedRecurrence:

@@ -5,7 +5,6 @@ Each op returns the new states, and what its gradient needs of the step, apart f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ..autograd.modes import derives
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
-from ..kernels.recurrence import exact, step, step_gradient
+from ..kernels.recurrence import step, step_gradient
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts
@@ -29,7 +28,6 @@ from .recurrent import (
     times,
     transposed_times,
 )
-from .samples import Sample, between, sample
 
 
 def _run(
@@ -85,32 +83,6 @@ def _gradients(
     )
 
 
-def _samples(gates: int, states: int) -> Callable[[], Iterator[Sample]]:
-    """Samples of a cell: with biases and without, of rows of nothing, and of arrays in another order."""
-
-    def samples() -> Iterator[Sample]:
-        for rows, inner, size, biased in ((2, 4, 3, True), (0, 2, 2, True), (1, 2, 5, False)):
-            start = [between(-1, 1, rows, size, seed=each) for each in range(states)]
-            weights = [between(-1, 1, gates * size, width, seed=2 + width) for width in (inner, size)]
-            biases = [between(-1, 1, gates * size, seed=8 + each) for each in range(2 * biased)]
-            yield sample(between(-1.7, 2, rows, inner), *start, *weights, *biases)
-        start = [between(-1, 1, 3, 2, seed=3 + each).T for each in range(states)]
-        yield sample(between(-2, 2, 2, 2).T, *start, between(-1, 1, 2, 3 * gates).T, between(-1, 1, 3, 3 * gates).T)
-
-    return samples
-
-
-def _reference(cell: str, input: Any, hidden: Any, *rest: Any) -> tuple[np.ndarray, ...]:
-    *start, weight_ih, weight_hh = rest[: 3 if cell == "lstm" else 2]
-    bias_ih, bias_hh = rest[len(start) + 2 :] or (0.0, np.zeros(len(weight_hh)))
-    projected, extra = input @ weight_ih.T + bias_ih, start
-    if cell == "gru":
-        extra = [bias_hh]
-    else:
-        projected = projected + bias_hh
-    return tuple(each[0] for each in exact.recurrence(projected[np.newaxis], weight_hh, hidden, *extra, cell=cell))
-
-
 # With tanh or relu
 
 
@@ -119,10 +91,6 @@ class ElmanStep(NamedTuple):
 
     output: Any
     gates: Any
-
-
-def _rnn_reference(*arrays: Any, nonlinearity: str = "tanh") -> ElmanStep:
-    return ElmanStep(*_reference(f"rnn_{nonlinearity}", *arrays) * 2)
 
 
 def _of_rnn(
@@ -151,13 +119,7 @@ _DECLARED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _rnn_samples() -> Iterator[Sample]:
-    for args, _ in _samples(1, 1)():
-        yield sample(*args)
-        yield sample(*args, nonlinearity="relu")
-
-
-@op(gradients=_of_rnn, reference=_rnn_reference, samples=_rnn_samples, **_DECLARED)
+@op(gradients=_of_rnn, **_DECLARED)
 def rnn_cell(
     input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, nonlinearity: str = "tanh", *, precision: str | None = None,
@@ -188,12 +150,7 @@ def _of_lstm(
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
 
 
-def _lstm_reference(*arrays: Any) -> LongShortTermMemory:
-    output, cell, gates = _reference("lstm", *arrays)
-    return LongShortTermMemory(output, cell, np.concatenate([gates, cell], -1))
-
-
-@op(gradients=_of_lstm, reference=_lstm_reference, samples=_samples(4, 2), **_DECLARED)
+@op(gradients=_of_lstm, **_DECLARED)
 def lstm_cell(
     input: Array, hidden: Array, cell: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, *, precision: str | None = None,
@@ -221,12 +178,7 @@ def _of_gru(
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
 
 
-@op(
-    gradients=_of_gru,
-    reference=lambda *arrays: GatedRecurrence(*_reference("gru", *arrays)),
-    samples=_samples(3, 1),
-    **_DECLARED,
-)
+@op(gradients=_of_gru, **_DECLARED)
 def gru_cell(
     input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, *, precision: str | None = None,

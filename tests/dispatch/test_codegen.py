@@ -12,9 +12,9 @@ import minitorch_backends as mt
 from minitorch_backends.autograd.nodes import Leaf, Node, Output
 from minitorch_backends.dispatch.op import Op
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.tensor import Parameter, Tensor
 
+from ..declared.samples import Sample
 from ..support.calls import arrays_in, is_composite, map_arrays, samples_of, tensors
 
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)

@@ -16,6 +16,7 @@ from minitorch_backends.dispatch.registry import registry as ops
 from minitorch_backends.kernels import invariance, registry
 from minitorch_backends.kernels.gemm import matmul as kernel
 
+from ..support.calls import TABLE
 from ..support.counting import functions_called
 
 pytestmark = pytest.mark.usefixtures("default_flags")
@@ -248,7 +249,7 @@ MARKS = {"matmul": "bf16", "conv": "tf32", "rnn": "bf16x3"}
 MARKED = {f"mkldnn.{kind}.fp32_precision": precision for kind, precision in MARKS.items()}
 
 
-def _planned_precisions(declared: Any) -> set[str]:
+def _planned_precisions(name: str, public: Any) -> set[str]:
     """The precisions at which kernels would be called for the samples of an op, as float32."""
 
     def float32(value: Any) -> Any:
@@ -259,10 +260,10 @@ def _planned_precisions(declared: Any) -> set[str]:
         return mt.from_numpy(value.astype(np.float32) if value.dtype == np.float64 else value.copy())
 
     found = set()
-    for each in declared.samples():
-        named = {name: float32(value) for name, value in each.kwargs.items()}
+    for each in TABLE[name].samples():
+        named = {key: float32(value) for key, value in each.kwargs.items()}
         with contextlib.suppress(RuntimeError, TypeError):  # samples of other dtypes
-            call = registry.plan(functools.partial(declared.public, *map(float32, each.args), **named))
+            call = registry.plan(functools.partial(public, *map(float32, each.args), **named))
             found |= {call.keywords.get("precision", "ieee")} if call is not None else set()
     return found - {"ieee"}
 
@@ -270,11 +271,10 @@ def _planned_precisions(declared: Any) -> set[str]:
 def test_precision_of_names_the_kind_that_acts_in_an_op() -> None:
     state = mt.get_rng_state()
     for name, declared in ops.items():
-        if declared.samples is not None:
-            with backends.flags(**MARKED):
-                answer, planned = explain.precision_of(name), _planned_precisions(declared)
-            assert planned <= {answer.precision}, name
-            assert answer.precision != "ieee" or answer.decided_by == f"precision flags do not affect {name}"
+        with backends.flags(**MARKED):
+            answer, planned = explain.precision_of(name), _planned_precisions(name, declared.public)
+        assert planned <= {answer.precision}, name
+        assert answer.precision != "ieee" or answer.decided_by == f"precision flags do not affect {name}"
     mt.set_rng_state(state)
 
 

@@ -9,8 +9,8 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import func, nn
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.ops.samples import Sample
 
+from ..declared.samples import Sample
 from ..support.calls import arrays_in, map_arrays, run, samples_of, takes
 
 MOST_ELEMENTS = 100

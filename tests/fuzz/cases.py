@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import minitorch_backends as mt
 from minitorch_backends.dispatch.registry import registry
 
+from ..declared.table import load
 from .values import TENSORS, expression, hostile, laid_out
 
 __all__ = ["Case", "draw", "targets"]
@@ -126,7 +127,8 @@ def _target(code: str, function: Any, declared: Any) -> Target:
         parameters = tuple(inspect.signature(function).parameters.values())
     except ValueError:
         parameters = ()
-    return Target(code, getattr(declared, "samples", None), parameters)
+    samples = load()[declared.name].samples if declared is not None else None
+    return Target(code, samples, parameters)
 
 
 def draw(target: Target, seed: int, number: int) -> Case:

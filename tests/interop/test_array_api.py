@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.ops.samples import between
+
+from ..declared.samples import between
 
 xp = mt.interop.array_api
 

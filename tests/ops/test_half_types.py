@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import DType
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
+from ..declared.samples import Sample
 from ..support.calls import (
     HALVES,
     OPS,

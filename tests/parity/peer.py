@@ -11,10 +11,10 @@ import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Op
 from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.nn import functional
-from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import DType
 from minitorch_backends.tensor.tensor import Tensor
 
+from ..declared.samples import Sample
 from ..support.calls import as_dtype, compared_function, map_arrays
 
 OWN_KEYWORDS = {"precision"}

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import minitorch_backends as mt
-from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import DType, dtypes, result_dtype, scalar_dtype
 from minitorch_backends.tensor.tensor import adopt
 
+from ..declared.samples import Sample
 from ..support.calls import ARITHMETIC, arrays_in, run, samples_of
 from .peer import KINDS, is_missing, name_of, promoting, torch_dtype, torch_outcome
 

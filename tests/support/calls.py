@@ -1,4 +1,4 @@
-"""Calls made from the samples that are declared beside the ops, in a dtype of choice, for ops and for references."""
+"""Calls made from the samples that are declared for the ops, in a dtype of choice, for ops and for references."""
 
 import warnings
 from collections.abc import Callable
@@ -10,10 +10,13 @@ import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Composite
 from minitorch_backends.dispatch.promotion import EVERY_CATEGORY
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.ops.samples import Sample
 from minitorch_backends.tensor.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
 from minitorch_backends.tensor.tensor import adopt
 
+from ..declared.samples import Sample
+from ..declared.table import load
+
+TABLE = load()
 OPS = tuple(registry)
 HALVES = (mt.float16, mt.bfloat16)
 NO_HALVES = frozenset({"istft", "stft"}.union(each for each in mt.fft.__all__ if not each.endswith(("shift", "freq"))))
@@ -51,7 +54,7 @@ def is_composite(name: str) -> bool:
 
 def samples_of(name: str) -> list[Sample]:
     """The declared samples; where all are contiguous in memory, also the first one with a gap after every element."""
-    calls = list(registry[name].samples())
+    calls = list(TABLE[name].samples())
     gapless = name not in NO_GAPS and all(array.flags.c_contiguous for call in calls for array in arrays_in(call))
     if calls and gapless and any(array.ndim for array in arrays_in(calls[0])):
         calls.append(
@@ -153,20 +156,20 @@ def tensors(call: Sample, dtype: DType, requires_grad: bool = False) -> Sample:
 
 def reference_result(name: str, call: Sample, dtype: DType) -> Any:
     """The reference's result for the call's values, which are first rounded to `dtype`."""
-    declared = registry[name]
+    wide = "f" in registry[name].takes
 
     def exact(array: np.ndarray) -> np.ndarray:
-        return exactly(as_dtype(array, dtype), "f" in declared.takes) if array.dtype == np.float64 else array
+        return exactly(as_dtype(array, dtype), wide) if array.dtype == np.float64 else array
 
     args, kwargs = map_arrays(call.args, exact), {key: map_arrays(value, exact) for key, value in call.kwargs.items()}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
-        return compared_function(name, declared.reference)(*args, **kwargs)
+        return compared_function(name, TABLE[name].reference)(*args, **kwargs)
 
 
 def compared_function(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function to compare: the op itself, unless its declaration says otherwise."""
-    tested_as = registry[name].tested_as
+    tested_as = TABLE[name].tested_as
     return function if tested_as is None else tested_as(function)
 
 

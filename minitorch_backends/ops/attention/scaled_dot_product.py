@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,48 +27,13 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
-from ..samples import Sample, between, sample
 from .composed import attention_of_ops, gradients
 
 _FLOAT32 = np.dtype(np.float32)
 
 
-def _samples() -> Iterator[Sample]:
-    q, k, v = (between(-1, 1, 1, 2, 3, 4, seed=seed) for seed in range(3))
-    yield sample(q, k, v)
-    yield sample(q, k, v, is_causal=True)
-    yield sample(q, k, v, between(-1, 1, 3, 3, seed=3), scale=0.3)
-    yield sample(q[0], k[0], v[0])
-    yield sample(q[0, 0], k[0, 0, :2], v[0, 0, :2, :3])
-    yield sample(
-        q.transpose(0, 1, 3, 2), k.transpose(0, 1, 3, 2)[:, :1], v.transpose(0, 1, 3, 2)[:, :1], enable_gqa=True
-    )
-    yield sample(q[0], np.stack([k, v])[:, 0, :1], v[0, :1], enable_gqa=True)
-    yield sample(q[:, :, :0], k, v)
-
-
-def _reference(
-    query: np.ndarray,
-    key: np.ndarray,
-    value: np.ndarray,
-    attn_mask: np.ndarray | None = None,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> np.ndarray:
-    if enable_gqa:
-        key, value = (np.repeat(each, query.shape[-3] // each.shape[-3], -3) for each in (key, value))
-    scores = query @ np.swapaxes(key, -1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if attn_mask is not None:
-        scores = scores + attn_mask
-    if is_causal:
-        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
-    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
-    return weights / weights.sum(-1, keepdims=True) @ value
-
-
 @functional
-@composite(method=False, takes="f", stateful=True, product="matmul", reference=_reference, samples=_samples)
+@composite(method=False, takes="f", stateful=True, product="matmul")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from ...kernels import pooling
 from ...kernels.conv.shapes import Steps, windows
 from ...kernels.sums import sum as sum_over
 from ...tensor.tensor import Tensor
-from ..samples import Sample, between, sample
 
 
 class Windows(NamedTuple):
@@ -78,48 +77,6 @@ def _inner(wide: np.ndarray, at: Windows) -> np.ndarray:
 
 # Samples
 
-_AT = (
-    Windows((5, 4), (2, 3), (2, 1), (1, 1), (1, 1), (3, 4)),
-    Windows((6,), (3,), (1,), (0,), (2,), (2,)),
-    Windows((5,), (2,), (2,), (0,), (1,), (3,)),
-    Windows((3, 3, 2), (2, 1, 2), (1, 2, 1), (0, 0, 1), (1, 1, 1), (2, 2, 3)),
-)
-
-
-def _image_samples() -> Iterator[Sample]:
-    for at in _AT:
-        yield sample(between(-1, 1, 2, 3, *at.size), at)
-    yield sample(np.moveaxis(between(-1, 1, 1, *_AT[0].size, 2), -1, 1), _AT[0])
-    yield sample(between(-1, 1, 0, 3, *_AT[0].size), _AT[0])
-
-
-def _column_samples() -> Iterator[Sample]:
-    for at in _AT:
-        yield sample(between(-1, 1, 2, 3, *at.kernel, *at.output), at)
-    yield sample(between(-1, 1, 0, 3, *_AT[0].kernel, *_AT[0].output), _AT[0])
-
-
-def _output_samples() -> Iterator[Sample]:
-    for at in _AT:
-        yield sample(between(-1, 1, 2, 3, *at.output), at)
-    yield sample(between(-1, 1, 0, 3, *_AT[0].output), _AT[0])
-
-
-def _unfold_reference(input: Any, at: Windows) -> np.ndarray:
-    wide = np.zeros((*input.shape[:2], *at.wide()), input.dtype)
-    wide[at.inside()] = input
-    out = np.zeros((*input.shape[:2], *at.kernel, *at.output), input.dtype)
-    for tap, place in at.taps():
-        out[(slice(None), slice(None), *tap)] = wide[place]
-    return out
-
-
-def _fold_reference(input: Any, at: Windows) -> np.ndarray:
-    wide = np.zeros((*input.shape[:2], *at.wide()), input.dtype)
-    for tap, place in at.taps():
-        wide[place] += input[(slice(None), slice(None), *tap)]
-    return wide[at.inside()]
-
 
 def _kernel_axes(at: Windows) -> tuple[int, ...]:
     return tuple(range(2, 2 + len(at.kernel)))
@@ -130,8 +87,7 @@ def _kernel_axes(at: Windows) -> tuple[int, ...]:
 
 @op(
     method=False, takes="bifc", widen=False, warns=False, input=lambda g, at: fold_windows(g, at),
-    reference=_unfold_reference, samples=_image_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def unfold_windows(input: Array, at: Windows):
     """The windows of an image (N, C, *size), padded with zeros: (N, C, *kernel, *output)."""
     steps = Steps(at.stride, at.padding, at.dilation)
@@ -151,8 +107,7 @@ def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
 
 @op(
     method=False, takes="ifc", warns=False, input=lambda g, at: unfold_windows(g, at),
-    reference=_fold_reference, samples=_column_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def fold_windows(input: Array, at: Windows):
     """Sum windows (N, C, *kernel, *output) at their places in an image (N, C, *size)."""
     wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
@@ -163,8 +118,7 @@ def fold_windows(input: Array, at: Windows):
 
 @op(
     method=False, takes="ifc", warns=False, input=lambda g, at: spread_windows(g, at),
-    reference=lambda input, at: _unfold_reference(input, at).sum(_kernel_axes(at)), samples=_image_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def sum_windows(input: Array, at: Windows):
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
     input = input.astype(np.int64) if input.dtype.kind in "iu" else input
@@ -180,16 +134,9 @@ def sum_windows(input: Array, at: Windows):
     return np.asarray(sum_over(seen, _kernel_axes(at)))
 
 
-def _spread_reference(input: Any, at: Windows) -> np.ndarray:
-    ones = (1,) * len(at.kernel)
-    columns = input.reshape(*input.shape[:2], *ones, *at.output)
-    return _fold_reference(np.broadcast_to(columns, (*input.shape[:2], *at.kernel, *at.output)), at)
-
-
 @op(
     method=False, takes="fc", warns=False, input=lambda g, at: sum_windows(g, at),
-    reference=_spread_reference, samples=_output_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def spread_windows(input: Array, at: Windows):
     """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
     if input.ndim != 2 + len(at.output):
@@ -245,24 +192,10 @@ def _first_inside(at: Windows) -> np.ndarray:
     return np.where(none, -1, found)
 
 
-def _pool_reference(input: Any, at: Windows) -> Pooled:
-    wide = np.full((*input.shape[:2], *at.wide()), -np.inf)
-    wide[at.inside()] = input
-    where = np.full(wide.shape, -1)
-    where[at.inside()] = np.arange(math.prod(at.size)).reshape(at.size)
-    steps = Steps(at.stride, at.padding, at.dilation)
-    count = (*input.shape[:2], math.prod(at.kernel), *at.output)
-    seen, places = (windows(x, at.kernel, at.output, steps).reshape(count) for x in (wide, where))
-    least = np.finfo(np.float64).min  # the image's own values take precedence over padding
-    best = np.expand_dims(np.where(places >= 0, np.maximum(seen, least), -np.inf).argmax(2), 2)
-    return Pooled(*(np.take_along_axis(x, best, 2)[:, :, 0].astype(d) for x, d in ((seen, input.dtype), (places, int))))
-
-
 @op(
     method=False, takes="if", warns=False,
     input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at),
-    reference=_pool_reference, samples=_image_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def pool_max(input: Array, at: Windows) -> Pooled:
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
     equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
@@ -285,32 +218,6 @@ def pool_max(input: Array, at: Windows) -> Pooled:
     return Pooled(found, np.where(least, _first_inside(at), indices) if least.any() else indices)
 
 
-def _flat_samples() -> Iterator[Sample]:
-    for shape, count in (((2, 3, 2, 2), 9), ((1, 2, 3), 4), ((0, 3, 2, 2), 9)):
-        yield sample(between(-1, 1, *shape), np.arange(math.prod(shape)).reshape(shape) * 5 % count)
-
-
-def _scatter_samples() -> Iterator[Sample]:
-    for (grad, indices), _ in _flat_samples():
-        yield sample(grad, indices, (3, 3) if grad.ndim == 4 else (4,))
-    yield sample(between(-1, 1, 2, 1, 3), np.array([[[2, 0, -1]], [[1, 3, 2]]]), (4,))
-    at = Windows((4,), (2,), (2,), (0,), (1,), (2,))
-    yield sample(between(-1, 1, 2, 1, 2), np.array([[[1, 2]], [[0, -1]]]), (4,), at)
-
-
-def _gather_samples() -> Iterator[Sample]:
-    for (output, indices), _ in _flat_samples():
-        yield sample(between(-1, 1, *output.shape[:2], *((3, 3) if output.ndim == 4 else (4,)), seed=1), indices)
-
-
-def _scatter_reference(input: Any, indices: Any, size: Sequence[int], at: Windows | None = None) -> np.ndarray:
-    out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
-    for place in np.ndindex(*input.shape):
-        if indices[place] >= 0:
-            out[place[0], place[1], indices[place]] += input[place]
-    return out.reshape(*input.shape[:2], *size)
-
-
 def _images(indices: np.ndarray, count: int) -> np.ndarray:
     """Indices in one image of `count` values as indices in all images."""
     rows = np.arange(math.prod(indices.shape[:2])).reshape(*indices.shape[:2], *(1,) * (indices.ndim - 2))
@@ -320,8 +227,7 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
 @op(
     method=False, takes="ifc", warns=False,
     input=lambda g, indices: gather_flat(g, indices),
-    reference=_scatter_reference, samples=_scatter_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def scatter_flat(input: Array, indices: Array, size: Sequence[int], at: Windows | None = None):
     """Zero images (N, C, *size) with each value added at its flat index; index -1 drops the value.
 
@@ -357,24 +263,10 @@ def _gather_reference(input: Any, indices: Any) -> np.ndarray:
 @op(
     method=False, widen=False, warns=False,
     input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]),
-    reference=_gather_reference, samples=_gather_samples,
-)  # fmt: skip
+    )  # fmt: skip
 def gather_flat(input: Array, indices: Array):
     """The values of images (N, C, *size) at indices in each image as one dimension; 0 at -1."""
     return _gather_reference(input, indices)
-
-
-def _unpool_reference(input: Any, indices: Any, size: Sequence[int]) -> np.ndarray:
-    out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
-    for place in np.ndindex(*input.shape):
-        out[place[0], place[1], indices[place]] = input[place]
-    return out.reshape(*input.shape[:2], *size)
-
-
-def _unpool_samples() -> Iterator[Sample]:
-    for shape, size in (((2, 3, 2, 2), (3, 3)), ((1, 2, 3), (4,)), ((0, 3, 2, 2), (3, 3))):
-        order = np.random.default_rng(0).permutation(math.prod(size))[: math.prod(shape[2:])]
-        yield sample(between(-1, 1, *shape), np.broadcast_to(order.reshape(shape[2:]), shape).copy(), size)
 
 
 def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
@@ -382,9 +274,7 @@ def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
 
 
 @op(
-    method=False, widen=False, warns=False, input=_of_unpool, reference=_unpool_reference,
-    samples=_unpool_samples,
-)  # fmt: skip
+    method=False, widen=False, warns=False, input=_of_unpool, )  # fmt: skip
 def unpool(input: Array, indices: Array, size: Sequence[int]):
     """Zero images (N, C, *size) with each value written at its flat index."""
     count = math.prod(size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..functional import functional
 from ..matmul.matmul import times
-from ..samples import Sample, between, sample, samples_of_shapes, strided_matrix
 
 __all__ = ["cdist", "dist", "renorm"]
 
@@ -25,28 +23,9 @@ _BY_PRODUCTS = "use_mm_for_euclid_dist"
 _MODES = ("use_mm_for_euclid_dist_if_necessary", _BY_PRODUCTS, "donot_use_mm_for_euclid_dist")
 
 
-def _norm(size: Any, p: float, **named: Any) -> Any:
-    if p == 0:
-        return np.sum(size != 0, dtype=size.dtype, **named)
-    return np.max(size, **named) if math.isinf(p) else np.sum(size**p, **named) ** (1 / p)
-
-
 def _differences(x1: Any, x2: Any) -> Any:
     """Of all pairs of vectors (..., m, k) and (..., n, k): (..., m, n, k)."""
     return x1[..., :, None, :] - x2[..., None, :, :]
-
-
-def _vectors() -> Iterator[Sample]:
-    yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 4, 2, seed=1))
-    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
-    yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
-    yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
-
-
-def _weighted_vectors() -> Iterator[Sample]:
-    for (x1, x2), _ in _vectors():
-        shape = (*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
-        yield sample(between(-1, 1, *shape, seed=2), x1, x2)
 
 
 def _batch(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
@@ -66,8 +45,6 @@ def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     weights=_gradient_of_weights,
     x1=lambda g, weights: g * weights.sum(-1, True),
     x2=lambda g, weights: -(weights.mT @ g),
-    reference=lambda weights, x1, x2: (weights[..., None] * _differences(x1, x2)).sum(-2),
-    samples=_weighted_vectors,
 )
 def weighted_differences(weights: Array, x1: Array, x2: Array):
     """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
@@ -83,14 +60,7 @@ def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     return weighted_differences((g / out.where(apart, 1)).where(apart, 0), x1, x2)
 
 
-@op(
-    method=False,
-    takes="f",
-    x1=_toward,
-    x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT),
-    reference=lambda x1, x2: np.sqrt((_differences(x1, x2) ** 2).sum(-1)),
-    samples=_vectors,
-)
+@op(method=False, takes="f", x1=_toward, x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT))
 def euclidean_distances(x1: Array, x2: Array):
     """`cdist` of p = 2, without an array of all differences."""
     if not distances.takes(x1, x2):
@@ -99,24 +69,7 @@ def euclidean_distances(x1: Array, x2: Array):
     return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
 
-def _pairs() -> Iterator[Sample]:
-    for p in (2.0, 1.0, 3.0, math.inf, 0.0):
-        yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 4, 2, seed=1), p)
-    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
-    yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
-    yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
-    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 4, 2, seed=1), compute_mode=_BY_PRODUCTS)
-
-
-@composite(
-    method=False,
-    takes="f",
-    product="matmul",
-    reference=lambda x1, x2, p=2.0, compute_mode=None: _norm(
-        np.abs(x1[..., :, None, :] - x2[..., None, :, :]), p, axis=-1
-    ),
-    samples=_pairs,
-)
+@composite(method=False, takes="f", product="matmul")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
@@ -159,21 +112,8 @@ def _by_products(x1: Tensor, x2: Tensor, precision: str | None) -> Tensor:
     return squares.where(apart, 1).sqrt().where(apart, 0)
 
 
-def _pdist_reference(input: np.ndarray, p: float = 2.0) -> np.ndarray:
-    first, second = np.triu_indices(len(input), 1)
-    return _norm(np.abs(input[first] - input[second]), p, axis=-1)
-
-
 @functional
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=_pdist_reference,
-    samples=samples_of_shapes(
-        ((4, 3),), ((3, 2), 1.0), ((3, 2), 3.0), ((3, 2), math.inf), (strided_matrix(), 2.0), ((1, 2),), ((0, 2),)
-    ),
-)
+@composite(method=False, takes="f", widen=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows i < j, in the order of (0, 1), (0, 2), ..., (1, 2), ...
 
@@ -189,37 +129,13 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return cdist(input, input, p)[first, second]
 
 
-def _two() -> Iterator[Sample]:
-    for p in (2, 1, 3, math.inf):
-        yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 3, 2, seed=1), p)
-    yield sample(strided_matrix(), between(-1, 2.1, 2, seed=1))
-    yield sample(between(-2, 2.3), between(-1, 2.1))
-    yield sample(between(-2, 2.3, 0), between(-1, 2.1, 0))
-
-
-@composite(
-    widen=True, takes="fc", also="i", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two
-)
+@composite(widen=True, takes="fc", also="i")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of all elements of input - other, which broadcast."""
     return (input - other).norm(p)
 
 
-def _renorm_reference(input: Any, p: float, dim: int, maxnorm: float) -> Any:
-    axes = tuple(axis for axis in range(input.ndim) if axis != dim % input.ndim)
-    norm = _norm(np.abs(input), p, axis=axes, keepdims=True)
-    return np.where(norm > maxnorm, input * maxnorm / (norm + 1e-7), input)
-
-
-def _slices() -> Iterator[Sample]:
-    for p in (2, 1, math.inf):
-        yield sample(between(-2, 2.3, 3, 4), p, 0, 2.5)
-    yield sample(between(-2, 2.3, 2, 3, 2), 2, -1, 1.0)
-    yield sample(strided_matrix(), 2, 1, 1.0)
-    yield sample(between(-2, 2.3, 0, 3), 2, 0, 1.0)
-
-
-@composite(widen=True, inplace=True, takes="fc", reference=_renorm_reference, samples=_slices)
+@composite(widen=True, inplace=True, takes="fc")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The slices along `dim`, those with a p-norm above `maxnorm` scaled down to it (as torch: to norm + 1e-7).
 

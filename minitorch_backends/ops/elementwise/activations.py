@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..samples import Sample, arrays_like, between, sample, unary_samples
 
 __all__ = [
     "celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6",
@@ -24,17 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
-
-
-def with_options(low: float, high: float, *options: dict[str, Any]) -> Callable[[], Iterator[Sample]]:
-    """The usual arrays with values in (low, high), and one array for each set of options."""
-
-    def samples() -> Iterator[Sample]:
-        yield from unary_samples(low, high)()
-        for each in options:
-            yield sample(between(low, high, 4, 5, seed=4), **each)
-
-    return samples
 
 
 # relu, which every hidden layer runs
@@ -50,12 +37,6 @@ _large_relu6: Any = threaded_function("relu6")
 _large_relu6_backward: Any = threaded_function("relu6_gradient")
 
 
-def _relu_results() -> Iterator[Sample]:
-    for seed, result in enumerate(arrays_like(-2, 2.5)):
-        yield sample(between(-2, 2, *result.shape, seed=seed), np.asarray(np.maximum(result, 0)))
-    yield sample(between(-2, 2, 3, 1), np.maximum(between(-2, 2.5, 3, 4), 0))
-
-
 @op(
     takes="f",
     widen=False,
@@ -63,8 +44,6 @@ def _relu_results() -> Iterator[Sample]:
     method=False,
     grad_output=lambda g, result: relu_backward(g, result),
     result=lambda g, result_shape: adopt(np.zeros(result_shape, g._array.dtype)),
-    reference=lambda grad_output, result: np.where(result == 0, 0, grad_output),
-    samples=_relu_results,
 )
 def relu_backward(grad_output: Array, result: Array):
     """The gradient of relu: `grad_output` where `result` is nonzero, and 0 elsewhere. As in torch, NaN passes it
@@ -83,15 +62,7 @@ def relu_backward(grad_output: Array, result: Array):
 
 
 @functional(inplace="both")
-@op(
-    takes="if",
-    widen=False,
-    warns=False,
-    inplace=True,
-    input=lambda g, out: relu_backward(g, out),
-    reference=lambda input: np.maximum(input, 0),
-    samples=unary_samples(-2, 2.5),
-)
+@op(takes="if", widen=False, warns=False, inplace=True, input=lambda g, out: relu_backward(g, out))
 def relu(input: Array):
     """max(input, 0), elementwise; NaN stays NaN. The gradient at 0 is 0."""
     if input.size >= LARGE and (found := _large_relu(input, input)) is not None:
@@ -108,8 +79,6 @@ def relu(input: Array):
     method=False,
     gradient=lambda g: g,
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
-    reference=lambda gradient, input: gradient,
-    samples=lambda: (sample(each, each) for each in arrays_like(-2, 2)),
 )
 def piecewise_gradient(gradient: Array, input: Array):
     """`gradient`, which depends on `input` only through selections: its own derivative is zero, with a path in the
@@ -126,8 +95,6 @@ def _by_choice(gradient: Tensor, input: Tensor) -> Tensor:
     takes="f",
     method=False,
     input=lambda g, input, negative_slope: _by_choice(g.where(input > 0, g * negative_slope), input),
-    reference=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope),
-    samples=with_options(-2, 2.5, {"negative_slope": 0.3}, {"negative_slope": 2.0}, {"negative_slope": -0.5}),
 )
 def leaky_relu(input: Array, negative_slope: float = 0.01):
     """`input` where it is positive, else `input * negative_slope`."""
@@ -144,13 +111,7 @@ def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
 
 
 @functional(inplace="both")
-@op(
-    takes="f",
-    method=False,
-    input=_elu_gradient,
-    reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0)) - 1)),
-    samples=with_options(-2, 2.5, {"alpha": 0.7}),
-)
+@op(takes="f", method=False, input=_elu_gradient)
 def elu(input: Array, alpha: float = 1.0):
     """`input` where it is positive, else `alpha * (exp(input) - 1)`."""
     each = elementwise.each
@@ -167,26 +128,14 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 @functional(inplace="both")
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=lambda input: _SELU_SCALE * np.where(input > 0, input, _SELU_ALPHA * (np.exp(np.minimum(input, 0)) - 1)),
-    samples=unary_samples(-2, 2.5),
-)
+@composite(method=False, takes="f", widen=True)
 def selu(input: Tensor) -> Tensor:
     """`elu`, scaled, with the constants that make a deep network keep mean 0 and variance 1."""
     return elu(input, _SELU_ALPHA) * _SELU_SCALE
 
 
 @functional(inplace="both")
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0) / alpha) - 1)),
-    samples=with_options(-2, 2.5, {"alpha": 0.7}),
-)
+@composite(method=False, takes="f", widen=True)
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`input` where it is positive, else `alpha * (exp(input / alpha) - 1)`; the slope is continuous for all alpha.
 
@@ -199,11 +148,6 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input / alpha) * alpha
 
 
-def _inside_samples() -> Iterator[Sample]:
-    for seed, x in enumerate(arrays_like(-2, 2.5)):
-        yield sample(between(-2, 2, *x.shape, seed=seed), x, -0.6, 1.7)
-
-
 @op(
     takes="f",
     widen=False,
@@ -211,10 +155,6 @@ def _inside_samples() -> Iterator[Sample]:
     method=False,
     grad_output=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
-    reference=lambda grad_output, input, min_val, max_val: np.where(
-        (input <= min_val) | (input >= max_val), 0, grad_output
-    ),
-    samples=_inside_samples,
 )
 def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val: float):
     """The gradient of hardtanh: `grad_output`, and 0 where `input` is outside the limits or on them."""
@@ -232,8 +172,6 @@ def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val:
     warns=False,
     method=False,
     input=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
-    reference=lambda input, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(input, min_val), max_val),
-    samples=with_options(-2, 2.5, {"min_val": -0.6, "max_val": 1.7}),
 )
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     """`input` brought into [min_val, max_val], which integers cut off to their type. The gradient is 0 outside and on
@@ -254,12 +192,7 @@ def _whole_limit(limit: float, input: np.ndarray) -> np.ndarray:
 
 
 @functional(inplace=True)
-@composite(
-    takes="if",
-    method=False,
-    reference=lambda input: np.minimum(np.maximum(input, 0), 6),
-    samples=unary_samples(-2, 8.7),
-)
+@composite(takes="if", method=False)
 def relu6(input: Tensor) -> Tensor:
     """min(max(input, 0), 6)."""
     return hardtanh(input, 0, 6)
@@ -270,8 +203,6 @@ def relu6(input: Tensor) -> Tensor:
     takes="f",
     method=False,
     input=lambda g, input: _by_choice((g / 6).masked_fill((input <= -3).logical_or(input >= 3), 0), input),
-    reference=lambda input: np.minimum(np.maximum(input + 3, 0), 6) / 6,
-    samples=unary_samples(-4, 5.3),
 )
 def hardsigmoid(input: Array):
     """relu6(input + 3) / 6. The gradient is 0 outside and on the border."""
@@ -283,32 +214,14 @@ def _hardswish_gradient(g: Tensor, input: Tensor) -> Tensor:
 
 
 @functional(inplace=True)
-@op(
-    takes="f",
-    method=False,
-    input=_hardswish_gradient,
-    reference=lambda input: input * np.minimum(np.maximum(input + 3, 0), 6) / 6,
-    samples=unary_samples(-4, 5.3),
-)
+@op(takes="f", method=False, input=_hardswish_gradient)
 def hardswish(input: Array):
     """input * relu6(input + 3) / 6 (Howard et al., Searching for MobileNetV3, 2019)."""
     return elementwise.hardswish(input)
 
 
-def _prelu_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2.5, 2, 3), between(0.1, 0.6, 1))
-    yield sample(between(-2, 2.5, 2, 3, 2), between(0.1, 0.6, 3))
-    yield sample(between(-2, 2.5, 6, 4)[::2, ::-2].T, between(0.1, 0.6, 6)[::2])
-    yield sample(between(-2, 2.5, 3), between(0.1, 0.6))
-    yield sample(between(-2, 2.5, 0, 3), between(0.1, 0.6, 3))
-
-
-def _prelu_reference(input: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    return np.where(input > 0, input, input * weight.reshape((-1,) + (1,) * max(input.ndim - 2, 0)))
-
-
 @functional
-@composite(method=False, takes="f", widen=True, reference=_prelu_reference, samples=_prelu_samples)
+@composite(method=False, takes="f", widen=True)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1)."""
     if weight.ndim and weight.numel() != 1:
@@ -332,18 +245,8 @@ def _softplus_gradient(g: Tensor, input: Tensor, beta: float, threshold: float) 
     return g.where(scaled > threshold, g * scaled.sigmoid())
 
 
-def _softplus_reference(input: np.ndarray, beta: float = 1.0, threshold: float = 20.0) -> np.ndarray:
-    return np.where(input * beta > threshold, input, np.log1p(np.exp(np.minimum(input * beta, threshold))) / beta)
-
-
 @functional
-@op(
-    takes="f",
-    method=False,
-    input=_softplus_gradient,
-    reference=_softplus_reference,
-    samples=with_options(-3, 3, {"beta": 2.5}, {"beta": 0.5, "threshold": 1.0}),
-)
+@op(takes="f", method=False, input=_softplus_gradient)
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     """log(1 + exp(beta * input)) / beta; `input` itself where beta * input is above `threshold`."""
     beta, threshold = float(beta), float(threshold)
@@ -354,13 +257,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
 
 
 @functional
-@op(
-    takes="f",
-    method=False,
-    input=lambda g, input: g * (-input).sigmoid(),
-    reference=lambda input: -np.log1p(np.exp(-input)),
-    samples=unary_samples(-3, 3),
-)
+@op(takes="f", method=False, input=lambda g, input: g * (-input).sigmoid())
 def logsigmoid(input: Array):
     """log(sigmoid(input)), accurate for inputs of any magnitude."""
     return elementwise.logsigmoid(input)
@@ -372,26 +269,14 @@ def _mish_slope(input: Tensor) -> Tensor:
 
 
 @functional(inplace=True)
-@op(
-    takes="f",
-    method=False,
-    input=lambda g, input: g * _mish_slope(input),
-    reference=lambda input: input * np.tanh(np.log1p(np.exp(input))),
-    samples=unary_samples(-3, 3),
-)
+@op(takes="f", method=False, input=lambda g, input: g * _mish_slope(input))
 def mish(input: Array):
     """input * tanh(softplus(input)) (Misra, 2019)."""
     return elementwise.mish(input)
 
 
 @functional
-@composite(
-    method=False,
-    widen=True,
-    takes="ifc",
-    reference=lambda input: input / (1 + np.abs(input)),
-    samples=unary_samples(-2, 2.5),
-)
+@composite(method=False, widen=True, takes="ifc")
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""
     return input / (input.abs() + 1)

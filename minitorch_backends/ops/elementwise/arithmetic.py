@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,11 @@ from ...tensor.casting import cast_checked
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, zero
-from ..samples import Sample, between, pairs, sample, strided_matrix, unary_samples
 
 __all__ = [
     "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "neg", "negative",
     "positive", "remainder", "rsub", "sub", "subtract", "true_divide",
 ]  # fmt: skip
-
-
-def _also(samples: Callable[[], Iterator[Sample]], **named: Any) -> Callable[[], Iterator[Sample]]:
-    """The samples, and the first two of them again with keywords."""
-
-    def all_samples() -> Iterator[Sample]:
-        calls = list(samples())
-        yield from calls
-        yield from (sample(*call.args, **named) for call in calls[:2])
-
-    return all_samples
 
 
 # Sums
@@ -61,8 +49,6 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
     warns=False,
     inplace=True,
     operators=("__add__", "__iadd__"),
-    reference=lambda input, other, alpha=1: input + alpha * other,
-    samples=_also(pairs(), alpha=3),
 )
 def add(input: Array, other: Array, *, alpha: complex = 1):
     """`input + alpha * other`."""
@@ -81,8 +67,6 @@ def add(input: Array, other: Array, *, alpha: complex = 1):
     booleans=False,
     inplace=True,
     operators=("__sub__", "__isub__"),
-    reference=lambda input, other, alpha=1: input - alpha * other,
-    samples=_also(pairs(), alpha=3),
 )
 def sub(input: Array, other: Array, *, alpha: complex = 1):
     """`input - alpha * other`. Raises RuntimeError for booleans, which have `^` and `logical_not`."""
@@ -99,8 +83,6 @@ def sub(input: Array, other: Array, *, alpha: complex = 1):
     takes="ifc",
     booleans=False,
     method=False,
-    reference=lambda input, other, alpha=1: other - alpha * input,
-    samples=_also(pairs(), alpha=3),
 )
 def rsub(input: Array, other: Array, *, alpha: complex = 1):
     """`other - alpha * input`."""
@@ -115,15 +97,13 @@ def rsub(input: Array, other: Array, *, alpha: complex = 1):
     takes="ifc",
     inplace=True,
     operators=("__neg__",),
-    reference=np.negative,
-    samples=unary_samples(),
 )
 def neg(input: Array):
     """`-input`. Raises RuntimeError for booleans, which have `~`."""
     return np.negative(input)
 
 
-@composite(takes="ifc", reference=np.positive, samples=unary_samples())
+@composite(takes="ifc")
 def positive(input: Tensor) -> Tensor:
     """`+input`: the tensor itself. Raises RuntimeError for booleans."""
     if input._array.dtype.kind == "b":
@@ -146,8 +126,6 @@ def positive(input: Tensor) -> Tensor:
     warns=False,
     inplace=True,
     operators=("__mul__", "__imul__"),
-    reference=np.multiply,
-    samples=pairs(),
 )
 def mul(input: Array, other: Array):
     """`input * other`."""
@@ -161,7 +139,7 @@ def _refuse_zero(name: str, input: np.ndarray, divisor: np.ndarray) -> None:
         )
 
 
-_quotient = functools.partial(op, inplace=True, promote=True, samples=pairs(-7, 7.3, 0.5, 3), takes="if")
+_quotient = functools.partial(op, inplace=True, promote=True, takes="if")
 
 
 @_quotient(
@@ -170,7 +148,6 @@ _quotient = functools.partial(op, inplace=True, promote=True, samples=pairs(-7, 
     only_tensors=None,
     ufunc=np.floor_divide,
     operators=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
-    reference=lambda input, other: np.floor(np.true_divide(input, other)),
 )
 def floor_divide(input: Array, other: Array):
     """`floor(input / other)`, in the inputs' type. Raises RuntimeError for integers divided by zero."""
@@ -178,14 +155,7 @@ def floor_divide(input: Array, other: Array):
     return np.floor_divide(input, other)
 
 
-@_quotient(
-    input=zero,
-    other=zero,
-    name="div_trunc",
-    called="div",
-    method=False,
-    reference=lambda input, other: np.trunc(np.true_divide(input, other)),
-)
+@_quotient(input=zero, other=zero, name="div_trunc", called="div", method=False)
 def trunc_divide(input: Array, other: Array):
     """`div` with the rounding mode "trunc"."""
     _refuse_zero("div", input, other)
@@ -217,8 +187,6 @@ def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncate
     ufunc=np.divide,
     inplace=True,
     operators=("__truediv__", "__rtruediv__", "__itruediv__"),
-    reference=np.true_divide,
-    samples=pairs(-2, 2.3, 0.5, 3),
 )
 def div(input: Array, other: Array):
     """`input / other`, where integers give the default dtype; `rounding_mode` "floor" or "trunc" rounds in their type.
@@ -243,7 +211,6 @@ del Tensor.div_trunc_  # type: ignore[attr-defined]
     ufunc=np.remainder,
     rounds=True,
     operators=("__mod__", "__rmod__", "__imod__"),
-    reference=lambda input, other: input - np.floor(np.true_divide(input, other)) * other,
 )
 def remainder(input: Array, other: Array):
     """What `floor_divide` leaves, with the sign of `other`: Python's `%`.
@@ -260,7 +227,6 @@ def remainder(input: Array, other: Array):
     only_tensors=("input",),
     ufunc=np.fmod,
     rounds=True,
-    reference=lambda input, other: input - np.trunc(np.true_divide(input, other)) * other,
 )
 def fmod(input: Array, other: Array):
     """The remainder with the sign of `input`, as C has it. Raises RuntimeError for integers divided by zero."""
@@ -271,19 +237,6 @@ def fmod(input: Array, other: Array):
 # Combinations
 
 
-def _triples(low: float, high: float, **named: Any) -> Callable[[], Iterator[Sample]]:
-    """Samples of an op of three inputs, the last of them with values in (low, high)."""
-
-    def samples() -> Iterator[Sample]:
-        yield sample(between(-2, 2, 3, 4), between(-2, 2, 3, 4, seed=1), between(low, high, 3, 4, seed=2))
-        yield sample(between(-2, 2, 3, 4), between(-2, 2, 4, seed=1), between(low, high, 3, 1, seed=2), **named)
-        yield sample(between(-2, 2, 3, 2), strided_matrix(), between(low, high, 3, 2, seed=2))
-        yield sample(between(-2, 2), between(-2, 2, seed=1), between(low, high, seed=2))
-        yield sample(between(-2, 2, 0, 3), between(-2, 2, 3, seed=1), between(low, high, seed=2))
-
-    return samples
-
-
 @op(
     input=lambda g, weight: g - g * conjugate(weight),
     end=lambda g, weight: g * conjugate(weight),
@@ -292,8 +245,6 @@ def _triples(low: float, high: float, **named: Any) -> Callable[[], Iterator[Sam
     only_tensors=("input", "end"),
     takes="fc",
     inplace=True,
-    reference=lambda input, end, weight: input + weight * (end - input),
-    samples=_triples(0.1, 0.9),
 )
 def lerp(input: Array, end: Array, weight: Array):
     """`input + weight * (end - input)`, computed from the nearer end, so that weights 0 and 1 give the ends exactly."""
@@ -317,8 +268,6 @@ def _whole(value: Any, like: np.ndarray) -> Any:
     only_tensors=("input", "tensor1", "tensor2"),
     inplace=True,
     takes="ifc",
-    reference=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2,
-    samples=_triples(-2, 2, value=3),
 )
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
     """`input + value * tensor1 * tensor2`."""
@@ -334,8 +283,6 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1)
     only_tensors=("input", "tensor1", "tensor2"),
     takes="fc",
     inplace=True,
-    reference=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2,
-    samples=_triples(0.5, 3, value=3),
 )
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
     """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...dispatch.op import Array, op
 from ...tensor.tensor import Tensor
-from ..samples import Sample, unary_samples
 from .special import scipy_special
 from .unary import unary_ufunc
 
@@ -34,8 +33,6 @@ i0 = unary_ufunc(
     name="i0",
     gradient=lambda g, input: g * i1(input),
     takes="f",
-    reference=lambda input: scipy_special().iv(0, input),
-    samples=unary_samples(-3, 4),
 )
 
 i0e = unary_ufunc(
@@ -45,8 +42,6 @@ i0e = unary_ufunc(
     gradient=lambda g, input, out: g * (i1e(input) - input.sign() * out),
     takes="f",
     method=False,
-    reference=lambda input: scipy_special().ive(0, input),
-    samples=unary_samples(-3, 4),
     inplace=False,
 )
 
@@ -57,8 +52,6 @@ i1 = unary_ufunc(
     gradient=lambda g, input, out: g * _at_zero(i0(input) - _over(out, input), input),
     takes="f",
     method=False,
-    reference=lambda input: scipy_special().iv(1, input),
-    samples=unary_samples(-3, 4),
     inplace=False,
 )
 
@@ -69,8 +62,6 @@ i1e = unary_ufunc(
     gradient=lambda g, input, out: g * _at_zero(i0e(input) - input.sign() * out - _over(out, input), input),
     takes="f",
     method=False,
-    reference=lambda input: scipy_special().ive(1, input),
-    samples=unary_samples(-3, 4),
     inplace=False,
 )
 
@@ -78,79 +69,45 @@ i1e = unary_ufunc(
 # Without gradients
 
 
-def _declare(
-    name: str,
-    doc: str,
-    function: Callable[[Any], Any],
-    reference: Callable[[Any], Any],
-    samples: Callable[[], Iterator[Sample]],
-) -> Callable[..., Tensor]:
+def _declare(name: str, doc: str, function: Callable[[Any], Any]) -> Callable[..., Tensor]:
     """An op of one floating input that has no gradient."""
 
     def forward(input: Array):
         return np.asarray(function(input)).astype(input.dtype, copy=False)
 
     forward.__name__, forward.__doc__ = name, doc
-    return op(promote="float", takes="f", method=False, reference=reference, samples=samples)(forward)
+    return op(promote="float", takes="f", method=False)(forward)
 
 
-_real, _positive = unary_samples(-6, 7), unary_samples(0.2, 7)
+def _of_scipy(name: str, function: str, doc: str) -> Callable[..., Tensor]:
+    return _declare(name, doc, lambda x: getattr(scipy_special(), function)(x))
 
 
-def _of_order(order: int, name: str, function: str, of_any: str, doc: str) -> Callable[..., Tensor]:
-    """The op of SciPy's `function`, whose reference is SciPy's function of any order."""
-    return _declare(
-        name,
-        doc,
-        lambda x: getattr(scipy_special(), function)(x),
-        lambda input: getattr(scipy_special(), of_any)(order, input),
-        _real if of_any == "jv" else _positive,
-    )
-
-
-bessel_j0 = _of_order(0, "bessel_j0", "j0", "jv", "The Bessel function of the first kind of order 0.")
-bessel_j1 = _of_order(1, "bessel_j1", "j1", "jv", "The Bessel function of the first kind of order 1.")
-bessel_y0 = _of_order(
-    0, "bessel_y0", "y0", "yv", "The Bessel function of the second kind of order 0; -inf at 0, NaN for negative input."
+bessel_j0 = _of_scipy("bessel_j0", "j0", "The Bessel function of the first kind of order 0.")
+bessel_j1 = _of_scipy("bessel_j1", "j1", "The Bessel function of the first kind of order 1.")
+bessel_y0 = _of_scipy(
+    "bessel_y0", "y0", "The Bessel function of the second kind of order 0; -inf at 0, NaN for negative input."
 )
-bessel_y1 = _of_order(
-    1, "bessel_y1", "y1", "yv", "The Bessel function of the second kind of order 1; -inf at 0, NaN for negative input."
+bessel_y1 = _of_scipy(
+    "bessel_y1", "y1", "The Bessel function of the second kind of order 1; -inf at 0, NaN for negative input."
 )
-modified_bessel_k0 = _of_order(
-    0, "modified_bessel_k0", "k0", "kv",
+modified_bessel_k0 = _of_scipy("modified_bessel_k0", "k0",
     "The modified Bessel function of the second kind of order 0; infinite at 0, NaN for negative input.",
 )  # fmt: skip
-modified_bessel_k1 = _of_order(
-    1, "modified_bessel_k1", "k1", "kv",
+modified_bessel_k1 = _of_scipy("modified_bessel_k1", "k1",
     "The modified Bessel function of the second kind of order 1; infinite at 0, NaN for negative input.",
 )  # fmt: skip
-scaled_modified_bessel_k0 = _of_order(
-    0, "scaled_modified_bessel_k0", "k0e", "kve",
+scaled_modified_bessel_k0 = _of_scipy("scaled_modified_bessel_k0", "k0e",
     "exp(input) * modified_bessel_k0(input), which does not vanish for large input.",
 )  # fmt: skip
-scaled_modified_bessel_k1 = _of_order(
-    1, "scaled_modified_bessel_k1", "k1e", "kve",
+scaled_modified_bessel_k1 = _of_scipy("scaled_modified_bessel_k1", "k1e",
     "exp(input) * modified_bessel_k1(input), which does not vanish for large input.",
 )  # fmt: skip
 spherical_bessel_j0 = _declare(
     "spherical_bessel_j0",
     "The spherical Bessel function of the first kind of order 0: sin(input) / input, and 1 at 0.",
     lambda x: np.where(x == 0, 1, np.where(np.isinf(x), 0, np.sin(x) / x)),
-    lambda input: scipy_special().spherical_jn(0, input),
-    _real,
 )
 
 
-def _airy_reference(input: np.ndarray) -> np.ndarray:
-    """Compute Ai from Bessel functions of order 1/3 (Abramowitz and Stegun, 10.4.14 and 10.4.15)."""
-    x = np.abs(input)
-    argument, functions = 2 / 3 * x**1.5, scipy_special()
-    falling = np.sqrt(x / 3) / np.pi * functions.kv(1 / 3, argument)
-    waves = np.sqrt(x) / 3 * (functions.jv(1 / 3, argument) + functions.jv(-1 / 3, argument))
-    at_zero = 3 ** (-2 / 3) / functions.gamma(2 / 3)
-    return np.where(input == 0, at_zero, np.where(input > 0, falling, waves))
-
-
-airy_ai = _declare(
-    "airy_ai", "The Airy function Ai.", lambda x: scipy_special().airy(x)[0], _airy_reference, unary_samples(-3, 3)
-)
+airy_ai = _declare("airy_ai", "The Airy function Ai.", lambda x: scipy_special().airy(x)[0])

@@ -36,32 +36,17 @@ from ...tensor.memory import contiguous_format, in_format, is_in_format, preserv
 from ...tensor.memory import device as Device
 from ...tensor.size import repeats
 from ...tensor.tensor import Tensor, is_foreign, not_a_tensor
-from ..samples import arrays_like, sample, unary_samples
 
 __all__ = ["clone"]
 
 
-def _cast_samples() -> Any:
-    for array in arrays_like(-2, 2):
-        yield sample(array, complex128)
-    yield sample(np.arange(6).reshape(2, 3), float64)
-    yield sample(np.array([True, False]), int64)
-
-
-@op(
-    takes=EVERY_DTYPE,
-    input=lambda g: g,
-    method=False,
-    widen=False,
-    reference=lambda input, dtype: cast_unchecked(input, dtype.dtype),
-    samples=_cast_samples,
-)
+@op(takes=EVERY_DTYPE, input=lambda g: g, method=False, widen=False)
 def to_copy(input: Array, dtype):
     """The elements converted to `dtype`, in new memory."""
     return cast_unchecked(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
 
 
-@op(takes=EVERY_DTYPE, input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
+@op(takes=EVERY_DTYPE, input=lambda g: g, widen=False)
 def clone(input: Array, *, memory_format=None):
     """A copy in new memory, through which gradients flow.
 
@@ -72,7 +57,7 @@ def clone(input: Array, *, memory_format=None):
     return in_order(input) if memory_format is contiguous_format else in_format("clone", input, memory_format)
 
 
-@composite(reference=np.array, samples=unary_samples())
+@composite()
 def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself if its elements lie in row-major order without gaps, or in another memory format, else a copy
     that does."""
@@ -83,18 +68,7 @@ def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     return input if is_in_format(input._array, memory_format) else clone(input, memory_format=memory_format)
 
 
-def _to_samples() -> Any:
-    yield from _cast_samples()
-    yield sample(arrays_like(-2, 2)[0], "cpu", complex128)
-    yield sample(arrays_like(-2, 2)[0], dtype=float64, copy=True)
-
-
-def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool = False) -> np.ndarray:
-    dtype = next((arg for arg in args if isinstance(arg, DType)), dtype)
-    return cast_unchecked(input, dtype.dtype)
-
-
-@composite(reference=_to_reference, samples=_to_samples)
+@composite()
 def to(
     input: Tensor,
     *args: Any,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from ...kernels.elementwise import select
 from ...kernels.float8 import PACKED
 from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
-from ..samples import Sample, arrays_like, between, pairs, sample, strided_matrix
 
 __all__ = [
     "allclose", "eq", "equal", "fmax", "fmin", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",
@@ -24,73 +22,45 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _comparable() -> Iterator[Sample]:
-    """Pairs with some equal elements."""
-    yield from pairs()()
-    array = between(-2, 2, 3, 4)
-    yield sample(array, np.where(array > 0, array, array[::-1]))
-    yield sample(array, 1)
-
-
 def _numbers(*arrays: np.ndarray) -> list[np.ndarray]:
     """What NumPy compares: pairs of 4-bit numbers as bytes."""
     return [each.view(np.uint8) if each.dtype.kind == "V" and each.dtype == PACKED else each for each in arrays]
 
 
-@op(
-    takes="bifcnp",
-    promote=True,
-    only_tensors=("input",),
-    warns=False,
-    inplace=True,
-    ufunc=np.equal,
-    reference=np.equal,
-    samples=_comparable,
-)
+@op(takes="bifcnp", promote=True, only_tensors=("input",), warns=False, inplace=True, ufunc=np.equal)
 def eq(input: Array, other: Array):
     """Where the two are equal; NaN equals nothing."""
     return np.equal(*_numbers(input, other))
 
 
-@op(
-    takes="bifcnp",
-    promote=True,
-    only_tensors=("input",),
-    warns=False,
-    inplace=True,
-    ufunc=np.not_equal,
-    reference=np.not_equal,
-    samples=_comparable,
-)
+@op(takes="bifcnp", promote=True, only_tensors=("input",), warns=False, inplace=True, ufunc=np.not_equal)
 def ne(input: Array, other: Array):
     """True where the two differ."""
     return np.not_equal(*_numbers(input, other))
 
 
-_ordering: Any = functools.partial(
-    op, promote=True, only_tensors=("input",), warns=False, inplace=True, takes="bif", samples=_comparable
-)
+_ordering: Any = functools.partial(op, promote=True, only_tensors=("input",), warns=False, inplace=True, takes="bif")
 
 
-@_ordering(ufunc=np.less, operators=("__lt__",), reference=np.less)
+@_ordering(ufunc=np.less, operators=("__lt__",))
 def lt(input: Array, other: Array):
     """Where `input` is less."""
     return np.less(input, other)
 
 
-@_ordering(ufunc=np.less_equal, operators=("__le__",), reference=np.less_equal)
+@_ordering(ufunc=np.less_equal, operators=("__le__",))
 def le(input: Array, other: Array):
     """Where `input` is less or equal."""
     return np.less_equal(input, other)
 
 
-@_ordering(ufunc=np.greater, operators=("__gt__",), reference=np.greater)
+@_ordering(ufunc=np.greater, operators=("__gt__",))
 def gt(input: Array, other: Array):
     """Where `input` is greater."""
     return np.greater(input, other)
 
 
-@_ordering(ufunc=np.greater_equal, operators=("__ge__",), reference=np.greater_equal)
+@_ordering(ufunc=np.greater_equal, operators=("__ge__",))
 def ge(input: Array, other: Array):
     """Where `input` is greater or equal."""
     return np.greater_equal(input, other)
@@ -114,66 +84,43 @@ Tensor.__eq__, Tensor.__ne__ = _equals, _differs  # type: ignore[method-assign, 
 # Kinds of numbers
 
 
-def _unusual() -> Iterator[Sample]:
-    for array in arrays_like(-2, 2):
-        yield sample(array)
-    yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]))
-
-
-@op(takes="bifcn", warns=False, reference=np.isnan, samples=_unusual)
+@op(takes="bifcn", warns=False)
 def isnan(input: Array):
     """Where an element is not a number."""
     return np.isnan(input)
 
 
-@op(takes="bifcn", warns=False, reference=np.isfinite, samples=_unusual)
+@op(takes="bifcn", warns=False)
 def isfinite(input: Array):
     """Whether each element is neither infinite nor NaN."""
     return np.isfinite(input)
 
 
-@op(takes="bifcn", warns=False, reference=np.isinf, samples=_unusual)
+@op(takes="bifcn", warns=False)
 def isinf(input: Array):
     """Where an element is infinite."""
     return np.isinf(input)
 
 
-@op(warns=False, takes="bif", reference=lambda input: input == np.inf, samples=_unusual)
+@op(warns=False, takes="bif")
 def isposinf(input: Array):
     """Where an element is inf."""
     return input == np.inf
 
 
-@op(warns=False, takes="bif", reference=lambda input: input == -np.inf, samples=_unusual)
+@op(warns=False, takes="bif")
 def isneginf(input: Array):
     """Where an element is -inf."""
     return input == -np.inf
 
 
-@op(warns=False, reference=np.isreal, samples=_unusual)
+@op(warns=False)
 def isreal(input: Array):
     """Where an element has no imaginary part."""
     return np.isreal(input)
 
 
-def _near() -> Iterator[Sample]:
-    array = between(-2, 2, 3, 4)
-    yield sample(array, array + np.where(array > 0, 1e-9, 1e-2))
-    yield sample(array, array[:1], 0.2, atol=0.3)
-    yield sample(strided_matrix(), between(-2, 2, 2), 0.3)
-    yield sample(between(-2, 2), between(-2, 2, seed=1))
-    yield sample(between(-2, 2, 0, 3), between(-2, 2, 3))
-    yield sample(np.array([np.nan, np.inf, 1.0]), np.array([np.nan, np.inf, 1.0]), equal_nan=True)
-
-
-@op(
-    promote=True,
-    only_tensors=("input", "other"),
-    reference=lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: np.isclose(
-        input, other, rtol, atol, equal_nan
-    ),
-    samples=_near,
-)
+@op(promote=True, only_tensors=("input", "other"))
 def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> np.ndarray:
     """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
@@ -217,21 +164,13 @@ def _of_the_chosen(g: Tensor, passed_over: Tensor, tied: Tensor) -> Tensor:
     return (g / 2).where(tied, g.where(passed_over.logical_not(), 0))
 
 
-_extremum = functools.partial(
-    op,
-    only_tensors=("input", "other"),
-    promote=True,
-    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
-    takes="bif",
-    warns=False,
-)
+_extremum = functools.partial(op, only_tensors=("input", "other"), promote=True, takes="bif", warns=False)
 
 
 @_extremum(
     input=lambda g, input, other: _of_the_chosen(g, input < other, input == other),
     other=lambda g, input, other: _of_the_chosen(g, other < input, input == other),
     ufunc=np.maximum,
-    reference=np.maximum,
 )
 def maximum(input: Array, other: Array):
     """The larger of the two, NaN where one is; where they are equal, each gets half of the gradient."""
@@ -242,7 +181,6 @@ def maximum(input: Array, other: Array):
     input=lambda g, input, other: _of_the_chosen(g, input > other, input == other),
     other=lambda g, input, other: _of_the_chosen(g, other > input, input == other),
     ufunc=np.minimum,
-    reference=np.minimum,
 )
 def minimum(input: Array, other: Array):
     """The smaller of the two, NaN where one is; where they are equal, each gets half of the gradient."""
@@ -253,7 +191,6 @@ def minimum(input: Array, other: Array):
     input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
     ufunc=np.fmax,
-    reference=np.fmax,
 )
 def fmax(input: Array, other: Array):
     """The larger of the two, or the one that is not NaN."""
@@ -264,22 +201,10 @@ def fmax(input: Array, other: Array):
     input=lambda g, input, other: g.where((input <= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
     ufunc=np.fmin,
-    reference=np.fmin,
 )
 def fmin(input: Array, other: Array):
     """The smaller of the two, or the one that is not NaN."""
     return np.fmin(input, other)
-
-
-def _where_samples() -> Iterator[Sample]:
-    mask = between(-1, 1, 3, 4) > 0
-    yield sample(mask, between(-2, 2, 3, 4), between(-2, 2, 3, 4, seed=1))
-    yield sample(mask, between(-2, 2, 3, 1), between(-2, 2, 4, seed=1))
-    yield sample(mask[0], between(-2, 2, 4, 6)[::2, ::-2][:, :1], 0.5)
-    yield sample(mask, -1, between(-2, 2))
-    yield sample(np.array(True), between(-2, 2), between(-2, 2, seed=1))
-    yield sample(np.zeros((0, 3), bool), between(-2, 2, 3), between(-2, 2, 0, 3))
-    yield sample(mask)
 
 
 @op(
@@ -291,8 +216,6 @@ def _where_samples() -> Iterator[Sample]:
     scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
     warns=False,
     method=False,
-    reference=np.where,
-    samples=_where_samples,
     aliases={"self": "input"},
 )
 def where(condition: Array, input: Array | None = None, other: Array | None = None):

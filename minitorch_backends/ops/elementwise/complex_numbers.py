@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import zero
-from ..samples import Sample, between, pairs, sample, unary_samples
 
 __all__ = [
     "abs", "absolute", "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj", "sgn",
@@ -29,40 +27,40 @@ def _is_complex(tensor: Tensor) -> bool:
 # Parts
 
 
-_parts = functools.partial(op, method=False, samples=unary_samples(), takes="c", view=True, widen=False)
+_parts = functools.partial(op, method=False, takes="c", view=True, widen=False)
 
 
-@_parts(input=lambda g: g, name="real_part", warns=False, reference=np.real)
+@_parts(input=lambda g: g, name="real_part", warns=False)
 def _real_part(input: Array):
     """The real parts of complex numbers, a view."""
     return input.real
 
 
-@_parts(input=lambda g: g * 1j, name="imag", warns=False, reference=np.imag)
+@_parts(input=lambda g: g * 1j, name="imag", warns=False)
 def imag(input: Array):
     """The imaginary parts, a view. Raises RuntimeError for real tensors."""
     return input.imag
 
 
-@composite(method=False, reference=np.real, samples=unary_samples())
+@composite(method=False)
 def real(input: Tensor) -> Tensor:
     """The real parts: a view of a complex tensor, a real one itself."""
     return _real_part(input) if _is_complex(input) else input
 
 
-@composite(reference=np.conj, samples=unary_samples())
+@composite()
 def conj(input: Tensor) -> Tensor:
     """The conjugates; a real tensor itself."""
     return conj_physical(input) if _is_complex(input) else input
 
 
-@composite(reference=np.array, samples=unary_samples())
+@composite()
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself: conjugates are computed at once."""
     return input
 
 
-@op(input=lambda g: conj(g), warns=False, inplace=True, reference=np.conj, samples=unary_samples())
+@op(input=lambda g: conj(g), warns=False, inplace=True)
 def conj_physical(input: Array):
     """The conjugates, in new memory."""
     return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
@@ -79,27 +77,13 @@ def _set_imag(self: Tensor, value: Any) -> None:
 Tensor.real, Tensor.imag = property(real, _set_real), property(imag, _set_imag)  # type: ignore[assignment, method-assign]
 
 
-def _interleaved_array() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4, 2))
-    yield sample(between(-2, 2, 2))
-    yield sample(between(-2, 2, 0, 2))
-
-
-@_parts(input=lambda g: view_as_complex(g.contiguous()), reference=lambda input: np.stack([input.real, input.imag], -1))
+@_parts(input=lambda g: view_as_complex(g.contiguous()))
 def view_as_real(input: Array):
     """A view of complex numbers as real ones, with a last dimension of size 2 for the two parts."""
     return input[..., None].view(input.real.dtype)
 
 
-@op(
-    input=lambda g: view_as_real(g),
-    view=True,
-    method=False,
-    widen=False,
-    takes="f",
-    reference=lambda input: input[..., 0] + 1j * input[..., 1],
-    samples=_interleaved_array,
-)
+@op(input=lambda g: view_as_real(g), view=True, method=False, widen=False, takes="f")
 def view_as_complex(input: Array):
     """Complex numbers from their parts in the last dimension, of size 2: a view; of half types a
     copy in complex64.
@@ -128,14 +112,7 @@ def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: 
         )
 
 
-@op(
-    real=lambda g: g.real,
-    imag=lambda g: g.imag,
-    takes="f",
-    method=False,
-    reference=lambda real, imag: real + 1j * imag,
-    samples=pairs(0.3, 2, -2, 2, numbers=False),
-)
+@op(real=lambda g: g.real, imag=lambda g: g.imag, takes="f", method=False)
 def complex(real: Array, imag: Array):
     """Complex numbers from real and imaginary parts of one dtype, which may be infinite or NaN."""
     _refuse_mixed("complex", "imag", imag, "real", real)
@@ -163,12 +140,7 @@ def _sgn_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
     return (across / input.where(nonzero, 1).abs()).where(nonzero, 0)
 
 
-@op(
-    input=_sgn_gradient,
-    inplace=True,
-    reference=lambda input: np.sign(input if input.dtype != bool else input.astype(int)),
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=_sgn_gradient, inplace=True)
 def sgn(input: Array):
     """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
     if input.dtype.kind == "b":
@@ -177,14 +149,7 @@ def sgn(input: Array):
 
 
 @op(
-    input=lambda g, input: g * sgn(input),
-    ufunc=np.abs,
-    warns=False,
-    takes="ifcn",
-    inplace=True,
-    operators=("__abs__",),
-    reference=np.abs,
-    samples=unary_samples(-2.3, 2),
+    input=lambda g, input: g * sgn(input), ufunc=np.abs, warns=False, takes="ifcn", inplace=True, operators=("__abs__",)
 )
 def abs(input: Array):
     """The absolute value, real for complex numbers. Raises RuntimeError for booleans."""
@@ -200,13 +165,7 @@ def _angle_gradient(g: Tensor, input: Tensor) -> Tensor:
     return (g * input * 1j / (length * length)).where(nonzero, 0)
 
 
-@op(
-    input=_angle_gradient,
-    promote="float",
-    warns=False,
-    reference=lambda input: np.arctan2(np.imag(input), np.real(input)),
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=_angle_gradient, promote="float", warns=False)
 def angle(input: Array):
     """The angle from the positive reals, in [-pi, pi]: for reals 0, or pi where they are negative; NaN for NaN."""
     if input.dtype.kind == "c":
@@ -219,8 +178,6 @@ def angle(input: Array):
     angle=lambda g, out: g * conj(out * 1j),
     takes="f",
     method=False,
-    reference=lambda abs, angle: abs * np.exp(1j * angle),
-    samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def polar(abs: Array, angle: Array):
     """Complex numbers from absolute values and angles of one dtype."""

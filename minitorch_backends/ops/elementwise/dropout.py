@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -12,30 +11,6 @@ from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..samples import Sample, arrays_like, between, sample
-
-
-def _samples() -> Iterator[Sample]:
-    for each in arrays_like(-2, 2):
-        yield sample(each, 0.3, training=False)
-    yield sample(arrays_like(-2, 2)[0], 0.0)
-    yield sample(arrays_like(-2, 2)[0], 1.0)
-
-
-def _image_samples(dims: int) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        shape = (2, 3, *(2, 4, 3)[:dims])
-        for p, training in ((0.3, False), (0.0, True), (1.0, True)):
-            yield sample(between(-2, 2, *shape), p, training=training)
-            yield sample(between(-2, 2, *shape[::-1]).T, p, training=training)
-        yield sample(between(-2, 2, 0, *shape[1:]), 1.0)
-
-    return samples
-
-
-def _reference(input: np.ndarray, p: float = 0.5, training: bool = True) -> np.ndarray:
-    """The reference for the samples, which are deterministic; a separate test checks the distribution."""
-    return np.zeros_like(input) if training and p == 1 else input
 
 
 def _check(name: str, input: Tensor, p: float, training: bool) -> None:
@@ -67,7 +42,7 @@ def _drop(name: str, input: Tensor, p: float, training: bool, shape: tuple[int, 
 
 
 @functional(inplace=True)
-@composite(method=False, stateful=True, reference=_reference, samples=_samples)
+@composite(method=False, stateful=True)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """In training, 0 with probability `p` and else input / (1 - p) (Srivastava et al., 2014); otherwise `input`.
 
@@ -94,14 +69,14 @@ def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
 
 
 @functional(inplace=True)
-@composite(method=False, stateful=True, reference=_reference, samples=_image_samples(1))
+@composite(method=False, stateful=True)
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, L) or (C, L) (J. Tompson et al., arXiv 1411.4280)."""
     return _of_channels(input, 1, p, training)
 
 
 @functional(inplace=True)
-@composite(method=False, stateful=True, reference=_reference, samples=_image_samples(2))
+@composite(method=False, stateful=True)
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, H, W) or (C, H, W). torch reads three dimensions as (N, C, L), and warns
     that this will change. Of other numbers of dimensions the first two count as batch and channels, with a warning."""
@@ -109,7 +84,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 @functional(inplace=True)
-@composite(method=False, stateful=True, reference=_reference, samples=_image_samples(3))
+@composite(method=False, stateful=True)
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W). Of other numbers of dimensions the first two
     count as batch and channels, with a warning."""
@@ -136,25 +111,16 @@ def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, shape: tu
     return input * adopt(np.multiply(kept, scale)).to(input.dtype) + adopt(rest).to(input.dtype)
 
 
-def _alpha_reference(input: np.ndarray, p: float = 0.5, training: bool = False) -> np.ndarray:
-    return _reference(input, p, training)
-
-
 @functional(inplace=True)
-@composite(method=False, stateful=True, reference=_alpha_reference, samples=_samples)
+@composite(method=False, stateful=True)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """In training, the limit of `selu` towards -inf with probability `p`, then scaled and shifted, so that mean 0 and
     variance 1 stay (G. Klambauer et al., "Self-normalizing neural networks", 2017); otherwise `input`."""
     return _alpha_dropped("alpha_dropout", input, p, training, input._array.shape)
 
 
-def _feature_samples() -> Iterator[Sample]:
-    yield from _image_samples(2)()
-    yield sample(between(-2, 2), 0.3, training=False)
-
-
 @functional(inplace=True)
-@composite(method=False, stateful=True, reference=_alpha_reference, samples=_feature_samples)
+@composite(method=False, stateful=True)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...)."""
     shape = input._array.shape

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels.formats import FORMATS, ROUNDINGS, format_named, round_to_format
+from ...kernels.formats import FORMATS, ROUNDINGS, round_to_format
 from ...kernels.precision import PRECISIONS, SCALED_ROUNDINGS, is_scaled
 from ...kernels.scaling import scale_operand
 from ...random import Generator
 from ..creation.sampling import generator_or_default
 from ..gradients import zero
-from ..samples import Sample, arrays_like, between, sample
 
 __all__ = ["round_to"]
 
 _GRADIENTS = ("straight_through", "zero")
 
 
-def _samples() -> Iterator[Sample]:
-    """Values off the ties, with the gradient that differences show; a test of its own has the other one."""
-    x = between(-3, 3, 3, 4)
-    for each in arrays_like(-2.9, 3.1):
-        yield sample(each, "e4m3", gradient="zero")
-    yield sample(x[::2, ::-1].T, "e2m1", "rz", gradient="zero")
-    yield sample(x, "fp16", "rna", gradient="zero")
-
-
-def _reference(input: np.ndarray, format: str, rounding: str = "rne", gradient: str = "zero") -> np.ndarray:
-    """Round multiples of the unit in the last place, in float64, where nothing overflows to Inf."""
-    form = format_named(format)
-    exponent = np.maximum(np.floor(np.log2(np.abs(input))), form.least_exponent)
-    unit = 2.0 ** (exponent + 1 - form.significand)
-    scaled = input / unit
-    away = np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)
-    whole = {"rne": np.round(scaled), "rna": away, "rz": np.trunc(scaled)}[rounding]
-    return np.clip(whole * unit, -form.largest, form.largest)
-
-
 def _gradient(g: Any, gradient: str) -> Any:
     return g if gradient == "straight_through" else zero(g)
 
 
-@op(takes="f", method=False, input=_gradient, reference=_reference, samples=_samples)
+@op(takes="f", method=False, input=_gradient)
 def round_to(
     input: Array,
     format: str,

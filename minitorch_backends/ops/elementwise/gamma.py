@@ -15,21 +15,9 @@ from ...dispatch.op import Array, op
 from ...kernels import elementwise
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
-from ..samples import between, pairs, sample, strided_matrix
 from .special import digamma, lgamma, scipy_special
 
 __all__ = ["igamma", "igammac", "mvlgamma"]
-
-
-def _lower_reference(input: Any, other: Any) -> np.ndarray:
-    """Sum 200 terms of the series."""
-    a, x = (np.asarray(each, np.float64) for each in np.broadcast_arrays(input, other))
-    term = total = 1 / a
-    for k in range(1, 200):
-        term = term * x / (a + k)
-        total = total + term
-    gamma = np.vectorize(math.gamma, [np.float64])(a) if a.size else a
-    return total * np.exp(-x) * x**a / gamma
 
 
 def _density(input: Tensor, other: Tensor) -> Tensor:
@@ -44,8 +32,6 @@ def _density(input: Tensor, other: Tensor) -> Tensor:
     only_tensors=("input", "other"),
     takes="f",
     inplace=True,
-    reference=_lower_reference,
-    samples=pairs(0.3, 5, 0.2, 6, numbers=False),
 )
 def igamma(input: Array, other: Array):
     """The regularized lower incomplete gamma function: the integral of t**(input - 1) exp(-t) from 0 to `other`, over
@@ -60,22 +46,10 @@ def igamma(input: Array, other: Array):
     only_tensors=("input", "other"),
     takes="f",
     inplace=True,
-    reference=lambda input, other: 1 - _lower_reference(input, other),
-    samples=pairs(0.3, 5, 0.2, 6, numbers=False),
 )
 def igammac(input: Array, other: Array):
     """1 - igamma(input, other), accurate where that is small."""
     return scipy_special().gammaincc(input, other)
-
-
-def _quantile_reference(input: Any, p: Any) -> np.ndarray:
-    """By bisection of the lower incomplete gamma function."""
-    low, high = np.zeros(np.broadcast_shapes(np.shape(input), np.shape(p))), np.asarray(40.0)
-    for _ in range(80):
-        middle = (low + high) / 2
-        below = _lower_reference(input, middle) < p
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray(low)
 
 
 _STENCIL = ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12))
@@ -96,8 +70,6 @@ def _quantile_slope(g: Tensor, input: Tensor, p: Tensor, out: Tensor) -> Tensor:
     only_tensors=("input", "p"),
     takes="f",
     method=False,
-    reference=_quantile_reference,
-    samples=pairs(0.6, 5, 0.1, 0.9, numbers=False),
 )
 def gamma_quantile(input: Array, p: Array):
     """The number below which a gamma distributed one of shape `input` and scale 1 is with probability `p`."""
@@ -123,17 +95,7 @@ def _mvlgamma_gradient(g: Tensor, input: Tensor, p: int) -> Tensor:
     takes="f",
     booleans=False,
     inplace=True,
-    reference=lambda input, p: (
-        sum(np.vectorize(math.lgamma, [np.float64])(each) if each.size else each for each in _arguments(input, p))
-        + p * (p - 1) / 4 * math.log(math.pi)
-    ),
-    samples=lambda: (
-        sample(array, p)
-        for array, p in (
-            (between(1.2, 4, 3, 4), 3), (strided_matrix() + 3.7, 2), (between(0.3, 4), 1), (between(1, 2, 0, 3), 2),
-        )
-    ),
-)  # fmt: skip
+    )  # fmt: skip
 def mvlgamma(input: Array, p):
     """The logarithm of the gamma function of `p` variables: the sum of lgamma(input - j / 2) for j below `p`, plus
     p (p - 1) / 4 log(pi).
@@ -149,27 +111,12 @@ def mvlgamma(input: Array, p):
     return total
 
 
-def _zeta_reference(input: Any, other: Any) -> np.ndarray:
-    """Sum 40 terms of the series, and the others by the Euler-Maclaurin formula."""
-    x, q = np.asarray(input, np.float64), np.asarray(other, np.float64)
-    far = q + 40
-    return (
-        np.sum([(q + k) ** -x for k in range(40)], axis=0)
-        + far ** (1 - x) / (x - 1)
-        + far**-x / 2
-        + x * far ** (-x - 1) / 12
-        - x * (x + 1) * (x + 2) * far ** (-x - 3) / 720
-    )
-
-
 @op(
     input=no_derivative("zeta with respect to input"),
     other=lambda g, input, other: g * (-input * zeta(input + 1, other)),
     promote="float",
     takes="f",
     method=False,
-    reference=_zeta_reference,
-    samples=pairs(1.3, 4, 0.4, 5),
 )
 def zeta(input: Array, other: Array):
     """The Hurwitz zeta function: the sum of (k + other)**-input over k = 0, 1, ...; infinite for an `input` of 1, NaN

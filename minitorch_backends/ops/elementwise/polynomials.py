@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels.first_use import load
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.tensor import Tensor
-from ..samples import Sample, between, sample, strided_matrix
 
 __all__: list[str] = []
 
@@ -37,42 +35,18 @@ def _evaluate(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Re
     return out
 
 
-def _samples(low: float, high: float) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        degrees = np.array([0.0, 1.0, 3.0, 6.0])
-        yield sample(between(low, high, 3, 4), degrees)
-        yield sample(between(low, high, 3), degrees[:, None])
-        yield sample(strided_matrix() / 2, 5)
-        yield sample(between(low, high), degrees)
-        yield sample(between(low, high, 2, 2), 2)
-        yield sample(between(low, high, 0, 4), degrees)
-
-    return samples
-
-
-def _declare(
-    name: str, doc: str, first: Any, following: Recurrence, reference: str, shifted: bool = False, low: float = -1.6
-) -> Callable[..., Tensor]:
-    """An op of an argument and a degree. `reference` names the function of SciPy, or a sum of two of them."""
-
-    def at(x: Any) -> Any:
-        return 2 * x - 1 if shifted else x
+def _declare(name: str, doc: str, first: Any, following: Recurrence, shifted: bool = False) -> Callable[..., Tensor]:
+    """An op of an argument and a degree."""
 
     def forward(input: Array, n: Array):
-        return _evaluate(name, at(input.astype(np.float64)), n, first, following).astype(input.dtype)
-
-    def reference_values(input: Any, n: Any) -> Any:
-        found = getattr(load("scipy.special"), reference.strip("+-"))
-        x, k = at(np.asarray(input, np.float64)), np.asarray(n, np.int64)
-        if reference[0] not in "+-":
-            return found(k, x)
-        return found(k, x) + (found(k - 1, x) * (k > 0) if reference[0] == "+" else -found(k - 1, x) * (k > 0))
+        x = input.astype(np.float64)
+        return _evaluate(name, 2 * x - 1 if shifted else x, n, first, following).astype(input.dtype)
 
     forward.__name__, forward.__doc__ = (
         name,
         f"{doc} of degree `n` at `input`. Raises RuntimeError for degrees above 2**16.",
     )
-    return op(promote="float", takes="f", method=False, reference=reference_values, samples=_samples(low, 1.7))(forward)
+    return op(promote="float", takes="f", method=False)(forward)
 
 
 def _chebyshev(x: Any, last: Any, before: Any, k: int) -> Any:
@@ -80,20 +54,19 @@ def _chebyshev(x: Any, last: Any, before: Any, k: int) -> Any:
 
 
 _CHEBYSHEV = {
-    "t": ("first", lambda x: x, "eval_chebyt"),
-    "u": ("second", lambda x: 2 * x, "eval_chebyu"),
-    "v": ("third", lambda x: 2 * x - 1, "-eval_chebyu"),
-    "w": ("fourth", lambda x: 2 * x + 1, "+eval_chebyu"),
+    "t": ("first", lambda x: x),
+    "u": ("second", lambda x: 2 * x),
+    "v": ("third", lambda x: 2 * x - 1),
+    "w": ("fourth", lambda x: 2 * x + 1),
 }
-"""For each kind: its name, its polynomial of degree 1, and its expression in SciPy. V is U[n] - U[n - 1], and W is U[n]
-+ U[n - 1]."""
+"""For each kind: its name, and its polynomial of degree 1."""
 
 
 def _chebyshev_of(letter: str, shifted: bool) -> Callable[..., Tensor]:
-    kind, first, reference = _CHEBYSHEV[letter]
+    kind, first = _CHEBYSHEV[letter]
     name = f"{'shifted_' * shifted}chebyshev_polynomial_{letter}"
     doc = f"The {'shifted ' * shifted}Chebyshev polynomial of the {kind} kind{' (at 2 * input - 1)' * shifted}"
-    return _declare(name, doc, first, _chebyshev, reference, shifted, low=-0.3 if shifted else -1.6)
+    return _declare(name, doc, first, _chebyshev, shifted)
 
 
 chebyshev_polynomial_t = _chebyshev_of("t", False)
@@ -109,26 +82,22 @@ hermite_polynomial_h = _declare(
     "The Hermite polynomial of physics",
     lambda x: 2 * x,
     lambda x, last, before, k: 2 * x * last - 2 * (k - 1) * before,
-    "eval_hermite",
 )
 hermite_polynomial_he = _declare(
     "hermite_polynomial_he",
     "The Hermite polynomial of probability theory",
     lambda x: x,
     lambda x, last, before, k: x * last - (k - 1) * before,
-    "eval_hermitenorm",
 )
 laguerre_polynomial_l = _declare(
     "laguerre_polynomial_l",
     "The Laguerre polynomial",
     lambda x: 1 - x,
     lambda x, last, before, k: ((2 * k - 1 - x) * last - (k - 1) * before) / k,
-    "eval_laguerre",
 )
 legendre_polynomial_p = _declare(
     "legendre_polynomial_p",
     "The Legendre polynomial",
     lambda x: x,
     lambda x, last, before, k: ((2 * k - 1) * x * last - (k - 1) * before) / k,
-    "eval_legendre",
 )

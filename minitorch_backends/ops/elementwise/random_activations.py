@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,6 @@ from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..functional import functional
-from ..samples import Sample, arrays_like, between, sample
 from .activations import leaky_relu
 
 
@@ -24,20 +21,8 @@ def _uniform(like: Tensor) -> np.ndarray:
     return default_generator.uniform(like._array.shape, np.float64 if like._array.itemsize == 8 else np.float32)
 
 
-def _slope_samples() -> Iterator[Sample]:
-    for each in arrays_like(-2, 2.3):
-        yield sample(each)
-    yield sample(between(-2, 2.3, 3, 4), 0.1, 0.5)
-    yield sample(between(-2, 2.3, 3, 4), 0.25, 0.25, True)
-
-
-def _slope_reference(input: np.ndarray, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
-    """Apply a fixed slope: the samples fix it, and a separate test checks the distribution of random slopes."""
-    return np.where(input > 0, input, input * (lower + upper) / 2)
-
-
 @functional(inplace="both")
-@composite(method=False, takes="f", widen=True, stateful=True, reference=_slope_reference, samples=_slope_samples)
+@composite(method=False, takes="f", widen=True, stateful=True)
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`input` where it is positive, and times a slope elsewhere: in training a random one from `lower` to `upper` for
     each element, otherwise their mean (Xu et al., arXiv 1505.00853).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from ...tensor.tensor import Tensor
 from ..gradients import zero
 from ..indexing.fill import masked_fill
 from ..limits import finfo
-from ..samples import Sample, arrays_like, between, pairs, sample, unary_samples
 from .comparison import isfinite
 from .complex_numbers import view_as_complex, view_as_real
 
@@ -34,46 +32,25 @@ def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
         )
 
 
-@op(input=zero, ufunc=np.ceil, warns=False, takes="if", inplace=True, reference=np.ceil, samples=unary_samples(-2.3, 2))
+@op(input=zero, ufunc=np.ceil, warns=False, takes="if", inplace=True)
 def ceil(input: Array):
     """The smallest integer that is not below `input`, in its type."""
     return np.ceil(input)
 
 
-@op(
-    input=zero,
-    ufunc=np.floor,
-    warns=False,
-    takes="if",
-    inplace=True,
-    reference=np.floor,
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=zero, ufunc=np.floor, warns=False, takes="if", inplace=True)
 def floor(input: Array):
     """The largest integer that is not above `input`, in its type."""
     return np.floor(input)
 
 
-@op(
-    input=zero,
-    ufunc=np.trunc,
-    warns=False,
-    takes="if",
-    inplace=True,
-    reference=np.trunc,
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=zero, ufunc=np.trunc, warns=False, takes="if", inplace=True)
 def trunc(input: Array):
     """`input` without its fraction, in its type."""
     return np.trunc(input)
 
 
-def _round_samples() -> Iterator[Sample]:
-    yield from unary_samples(-2.3, 2)()
-    yield sample(np.array([-2.5, -1.5, 0.5, 1.5]) + 1e-3)
-
-
-@op(input=zero, ufunc=np.rint, takes="if", inplace=True, reference=np.round, samples=_round_samples)
+@op(input=zero, ufunc=np.rint, takes="if", inplace=True)
 def round(input: Array, *, decimals: int = 0):
     """Round to `decimals` decimal places (possibly negative), with ties to even.
 
@@ -85,21 +62,14 @@ def round(input: Array, *, decimals: int = 0):
     return np.round(input, decimals) if decimals > -309 else np.where(np.isfinite(input), input * 0, input)
 
 
-@op(input=identity, takes="f", inplace=True, reference=lambda input: np.modf(input)[0], samples=unary_samples(-2.3, 2))
+@op(input=identity, takes="f", inplace=True)
 def frac(input: Array):
     """`input - trunc(input)`."""
     whole = np.asarray(each(np.trunc, input))
     return each(np.subtract, input, whole, out=whole)
 
 
-@op(
-    input=zero,
-    takes="bif",
-    warns=False,
-    inplace=True,
-    reference=lambda input: np.sign(input.astype(np.float64)),
-    samples=unary_samples(-2.3, 2),
-)
+@op(input=zero, takes="bif", warns=False, inplace=True)
 def sign(input: Array):
     """-1, 0 or 1 as the number is negative, zero or positive, in its type; 0 for NaN."""
     if input.dtype.kind == "b":
@@ -107,28 +77,13 @@ def sign(input: Array):
     return sign_of_real(input)
 
 
-@op(takes="bif", reference=lambda input: input < 0, samples=unary_samples(-2.3, 2))
+@op(takes="bif")
 def signbit(input: Array):
     """Whether the sign is minus, also that of -0."""
     return input < 0 if input.dtype.kind in "biu" else np.signbit(input)
 
 
 # Limits
-
-
-def _clamp_samples() -> Iterator[Sample]:
-    for array in arrays_like(-2.3, 2):
-        yield sample(array, -1.1, 1.2)
-    yield sample(between(-2.3, 2, 3, 4), min=0.4)
-    yield sample(between(-2.3, 2, 3, 4), max=0.4)
-    yield sample(between(-2.3, 2, 3, 4), between(-1.1, 0.1, 4), between(0.2, 1.3, 3, 1))
-    yield sample(np.array([0.0, 1.0, 2.0, -1.0]), max=between(0.1, 1.3, 4))
-
-
-def _clamp_reference(input: Any, min: Any = None, max: Any = None) -> Any:
-    if min is not None:
-        input = np.where(input < min, min, input)
-    return input if max is None else np.where(input > max, max, input)
 
 
 def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
@@ -148,8 +103,6 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     takes="bif",
     scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
     inplace=True,
-    reference=_clamp_reference,
-    samples=_clamp_samples,
 )
 def clamp(input: Array, min: Array | None = None, max: Array | None = None):
     """Clamp `input` to [min, max], tensors or numbers that broadcast. `max` wins where they cross; NaN stays NaN.
@@ -163,32 +116,16 @@ def clamp(input: Array, min: Array | None = None, max: Array | None = None):
     return each(np.minimum, input, max) if min is None else each(np.maximum, input, min)
 
 
-@composite(
-    inplace=True,
-    takes="bif",
-    reference=np.maximum,
-    samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)),
-)
+@composite(inplace=True, takes="bif")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
     """`clamp` from below only."""
     return clamp(input, min)
 
 
-@composite(
-    inplace=True,
-    takes="bif",
-    reference=np.minimum,
-    samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)),
-)
+@composite(inplace=True, takes="bif")
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """`clamp` from above only."""
     return clamp(input, None, max)
-
-
-def _unusual_samples() -> Iterator[Sample]:
-    for array in arrays_like(-2.3, 2):
-        yield sample(array, posinf=3.0, neginf=-3.0)
-    yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]), 1.5, 3.0, -4.0)
 
 
 def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
@@ -198,15 +135,7 @@ def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
     return masked_fill(g, isfinite(input).logical_not(), 0)
 
 
-@op(
-    input=_finite_gradient,
-    widen=False,
-    inplace=True,
-    reference=lambda input, nan=0.0, posinf=None, neginf=None: np.nan_to_num(
-        input, nan=nan, posinf=posinf, neginf=neginf
-    ),
-    samples=_unusual_samples,
-)
+@op(input=_finite_gradient, widen=False, inplace=True)
 def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None):
     """A copy with numbers for NaN and the infinities, by default 0, the largest and the least that the dtype holds.
 
@@ -237,8 +166,6 @@ Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ign
     widen=False,
     takes="f",
     inplace=True,
-    reference=np.nextafter,
-    samples=pairs(-2, 2, -2.2, 1.7, numbers=False),
 )
 def nextafter(input: Array, other: Array):
     """The number next to `input` in its type, in the direction of `other`; `other` where both are equal."""

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...dispatch.op import composite
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor
 from ..functional import functional
-from ..samples import arrays_like, sample, unary_samples
-from .activations import with_options
 
 
 @functional(inplace="both")
-@composite(
-    method=False,
-    widen=True,
-    takes="if",
-    reference=lambda input, threshold, value: np.where(input <= threshold, value, input),
-    samples=lambda: (sample(each, 0.4, 7) for each in arrays_like(-2, 2.5)),
-)
+@composite(method=False, widen=True, takes="if")
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`input` where it is above `threshold`, else `value`; integer inputs cut both to integers."""
     if input.dtype.category < FLOATING:
@@ -28,26 +18,14 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 @functional
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=lambda input, lambd=0.5: np.where(np.abs(input) > lambd, input, 0),
-    samples=with_options(-2, 2.5, {"lambd": 1.1}),
-)
+@composite(method=False, takes="f", widen=True)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input`, or 0 where its magnitude is at most `lambd`."""
     return input.masked_fill(input.abs() <= lambd, 0)
 
 
 @functional
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
-    samples=with_options(-2, 2.5, {"lambd": 1.1}),
-)
+@composite(method=False, takes="f", widen=True)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input` moved towards 0 by `lambd`, and 0 where its magnitude is at most that."""
     if lambd < 0:
@@ -56,9 +34,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @functional
-@composite(
-    method=False, widen=True, takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples()
-)
+@composite(method=False, widen=True, takes="ifc")
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return input - input.tanh()

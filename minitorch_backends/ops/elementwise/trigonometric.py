@@ -12,7 +12,6 @@ from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugate
-from ..samples import pairs, unary_samples
 from .unary import unary_ufunc
 
 __all__ = [
@@ -24,16 +23,13 @@ sin = unary_ufunc(np.sin, "The sine.", gradient=lambda g, input: g * conjugate(i
 
 cos = unary_ufunc(np.cos, "The cosine.", gradient=lambda g, input: g * conjugate(-input.sin()))
 
-tan = unary_ufunc(
-    np.tan, "The tangent.", gradient=lambda g, out: g * conjugate(out * out + 1), samples=unary_samples(-1.2, 1.2)
-)
+tan = unary_ufunc(np.tan, "The tangent.", gradient=lambda g, out: g * conjugate(out * out + 1))
 
 asin = unary_ufunc(
     np.arcsin,
     "The angle in [-pi/2, pi/2] of this sine; NaN for reals outside [-1, 1].",
     name="asin",
     gradient=lambda g, input: g * conjugate((1 - input * input).rsqrt()),
-    samples=unary_samples(-0.9, 0.9),
 )
 
 acos = unary_ufunc(
@@ -41,7 +37,6 @@ acos = unary_ufunc(
     "The angle in [0, pi] of this cosine; NaN for reals outside [-1, 1].",
     name="acos",
     gradient=lambda g, input: -g * conjugate((1 - input * input).rsqrt()),
-    samples=unary_samples(-0.9, 0.9),
 )
 
 atan = unary_ufunc(
@@ -66,8 +61,6 @@ def _distance(input: Tensor, other: Any) -> Tensor:
     takes="f",
     ufunc=np.arctan2,
     inplace=True,
-    reference=np.arctan2,
-    samples=pairs(0.2, 2, -2, 2.3, numbers=False),
 )
 def atan2(input: Array, other: Array):
     """The angle in [-pi, pi] of the point with ordinate `input` and abscissa `other`."""
@@ -82,8 +75,6 @@ def atan2(input: Array, other: Array):
     takes="f",
     ufunc=np.hypot,
     inplace=True,
-    reference=lambda input, other: np.sqrt(input * input + other * other),
-    samples=pairs(0.2, 2, numbers=False),
 )
 def hypot(input: Array, other: Array):
     """sqrt(input**2 + other**2) without overflow."""
@@ -112,7 +103,6 @@ acosh = unary_ufunc(
     "The inverse of `cosh`; NaN for reals below 1.",
     name="acosh",
     gradient=lambda g, input: g * conjugate((input - 1).rsqrt() * (input - -1).rsqrt()),
-    samples=unary_samples(1.2, 4),
 )
 
 atanh = unary_ufunc(
@@ -120,25 +110,11 @@ atanh = unary_ufunc(
     "The inverse of `tanh`; NaN for reals outside [-1, 1].",
     name="atanh",
     gradient=lambda g, input: g / conjugate(1 - input * input),
-    samples=unary_samples(-0.9, 0.9),
 )
 
-deg2rad = unary_ufunc(
-    np.deg2rad,
-    "Degrees as radians.",
-    gradient=lambda g: g * (math.pi / 180),
-    takes="f",
-    reference=lambda input: input * math.pi / 180,
-    samples=unary_samples(-180, 200),
-)
+deg2rad = unary_ufunc(np.deg2rad, "Degrees as radians.", gradient=lambda g: g * (math.pi / 180), takes="f")
 
-rad2deg = unary_ufunc(
-    np.rad2deg,
-    "Radians as degrees.",
-    gradient=lambda g: g * (180 / math.pi),
-    takes="f",
-    reference=lambda input: input * 180 / math.pi,
-)
+rad2deg = unary_ufunc(np.rad2deg, "Radians as degrees.", gradient=lambda g: g * (180 / math.pi), takes="f")
 
 
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2

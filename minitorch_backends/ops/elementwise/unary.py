@@ -12,7 +12,6 @@ import numpy as np
 from ...dispatch.op import op
 from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
-from ..samples import unary_samples
 
 
 def unary_ufunc(
@@ -21,14 +20,12 @@ def unary_ufunc(
     *,
     gradient: Callable[..., Tensor],
     name: str | None = None,
-    reference: Callable[..., np.ndarray] | None = None,
-    samples: Callable[..., Any] | None = None,
     **options: Any,
 ) -> Callable[..., Tensor]:
     """Declare the op `name` of one input, which `function` computes: `sin = unary_ufunc(np.sin, "The sine.", ...)`.
 
     Integers and booleans become floating before, and there is an in-place method. By default the op has the function's
-    name, is its own reference, and is tested between -2 and 2.3.
+    name.
 
     Arguments:
         gradient: the rule of the input, written as those of `op` are.
@@ -45,10 +42,4 @@ def unary_ufunc(
     forward.__annotations__ = {"input": "Array"}
     if isinstance(function, np.ufunc):
         options.setdefault("ufunc", function)
-    return op(
-        forward,
-        input=gradient,
-        reference=reference or function,
-        samples=samples or unary_samples(),
-        **{"promote": "float", "inplace": True, **options},
-    )
+    return op(forward, input=gradient, **{"promote": "float", "inplace": True, **options})

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor
 from ..dims import integer, wrap_dim
-from ..samples import Sample, between, sample
 from .one_dim import complex_input, real_input, refuse_length, resize, scaling_of
 from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
 
@@ -107,56 +103,12 @@ def _transform_half(name: str, input: Any, s: Any, dim: Any, norm: Any, forward:
 # References and samples
 
 
-def _hermitian(inverse: bool) -> Callable[..., Any]:
-    """hfftn and ihfftn, which NumPy lacks, from transforms along one axis."""
-
-    def reference(input: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Any:
-        dims = [axis % np.ndim(input) for axis in (range(-len(s or np.shape(input)), 0) if dim is None else dim)]
-        sizes: Any = [None] * len(dims) if s is None else list(s)
-        if inverse:
-            out = np.fft.ihfft(input, sizes[-1], dims[-1], norm)
-            return np.fft.ifftn(out, sizes[:-1] if s else None, dims[:-1], norm) if dims[:-1] else out
-        out = np.fft.fftn(input, sizes[:-1] if s else None, dims[:-1], norm) if dims[:-1] else input
-        return np.fft.hfft(out, sizes[-1], dims[-1], norm)
-
-    return reference
-
-
-def _over(reference: Callable[..., Any], dims: Any) -> Callable[..., Any]:
-    """A reference that takes these dims where none are given, and all of the last len(s) ones for None."""
-
-    def with_dims(input: Any, s: Any = None, dim: Any = dims, norm: Any = None) -> Any:
-        if dim is None and s is not None:
-            dim = tuple(range(-len(s), 0))
-        return reference(input, s, dim, norm)
-
-    return with_dims
-
-
-def _samples(n: bool, none: bool = False) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        yield sample(between(-2, 2, 3, 4))
-        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (5, 3), (1, 0), "ortho")
-        yield sample(between(-2, 2, 2, 2, 3), (3, 4), (-1, 0), "forward")
-        yield sample(between(-2, 2, 0, 2, 3), None, (1, 2))
-        if n:
-            yield sample(between(-2, 2, 2, 2, 3))
-            yield sample(between(-2, 2, 5, 3), (4,))
-            yield sample(between(-2, 2, 2, 5), None, (1,))
-        if none:
-            yield sample(between(-2, 2))
-
-    return samples
-
-
 # Transforms
 
 Sizes = int | tuple[int, ...] | None
 
 
-@composite(
-    method=False, reference=_over(lambda *args: np.fft.fftn(*args) + 0j, None), samples=_samples(True, none=True)
-)
+@composite(method=False)
 def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fft` along each of some dims, all by default; `s` has the length along each, -1 for the input's own.
 
@@ -166,15 +118,13 @@ def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = N
     return _complex("fftn", input, s, dim, norm, True)
 
 
-@composite(
-    method=False, reference=_over(lambda *args: np.fft.ifftn(*args) + 0j, None), samples=_samples(True, none=True)
-)
+@composite(method=False)
 def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`, with its errors."""
     return _complex("ifftn", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", also="c", reference=_over(np.fft.rfftn, None), samples=_samples(True))
+@composite(method=False, takes="bif", also="c")
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a real tensor; the last of the dims keeps the frequencies 0 to n // 2. Errors as for `fftn`.
 
@@ -183,55 +133,55 @@ def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     return _real("rfftn", input, s, dim, norm, True)
 
 
-@composite(method=False, reference=_over(np.fft.irfftn, None), samples=_samples(True))
+@composite(method=False)
 def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`, real, 2 * (size - 1) long in the last of the dims by default; errors as in `fftn`."""
     return _transform_half("irfftn", input, s, dim, norm, False)
 
 
-@composite(method=False, reference=_over(_hermitian(False), None), samples=_samples(True))
+@composite(method=False)
 def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a signal with conjugate symmetry, half of it given in the last of the dims: real; errors as there."""
     return _transform_half("hfftn", input, s, dim, norm, True)
 
 
-@composite(method=False, takes="bif", also="c", reference=_over(_hermitian(True), None), samples=_samples(True))
+@composite(method=False, takes="bif", also="c")
 def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `hfftn`: half of `ifftn` of a real tensor, with the errors of `rfftn`."""
     return _real("ihfftn", input, s, dim, norm, False)
 
 
-@composite(method=False, reference=_over(np.fft.fftn, LAST_TWO), samples=_samples(False))
+@composite(method=False)
 def fft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`fftn` over the last two dims."""
     return _complex("fft2", input, s, dim, norm, True)
 
 
-@composite(method=False, reference=_over(np.fft.ifftn, LAST_TWO), samples=_samples(False))
+@composite(method=False)
 def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`ifftn` over the last two dims."""
     return _complex("ifft2", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", also="c", reference=_over(np.fft.rfftn, LAST_TWO), samples=_samples(False))
+@composite(method=False, takes="bif", also="c")
 def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`rfftn` over the last two dims."""
     return _real("rfft2", input, s, dim, norm, True)
 
 
-@composite(method=False, reference=_over(np.fft.irfftn, LAST_TWO), samples=_samples(False))
+@composite(method=False)
 def irfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`irfftn` over the last two dims."""
     return _transform_half("irfft2", input, s, dim, norm, False)
 
 
-@composite(method=False, reference=_over(_hermitian(False), LAST_TWO), samples=_samples(False))
+@composite(method=False)
 def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`hfftn` over the last two dims."""
     return _transform_half("hfft2", input, s, dim, norm, True)
 
 
-@composite(method=False, takes="bif", also="c", reference=_over(_hermitian(True), LAST_TWO), samples=_samples(False))
+@composite(method=False, takes="bif", also="c")
 def ihfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`ihfftn` over the last two dims."""
     return _real("ihfft2", input, s, dim, norm, False)

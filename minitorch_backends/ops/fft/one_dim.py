@@ -7,16 +7,12 @@ to the default dtype. (https://pytorch.org/docs/stable/fft.html)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from ...dispatch.op import composite
 from ...tensor.dtypes import COMPLEX, INTEGER, default_floating
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..dims import existing_dim, integer
-from ..samples import Sample, between, sample
 from ..views.padding import constant_pad
 from ..views.slices import narrow
 from .transforms import halved_transform, real_transform, straight, transform
@@ -109,23 +105,6 @@ def _length(name: str, n: Any, size: int) -> int:
 # Samples
 
 
-def one_dim(*, half: bool = False) -> Any:
-    """Samples of a transform along one dim; of a spectrum's `half`, at least two values."""
-
-    def samples() -> Iterator[Sample]:
-        yield sample(between(-2, 2, 3, 4))
-        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 5, 0, "ortho")
-        yield sample(between(-2, 2, 5), None, -1, "forward")
-        yield sample(between(-2, 2, 2, 5, 2), 3, 1)
-        yield sample(between(-2, 2, 7))
-        yield sample(between(-2, 2, 3, 1), 1)
-        yield sample(between(-2, 2, 0, 3), 4)
-        if half:
-            yield sample(between(-2, 2, 3, 2), 9, 1)
-
-    return samples
-
-
 # Transforms
 
 
@@ -136,7 +115,7 @@ def _complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) 
     return transform(resize(input, {axis: length}), (axis,), scaling, forward)
 
 
-@composite(method=False, reference=np.fft.fft, samples=one_dim())
+@composite(method=False)
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The sums over j of input[j] exp(-2 pi i j k / n) for k = 0 to n - 1, along `dim`, complex.
 
@@ -147,7 +126,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _complex("fft", input, n, dim, norm, True)
 
 
-@composite(method=False, reference=np.fft.ifft, samples=one_dim())
+@composite(method=False)
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`, with its errors."""
     if (out := straight(input, n, dim, norm, "inverse", "size")) is not None:
@@ -161,7 +140,7 @@ def _real(name: str, input: Any, n: Any, dim: Any, scaling: str) -> Tensor:
     return real_transform(resize(input, {axis: length}), (axis,), scaling)
 
 
-@composite(method=False, takes="bif", also="c", reference=np.fft.rfft, samples=one_dim())
+@composite(method=False, takes="bif", also="c")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 values of `fft` of a real tensor, with its errors; the others are their conjugates.
 
@@ -172,7 +151,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _real("rfft", real_input("rfft", input), n, dim, scaling_of(norm, True))
 
 
-@composite(method=False, takes="bif", also="c", reference=np.fft.ihfft, samples=one_dim())
+@composite(method=False, takes="bif", also="c")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: the first n // 2 + 1 values of `ifft` of a real tensor, with the errors of `rfft`."""
     return _real("ihfft", real_input("ihfft", input), n, dim, scaling_of(norm, False)).conj()
@@ -184,7 +163,7 @@ def _transform_half(name: str, input: Tensor, n: Any, dim: Any, scaling: str) ->
     return halved_transform(resize(input, {axis: count}), (axis,), scaling, last)
 
 
-@composite(method=False, reference=np.fft.irfft, samples=one_dim(half=True))
+@composite(method=False)
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: n real values, 2 * (size - 1) by default, from the first n // 2 + 1 frequencies.
 
@@ -195,7 +174,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _transform_half("irfft", complex_input("irfft", input), n, dim, scaling_of(norm, False))
 
 
-@composite(method=False, reference=np.fft.hfft, samples=one_dim(half=True))
+@composite(method=False)
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """`fft` of a Hermitian-symmetric signal, given its first half `input`: n real values.
 

@@ -6,7 +6,7 @@ other direction with the same scaling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from ...kernels import registry
 from ...kernels.fft import fft as kernel
 from ...kernels.registry import ArraySpec
 from ...tensor.tensor import Tensor, adopt
-from ..samples import Sample, between, sample
 
 __all__ = ["LAST_TWO", "halved_transform", "real_transform", "straight", "transform"]
 
@@ -86,31 +85,12 @@ def _plain_dims(dim: Any, ndim: int) -> Dims | None:
     return (ndim - 2, ndim - 1) if last_two and ndim > 1 else None
 
 
-def _reference(kind: str) -> Any:
-    def reference(input: Any, dims: Dims, scaling: str, last: Any = 0) -> np.ndarray:
-        direction = kind
-        if kind == "complex":
-            direction = "forward" if last else "inverse"
-        return kernel.reference(input, kind=direction, axes=dims, scaling=scaling, last=int(last))
-
-    return reference
-
-
-def _transform_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), (1,), "none", True)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (0, 1), "root", False)
-    yield sample(between(-2, 2), (), "size", True)
-    yield sample(between(-2, 2, 0, 3), (1,), "size", True)
-
-
 @op(
     input=lambda g, dims, scaling, forward: transform(g, dims, scaling, not forward),
     name="fft_c2c",
     method=False,
     warns=False,
     takes="c",
-    reference=_reference("complex"),
-    samples=_transform_samples,
 )
 def transform(input: Array, dims: Dims, scaling: str, forward: bool):
     """The transform of complex numbers over dims counted from the front, divided by `scaling`."""
@@ -133,32 +113,10 @@ def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling:
     return halved_transform(g / _counts(g, dims[-1], last), dims, scaling, last)
 
 
-def _real_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), (1,), "none")
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (1, 0), "root")
-    yield sample(between(-2, 2, 2, 2, 5), (0, 2), "size")
-    yield sample(between(-2, 2, 0, 3), (1,), "size")
-
-
-@op(
-    input=_real_gradient,
-    name="fft_r2c",
-    method=False,
-    warns=False,
-    takes="f",
-    reference=_reference("real"),
-    samples=_real_samples,
-)
+@op(input=_real_gradient, name="fft_r2c", method=False, warns=False, takes="f")
 def real_transform(input: Array, dims: Dims, scaling: str):
     """The forward transform of real numbers; the last dim keeps the frequencies up to n/2."""
     return _run(input, "real", dims, scaling)
-
-
-def _halved_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), (1,), "none", 6)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (1, 0), "root", 5)
-    yield sample(between(-2, 2, 2, 2, 3), (0, 2), "size", 4)
-    yield sample(between(-2, 2, 0, 3), (1,), "size", 4)
 
 
 @op(
@@ -167,8 +125,6 @@ def _halved_samples() -> Iterator[Sample]:
     method=False,
     warns=False,
     takes="c",
-    reference=_reference("halved"),
-    samples=_halved_samples,
 )
 def halved_transform(input: Array, dims: Dims, scaling: str, last: int):
     """The inverse transform of half a spectrum, with last // 2 + 1 frequencies in the last dim, to real numbers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from ...tensor.tensor import Tensor, adopt
 from ..conv.im2col import gather_flat
 from ..dims import integer
 from ..functional import functional
-from ..samples import Sample, between, sample
 
 Sizes = tuple[int, ...]
 
@@ -118,38 +117,6 @@ def _largest(name: str, dims: int, input: Tensor, output_size: Any, return_indic
     return (values, indices) if return_indices else values
 
 
-def _reference(dims: int, reduce: Any) -> Callable[..., Any]:
-    def reference(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        given = (output_size,) * dims if isinstance(output_size, int) else output_size
-        size = input.shape[-dims:]
-        wanted = [own if each is None else each for each, own in zip(given, size, strict=True)]
-        out, at = np.empty((*input.shape[:-dims], *wanted), input.dtype), np.empty((*input.shape[:-dims], *wanted), int)
-        where = np.arange(math.prod(size)).reshape(size)
-        for place in np.ndindex(*wanted):
-            cut = tuple(slice(i * n // c, -(-(i + 1) * n // c)) for i, n, c in zip(place, size, wanted, strict=True))
-            seen = input[(..., *cut)].reshape(*input.shape[:-dims], math.prod(s.stop - s.start for s in cut))
-            out[(..., *place)] = reduce(seen, axis=-1)
-            at[(..., *place)] = where[cut].ravel()[seen.argmax(-1)]
-        return (out, at) if return_indices else out
-
-    return reference
-
-
-_SIZES = ((7,), (6, 5), (4, 3, 5))
-
-
-def _samples(dims: int, indices: bool) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        x = between(-2, 2, 2, 3, *_SIZES[dims - 1])
-        yield sample(x, 3)
-        yield sample(x[0], (1,) * dims)
-        yield sample(x, (None, 2, 7)[:dims] if dims > 1 else 4)
-        yield sample(np.moveaxis(between(-2, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2, *([True] if indices else []))
-        yield sample(x[:0], 2)
-
-    return samples
-
-
 def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
     avg_name, max_name = f"adaptive_avg_pool{dims}d", f"adaptive_max_pool{dims}d"
 
@@ -173,16 +140,8 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
 
     average.__name__, largest.__name__ = avg_name, max_name
     return (
-        functional(
-            composite(method=False, takes="fc", reference=_reference(dims, np.mean), samples=_samples(dims, False))(
-                average
-            )
-        ),
-        functional(
-            composite(method=False, takes="f", reference=_reference(dims, np.amax), samples=_samples(dims, True))(
-                largest
-            )
-        ),
+        functional(composite(method=False, takes="fc")(average)),
+        functional(composite(method=False, takes="f")(largest)),
     )
 
 

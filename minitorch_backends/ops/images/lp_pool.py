@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,30 +14,13 @@ from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import relu
 from ..functional import functional
-from ..samples import Sample, between, sample
 from ..views.padding import constant_pad
-from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
+from .pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 
 Given = int | Sequence[int]
 
 _AVERAGES: tuple[Any, ...] = (avg_pool1d, avg_pool2d, avg_pool3d)
 _GREATEST: tuple[Any, ...] = (max_pool1d, max_pool2d, max_pool3d)
-
-
-def _response_samples() -> Iterator[Sample]:
-    for size in (1, 2, 5):
-        yield sample(between(-2, 2, 2, 4, 3), size, 0.5, 0.6, 1.5)
-    yield sample(between(-2, 2, 2, 4, 3, 2), 3)
-    yield sample(np.moveaxis(between(-2, 2, 1, 3, 2, 5), -1, 1), 3, 0.3)
-    yield sample(between(-2, 2, 0, 4, 3), 2)
-
-
-def _response_reference(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> np.ndarray:
-    out = np.empty(input.shape, np.result_type(input, np.float64))
-    for channel in range(input.shape[1]):
-        around = input[:, max(channel - size // 2, 0) : channel + (size - 1) // 2 + 1]
-        out[:, channel] = input[:, channel] / (k + alpha * np.square(around).sum(1) / size) ** beta
-    return out
 
 
 def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
@@ -55,7 +38,7 @@ def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
 
 
 @functional
-@composite(method=False, takes="ifc", reference=_response_reference, samples=_response_samples)
+@composite(method=False, takes="ifc")
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """input / (k + alpha * m)**beta, with m the mean of squares of `size` neighbouring channels.
 
@@ -77,32 +60,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     total = _sums_along_channels(squares, reach, channels)
     result = x / (total * (alpha / size) + k) ** beta
     return result.to(input.dtype) if input.dtype.category >= FLOATING else result
-
-
-_SIZES = ((7,), (5, 6), (4, 3, 5))
-
-
-def _pool_samples(dims: int) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        x = between(0.5, 2, 2, 3, *_SIZES[dims - 1])
-        yield sample(x, 2.0, 2)
-        yield sample(x[0], 3, [3] * dims if dims > 1 else 3, [2] * dims)
-        yield sample(x, 1.5, 2, 1)
-        yield sample(x[:0], 2.0, 2)
-        yield sample(np.moveaxis(between(0.5, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2.0, 2, ceil_mode=True)
-
-    return samples
-
-
-def _pool_reference(dims: int) -> Any:
-    def reference(
-        input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-    ) -> np.ndarray:
-        taps = (kernel_size,) * dims if isinstance(kernel_size, int) else kernel_size
-        mean = avg_reference(dims)(input**norm_type, kernel_size, stride, 0, ceil_mode)
-        return (mean * np.prod(taps)) ** (1 / norm_type)
-
-    return reference
 
 
 def _declare(dims: int) -> Callable[..., Tensor]:
@@ -127,9 +84,7 @@ def _declare(dims: int) -> Callable[..., Tensor]:
         return result.to(input.dtype) if result.dtype is not input.dtype else result
 
     lp_pool.__name__ = f"lp_pool{dims}d"
-    return functional(
-        composite(method=False, takes="f", reference=_pool_reference(dims), samples=_pool_samples(dims))(lp_pool)
-    )
+    return functional(composite(method=False, takes="f")(lp_pool))
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = map(_declare, (1, 2, 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from ...autograd.modes import derives_from
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
-from ..conv.im2col import Windows, _pool_reference, _unfold_reference, largest, pool_max, sum_windows
+from ..conv.im2col import Windows, largest, pool_max, sum_windows
 from ..functional import functional
-from ..samples import Sample, between, sample
 
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]
@@ -96,44 +95,6 @@ def _max_pool(
     return (values, indices) if return_indices else values
 
 
-def at_of(
-    input: Any, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Windows:
-    shape = input.shape if input.ndim == dims + 2 else (1, *input.shape)
-    stand_in = adopt(np.empty(shape, np.bool_))
-    return _windows("reference", stand_in, dims, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_reference(dims: int) -> Callable[..., Any]:
-    def reference(
-        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> Any:  # fmt: skip
-        at = at_of(input, dims, kernel_size, stride, padding, dilation, ceil_mode)
-        found: Any = _pool_reference(input if input.ndim == dims + 2 else input[None], at)
-        found = found if input.ndim == dims + 2 else tuple(each[0] for each in found)
-        return tuple(found) if return_indices else found[0]
-
-    return reference
-
-
-_SIZES = ((7,), (5, 6), (4, 3, 5))
-
-
-def _max_samples(dims: int) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        x = between(-2, 2, 2, 3, *_SIZES[dims - 1])
-        yield sample(x, 2)
-        yield sample(x, 3, 2, 1, 1, False, True)
-        yield sample(x[0], [2] * dims, [1] * dims, ceil_mode=True, dilation=2)
-        yield sample(
-            np.moveaxis(between(-2, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2, ceil_mode=True, return_indices=True
-        )
-        yield sample(x[:0], 2)
-
-    return samples
-
-
 # Means
 
 
@@ -175,40 +136,6 @@ def _avg_pool(
         mean = total.div(divisor if isinstance(divisor, Tensor) else int(divisor), rounding_mode="trunc")
     mean = mean.to(input.dtype) if mean._array.dtype != input._array.dtype else mean
     return mean.squeeze(0) if unbatched else mean
-
-
-def avg_reference(dims: int) -> Callable[..., np.ndarray]:
-    def reference(
-        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> np.ndarray:  # fmt: skip
-        at = at_of(input, dims, kernel_size, stride, padding, 1, ceil_mode)
-        x = input if input.ndim == dims + 2 else input[None]
-        axes, ones = tuple(range(2, 2 + dims)), np.ones((1, 1, *at.size))
-        if count_include_pad:  # places of the padding count, and those beyond it do not
-            size = tuple(s + 2 * p for s, p in zip(at.size, at.padding, strict=True))
-            wide = at._replace(padding=(0,) * dims, size=size)
-            shares = _unfold_reference(np.ones((1, 1, *wide.size)), wide).sum(axes)
-        else:
-            shares = _unfold_reference(ones, at).sum(axes)
-        result = _unfold_reference(x, at).sum(axes) / (shares if divisor_override is None else divisor_override)
-        return result if input.ndim == dims + 2 else result[0]
-
-    return reference
-
-
-def _avg_samples(dims: int) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        x = between(-2, 2, 2, 3, *_SIZES[dims - 1])
-        yield sample(x, 2)
-        yield sample(x, 3, 2, 1, False, False)
-        yield sample(x[0], [3] * dims, [2] * dims, [1] * dims, True)
-        yield sample(np.moveaxis(between(-2, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2, ceil_mode=True)
-        if dims > 1:
-            yield sample(x, 2, 1, divisor_override=3)
-        yield sample(x[:0], 2)
-
-    return samples
 
 
 # The functions of one, two and three dimensions
@@ -256,10 +183,8 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     pool_mean.__name__ = avg_name
 
     pool_largest.__name__ = max_name
-    largest_of = composite(method=False, takes="if", reference=max_reference(dims), samples=_max_samples(dims))(
-        pool_largest
-    )
-    mean = composite(method=False, takes="if", reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
+    largest_of = composite(method=False, takes="if")(pool_largest)
+    mean = composite(method=False, takes="if")(pool_mean)
     return functional(largest_of), functional(mean)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...dispatch.op import Array, op
 from ...kernels import resampling
 from ..indexing.accumulate import apply_at
-from ..samples import Sample, between, sample
 
 
 class Neighbours(NamedTuple):
@@ -28,52 +26,13 @@ class Neighbours(NamedTuple):
     shares: np.ndarray
 
 
-_AT = Neighbours(
-    3,
-    np.array([[0, 0, 1, 2, 2], [1, 1, 2, 2, 0]]),
-    np.array([[1.0, 0.25, 0.5, 0.75, -0.5], [0.0, 0.75, 0.5, 0.25, 0.1]]),
-)
-
-
-def _samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 2, 3, 4), 1, _AT)
-    yield sample(between(-2, 2, 2, 3), 1, _AT)
-    yield sample(between(-2, 2, 6, 8)[::2, ::-2], 0, _AT)
-    yield sample(between(-2, 2, 0, 3), 1, _AT)
-
-
-def _back_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 2, 5, 4), 1, _AT)
-    yield sample(between(-2, 2, 2, 5), 1, _AT)
-    yield sample(between(-2, 2, 10, 8)[::2, ::-2], 0, _AT)
-    yield sample(between(-2, 2, 0, 5), 1, _AT)
-
-
-def _matrix(at: Neighbours) -> np.ndarray:
-    matrix = np.zeros((at.places.shape[1], at.size))
-    for places, shares in zip(at.places, at.shares, strict=True):
-        for row, (place, share) in enumerate(zip(places, shares, strict=True)):
-            matrix[row, place] += share
-    return matrix
-
-
-def _product(matrix: np.ndarray, input: Any, dim: int) -> np.ndarray:
-    return np.moveaxis(np.tensordot(matrix, input, (1, dim)), 0, dim)
-
-
 def _three(input: np.ndarray, dim: int) -> np.ndarray:
     """As (lead, size, rest)."""
     shape = input.shape
     return input.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
 
 
-@op(
-    takes="f",
-    method=False,
-    input=lambda g, dim, at: resample_back(g, dim, at),
-    reference=lambda input, dim, at: _product(_matrix(at), input, dim),
-    samples=_samples,
-)
+@op(takes="f", method=False, input=lambda g, dim, at: resample_back(g, dim, at))
 def resample(input: Array, dim: int, at: Neighbours):
     """Along `dim`, counted from the front, of `at.size` values, the sums of `at`."""
     places, shares = at.places, at.shares.astype(input.dtype)
@@ -87,13 +46,7 @@ def resample(input: Array, dim: int, at: Neighbours):
     return total
 
 
-@op(
-    takes="f",
-    method=False,
-    grad_output=lambda g, dim, at: resample(g, dim, at),
-    reference=lambda grad_output, dim, at: _product(_matrix(at).T, grad_output, dim),
-    samples=_back_samples,
-)
+@op(takes="f", method=False, grad_output=lambda g, dim, at: resample(g, dim, at))
 def resample_back(grad_output: Array, dim: int, at: Neighbours):
     """The transpose of `resample`."""
     places, shares = at.places, at.shares.astype(grad_output.dtype)

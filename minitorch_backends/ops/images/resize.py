@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from ...dispatch.op import composite
 from ...tensor.dtypes import uint8
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..functional import functional
-from ..samples import Sample, between, sample
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resample import Neighbours, resample
 
@@ -114,62 +113,8 @@ def _check(input: Tensor, mode: str, align_corners: Any, antialias: bool) -> Non
         raise NotImplementedError("interpolate: antialias=True is not supported; expected False")
 
 
-def _interpolate(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]:
-    dims = _DIMS.get(mode, 2)
-    x = between(-2, 2, 1, 2, *(4, 3, 3)[:dims])
-    yield sample(x, size, None, mode, align_corners or (False if mode in _DIMS else None))
-    if mode in _DIMS:
-        yield sample(x, [3] * dims, None, mode, True)
-    yield sample(np.moveaxis(between(-2, 2, 2, *(4, 3, 3)[:dims], 3), -1, 1), None, 2.0, mode)
-    yield sample(x, None, 1.3, mode)  # some sizes stay, where linear modes copy and the others do not
-    yield sample(x[:0], 3, None, mode)
-
-
-def _samples() -> Iterator[Sample]:
-    for mode in _MODES:
-        yield from _interpolate(5, mode, False)
-
-
-def _matrix(size: int, count: int, scale: float | None, mode: str, align_corners: bool) -> np.ndarray:
-    """The weights of all values in all results along one dimension, result by result."""
-    matrix = np.zeros((count, size))
-    for i in range(count):
-        if mode == "nearest" and size == count:
-            matrix[i, i] = 1  # of images, which samples are
-        elif mode in ("nearest", "nearest-exact"):
-            at = i + 0.5 if mode == "nearest-exact" else i
-            matrix[i, min(int(at * (1 / scale if scale else size / count)), size - 1)] = 1
-        elif mode == "area":
-            start, stop = i * size // count, -(-(i + 1) * size // count)
-            matrix[i, start:stop] = 1 / (stop - start)
-        elif mode != "bicubic" and size == count:
-            matrix[i, i] = 1
-        else:
-            step = _steps(size, count, scale, align_corners)
-            place = i * step if align_corners else (i + 0.5) * step - 0.5
-            place = place if mode == "bicubic" else max(place, 0.0)
-            for shift in (-1, 0, 1, 2) if mode == "bicubic" else (0, 1):
-                index, far = math.floor(place) + shift, abs(place - math.floor(place) - shift)
-                share = 1 - far
-                if mode == "bicubic":
-                    near = (_CUBIC + 2) * far**3 - (_CUBIC + 3) * far**2 + 1
-                    share = near if far <= 1 else _CUBIC * (far**3 - 5 * far**2 + 8 * far - 4)
-                matrix[i, min(max(index, 0), size - 1)] += share
-    return matrix
-
-
-def _reference(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None
-) -> np.ndarray:
-    for dim in range(2, input.ndim):
-        count = size if isinstance(size, int) else size[dim - 2] if size else int(input.shape[dim] * scale_factor)
-        matrix = _matrix(input.shape[dim], count, scale_factor, mode, bool(align_corners))
-        input = np.moveaxis(np.tensordot(matrix, input, (1, dim)), 0, dim)
-    return input
-
-
 @functional
-@composite(method=False, takes="if", reference=_reference, samples=_samples)
+@composite(method=False, takes="if")
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -230,38 +175,8 @@ def _pixels_check(name: str, input: Tensor, factor: int, argument: str) -> None:
         raise RuntimeError(f"{name} expects a positive {argument}, but got {factor}")
 
 
-def _shuffle_reference(input: Any, upscale_factor: int) -> np.ndarray:
-    *batch, channels, height, width = input.shape
-    r = upscale_factor
-    out = np.empty((*batch, channels // r**2, height * r, width * r), input.dtype)
-    for i in range(r):
-        for j in range(r):
-            out[..., i::r, j::r] = input[..., i * r + j :: r * r, :, :]
-    return out
-
-
-def _unshuffle_reference(input: Any, downscale_factor: int) -> np.ndarray:
-    *batch, channels, height, width = input.shape
-    r = downscale_factor
-    out = np.empty((*batch, channels * r**2, height // r, width // r), input.dtype)
-    for i in range(r):
-        for j in range(r):
-            out[..., i * r + j :: r * r, :, :] = input[..., i::r, j::r]
-    return out
-
-
 @functional
-@composite(
-    method=False,
-    reference=_shuffle_reference,
-    samples=lambda: iter(
-        [
-            sample(between(-2, 2, 2, 8, 2, 3), 2),
-            sample(between(-2, 2, 2, 3, 9).transpose(2, 0, 1), 3),
-            sample(between(-2, 2, 0, 4, 2, 2), 2),
-        ]
-    ),
-)
+@composite(method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C r r, H, W) as (..., C, H r, W r): channels become pixels (W. Shi et al., arXiv 1609.05158)."""
     _pixels_check("pixel_shuffle", input, upscale_factor, "upscale_factor")
@@ -279,17 +194,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 @functional
-@composite(
-    method=False,
-    reference=_unshuffle_reference,
-    samples=lambda: iter(
-        [
-            sample(between(-2, 2, 2, 3, 4, 6), 2),
-            sample(between(-2, 2, 3, 6, 2).transpose(2, 0, 1), 3),
-            sample(between(-2, 2, 0, 4, 2, 2), 2),
-        ]
-    ),
-)
+@composite(method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., C, H r, W r) as (..., C r r, H, W): the inverse of `pixel_shuffle`."""
     _pixels_check("pixel_unshuffle", input, downscale_factor, "downscale_factor")
@@ -307,23 +212,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return split.permute(*order).reshape(*batch, channels * r**2, height // r, width // r)
 
 
-def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
-    batch, channels, *sizes = input.shape
-    return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
-
-
 @functional
-@composite(
-    method=False,
-    reference=_channel_shuffle_reference,
-    samples=lambda: iter(
-        [
-            sample(between(-2, 2, 2, 6, 3), 2),
-            sample(between(-2, 2, 3, 2, 4).transpose(1, 2, 0), 4),
-            sample(between(-2, 2, 0, 4, 2, 2), 2),
-        ]
-    ),
-)
+@composite(method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on
     (X. Zhang et al., "ShuffleNet", arXiv 1707.01083)."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 from ...autograd.modes import no_grad
@@ -15,7 +12,6 @@ from ...tensor.dtypes import int64
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..samples import Sample, between, sample
 from .accumulate import add_rows
 from .index_parts import refuse_index_dtype
 
@@ -33,34 +29,12 @@ def _check_range(indices: np.ndarray, count: int) -> None:
         raise IndexError(f"index {wrong} is out of range; expected rows of the weight, 0 to {count - 1}")
 
 
-def _rows_samples() -> Iterator[Sample]:
-    indices = np.array([[1, 4, 2], [0, 1, 1]])
-    yield sample(indices, between(-1, 1, 5, 3))
-    yield sample(indices.T, between(-1, 1, 6, 10)[::2, ::-2].T)
-    yield sample(np.array(2), between(-1, 1, 5, 3))
-    yield sample(np.zeros((0, 2), np.int64), between(-1, 1, 5, 3))
-
-
-def _sums_samples() -> Iterator[Sample]:
-    for (input, weight), _ in _rows_samples():
-        yield sample(between(-1, 1, *input.shape, weight.shape[1]), input, weight.shape[0])
-    yield sample(between(-1, 1, 6, 4)[::-2, ::2], np.array([1, 0, 1]), 3, 1)
-
-
-def _sums_reference(grad_output: Any, input: Any, count: int, padding_idx: int | None = None) -> np.ndarray:
-    out = np.zeros((count, grad_output.shape[-1]), grad_output.dtype)
-    for place in np.ndindex(input.shape):
-        if input[place] != padding_idx:
-            out[input[place]] += grad_output[place]
-    return out
-
-
 def _of_sums(g: Tensor, input: Tensor, padding_idx: int | None) -> Tensor:
     rows = embedding_rows(input, g)
     return rows if padding_idx is None else rows.masked_fill((input == padding_idx).unsqueeze(-1), 0)
 
 
-@op(method=False, takes="ifc", grad_output=_of_sums, reference=_sums_reference, samples=_sums_samples)
+@op(method=False, takes="ifc", grad_output=_of_sums)
 def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None):
     """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k, in
     their order."""
@@ -83,15 +57,7 @@ def _of_rows(
     return embedding_sums(g, input, weight_shape[0], padding_idx)
 
 
-@op(
-    takes=EVERY_DTYPE,
-    called="embedding",
-    method=False,
-    widen=False,
-    weight=_of_rows,
-    reference=lambda input, weight, padding_idx=None: weight[input],
-    samples=_rows_samples,
-)
+@op(takes=EVERY_DTYPE, called="embedding", method=False, widen=False, weight=_of_rows)
 def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False):
     """The rows of `weight` selected by the integers `input`; the row `padding_idx` gets no gradient.
 
@@ -102,12 +68,7 @@ def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, 
 
 
 @functional
-@composite(
-    method=False,
-    stateful="weight",
-    reference=lambda input, weight, padding_idx=None: weight[input],
-    samples=_rows_samples,
-)
+@composite(method=False, stateful="weight")
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -140,23 +101,8 @@ def embedding(
     return embedding_rows(input, weight, padding_idx, scale_grad_by_freq)
 
 
-def _one_hot_samples() -> Iterator[Sample]:
-    yield sample(np.array([[1, 4], [0, 2]]))
-    yield sample(np.array([1, 2, 0, 3])[::-2], 6)
-    yield sample(np.array(2), 3)
-    yield sample(np.zeros((0, 2), np.int64), 3)
-
-
 @functional
-@op(
-    takes="i",
-    method=False,
-    warns=False,
-    reference=lambda input, num_classes=-1: np.eye(
-        input.max() + 1 if num_classes == -1 else num_classes, dtype=np.int64
-    )[input],
-    samples=_one_hot_samples,
-)
+@op(takes="i", method=False, warns=False)
 def one_hot(input: Array, num_classes: int = -1):
     """One-hot encoding: a new last dimension, int64, that is 1 at the class and 0 elsewhere.
 

@@ -13,7 +13,6 @@ from ...kernels.elementwise import select
 from ...tensor.casting import cast_checked, cast_unchecked, fitted_number
 from ...tensor.dtypes import DType, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, refuse_wide_integer
-from ..samples import between, sample, strided_matrix
 
 __all__ = ["masked_fill"]
 
@@ -53,14 +52,6 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
     return adopt(np.zeros(shape, dtype))
 
 
-def _copy_samples() -> Any:
-    yield sample(between(-2, 2, 3, 4), between(-3, 3, 3, 4))
-    yield sample(between(-2, 2, 3, 4), between(-3, 3, 4))
-    yield sample(strided_matrix(), strided_matrix()[::-1])
-    yield sample(between(-2, 2), between(-3, 3))
-    yield sample(between(-2, 2, 0, 3), between(-3, 3, 3))
-
-
 @op(
     takes=EVERY_DTYPE,
     input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
@@ -69,8 +60,6 @@ def _copy_samples() -> Any:
     inplace=True,
     method=False,
     widen=False,
-    reference=lambda input, src, non_blocking=False: np.zeros(input.shape) + src,
-    samples=_copy_samples,
 )
 def copy(input: Array, src: Array, non_blocking=False):
     """The elements of `src`, broadcast and converted to the shape and dtype of `input`."""
@@ -102,12 +91,6 @@ def _copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 Tensor.copy_ = _copy_  # type: ignore[assignment, method-assign]
 
 
-def _fill_samples() -> Any:
-    for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2), between(-2, 2, 0, 3)):
-        yield sample(array, 0.1)
-    yield sample(between(-2, 2, 3, 4), between(-3, 3))
-
-
 @op(
     takes=EVERY_DTYPE,
     input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
@@ -119,8 +102,6 @@ def _fill_samples() -> Any:
     inplace=True,
     method=False,
     widen=False,
-    reference=lambda input, value: np.full(input.shape, value, input.dtype),
-    samples=_fill_samples,
 )
 def fill(input: Array, value: Array):
     """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor.
@@ -140,17 +121,6 @@ def _zero_(self: Tensor) -> Tensor:
 Tensor.zero_ = _zero_  # type: ignore[assignment, method-assign]
 
 
-def _masked_samples() -> Any:
-    a = between(-2, 2, 3, 4)
-    yield sample(a, a > 0.5, 0.1)
-    yield sample(a, a > 0.5, between(-3, 3))
-    yield sample(a, a[0] > 0, -2)
-    yield sample(a[0], a > 0, 0.5)
-    yield sample(strided_matrix(), strided_matrix() > 0, 1)
-    yield sample(between(-2, 2), np.array(True), 1)
-    yield sample(between(-2, 2, 0, 3), np.zeros((0, 3), bool), 1)
-
-
 @op(
     takes=EVERY_DTYPE,
     row_major=True,
@@ -161,8 +131,6 @@ def _masked_samples() -> Any:
     inplace=True,
     widen=False,
     warns=False,
-    reference=lambda input, mask, value: np.where(mask, np.asarray(value, input.dtype), input),
-    samples=_masked_samples,
 )
 def masked_fill(input: Array, mask: Array, value: Array):
     """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of

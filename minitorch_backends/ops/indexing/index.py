@@ -15,7 +15,6 @@ from ...kernels.elementwise import in_order, is_half
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative
-from ..samples import between, sample, strided_matrix
 from ..views.shape import reshape
 from ..views.slices import getitem
 from .accumulate import add_at, apply_at, selected_ndim
@@ -24,20 +23,6 @@ from .index_parts import parse, plain, refusal
 
 __all__: list[str] = []
 
-_ALL = slice(None)
-
-
-def _index_samples() -> Any:
-    """(input, indices) for every kind of array index."""
-    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0, 2]), np.array([1, -1, 1])
-    for indices in ((rows,), (_ALL, columns), (rows, columns), (rows[:, None], columns), (np.array([[0, 1], [2, 2]]),)):
-        yield sample(a, indices)
-    yield sample(between(-2, 2, 2, 3, 4), (np.array([0, 1, 1]), _ALL, columns))
-    yield sample(strided_matrix(), (rows,))
-    yield sample(a, (np.empty(0, np.int64),))
-    yield sample(between(-2, 2, 0, 3), (_ALL, rows))
-    yield sample(between(-2, 2, 3), (np.array(1),))
-
 
 @op(
     takes=EVERY_DTYPE,
@@ -45,8 +30,6 @@ def _index_samples() -> Any:
     widen=False,
     warns=False,
     method=False,
-    reference=lambda input, indices: input[indices],
-    samples=_index_samples,
 )
 def look_up(input: Array, indices):
     """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything), in
@@ -62,51 +45,12 @@ def look_up(input: Array, indices):
     return found if found.flags.c_contiguous else in_order(found)
 
 
-def _embed_samples() -> Any:
-    for (array, indices), _ in _index_samples():
-        yield sample(array[indices], array.shape, indices)
-
-
-def _embed_reference(value: np.ndarray, shape: tuple[int, ...], indices: tuple[Any, ...]) -> np.ndarray:
-    """By the definition: the sum over all elements that came from one place."""
-    places = np.arange(int(np.prod(shape))).reshape(shape)[indices]
-    sums = [value[places == place].sum() for place in range(int(np.prod(shape)))]
-    return np.array(sums, value.dtype).reshape(shape)
-
-
-@op(
-    takes="bifcn",
-    value=lambda g, indices: look_up(g, indices),
-    method=False,
-    reference=_embed_reference,
-    samples=_embed_samples,
-)
+@op(takes="bifcn", value=lambda g, indices: look_up(g, indices), method=False)
 def index_embed(value: Array, shape, indices):
     """Zeros of `shape` with `value` added at `indices`, once per occurrence of a place: the adjoint of `look_up`."""
     out = np.zeros(shape, value.dtype)
     add_at(out, plain(indices), value)
     return out
-
-
-def _assign_samples() -> Any:
-    """(input, values, indices, accumulate) where no place is named twice, unless values are added."""
-    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0]), np.array([1, -1])
-    yield sample(a, between(-3, 3, 2, 4), (rows,))
-    yield sample(a, between(-3, 3, 4), (rows,))
-    yield sample(a, between(-3, 3, 2), (rows, columns))
-    yield sample(a, between(-3, 3, 3, 1), (_ALL, columns))
-    yield sample(a, between(-3, 3, 3, 4), (np.array([1, 1, 0]),), accumulate=True)
-    yield sample(a, between(-3, 3, 3), (np.array([1, 1, 0]), np.array([3, 3, -1])), accumulate=True)
-    yield sample(strided_matrix(), between(-3, 3, 2, 2), (rows,))
-    yield sample(a, between(-3, 3, 0, 4), (np.empty(0, np.int64),))
-
-
-def _assign_reference(input: np.ndarray, values: np.ndarray, indices: Any, accumulate: bool = False) -> np.ndarray:
-    out = input.flatten()
-    places = np.arange(out.size).reshape(input.shape)[tuple(indices)]
-    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
-        out[place] = value + (out[place] if accumulate else 0)
-    return out.reshape(input.shape)
 
 
 @op(
@@ -117,8 +61,6 @@ def _assign_reference(input: np.ndarray, values: np.ndarray, indices: Any, accum
     widen=False,
     inplace=True,
     method=False,
-    reference=_assign_reference,
-    samples=_assign_samples,
 )
 def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False):
     """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
@@ -157,8 +99,6 @@ def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumula
     inplace=True,
     method=False,
     called="scatter",
-    reference=lambda input, values, indices: _multiply_reference(input, values, indices),
-    samples=lambda: (sample(*call.args[:3]) for call in _assign_samples() if not call.kwargs),
 )
 def index_multiply(input: Array, values: Array, indices):
     """A copy with the elements at `indices` multiplied by `values`, once per occurrence of a place."""
@@ -173,14 +113,6 @@ def index_multiply(input: Array, values: Array, indices):
         input[...] = products
     else:
         apply_at(np.multiply, input, indices, values)
-
-
-def _multiply_reference(input: np.ndarray, values: np.ndarray, indices: Any) -> np.ndarray:
-    out = input.flatten()
-    places = np.arange(out.size).reshape(input.shape)[tuple(indices)]
-    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
-        out[place] *= value
-    return out.reshape(input.shape)
 
 
 def _zero(like: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from ...dispatch.op import Array, composite, op
 from ...tensor.dtypes import INTEGER, bool_, int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import shape_of, wrap_dim
-from ..samples import between, sample, strided_matrix
 from ..views.broadcasting import broadcast_shapes, broadcast_tensors
 from ..views.shape import ravel, reshape
 from .fill import number_as
@@ -40,33 +39,12 @@ def places_along(name: str, input: Tensor, dim: int, index: Tensor, **options: A
     return (*(slice(None),) * dim, positions.reshape(-1))
 
 
-def _select_samples() -> Any:
-    a = between(-2, 2, 3, 4)
-    yield sample(a, 0, np.array([2, 0, 2]))
-    yield sample(a, -1, np.array([1]))
-    yield sample(strided_matrix(), 1, np.array([1, 0, 1]))
-    yield sample(a, 0, np.empty(0, np.int64))
-    yield sample(between(-2, 2, 0, 3), 1, np.array([2]))
-
-
-@composite(reference=lambda input, dim, index: np.take(input, index, dim), samples=_select_samples)
+@composite()
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """A copy of the elements of dimension `dim` that the vector `index` names. Raises IndexError out of bounds."""
     places = places_along("index_select", input, dim, index, error=IndexError)
     result = read(at_least_vector(input), places)
     return result if input._array.ndim else reshape(result, ())
-
-
-def _write_samples(*more: Any) -> Any:
-    def samples() -> Any:
-        a = between(-2, 2, 3, 4)
-        yield sample(a, 0, np.array([2, 0]), between(-3, 3, 2, 4))
-        yield sample(a, -1, np.array([1, 3, 0]), between(-3, 3, 3, 3))
-        yield sample(strided_matrix(), 1, np.array([1]), between(-3, 3, 3, 1))
-        yield sample(a, 0, np.empty(0, np.int64), between(-3, 3, 0, 4))
-        yield from more
-
-    return samples
 
 
 def refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> None:
@@ -82,23 +60,7 @@ def refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: Any
         )
 
 
-def _add_reference(
-    input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, *, alpha: float = 1
-) -> np.ndarray:
-    out = np.moveaxis(input.copy(), dim, 0)
-    for position, rows in zip(index, np.moveaxis(source, dim, 0), strict=True):
-        out[position] += alpha * rows
-    return np.moveaxis(out, 0, dim)
-
-
-@assigning(
-    takes="bifc",
-    reference=_add_reference,
-    samples=_write_samples(
-        sample(between(-2, 2, 3, 4), 0, np.array([1, 1, 0]), between(-3, 3, 3, 4)),
-        sample(between(-2, 2, 3, 4), 0, np.array([1, 1]), between(-3, 3, 2, 4), alpha=-2),
-    ),
-)
+@assigning(takes="bifc")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
     """A copy with `alpha * source` added at the positions `index` of dimension `dim`, once per occurrence.
 
@@ -113,13 +75,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return source, places, True
 
 
-def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray:
-    out = input.copy()
-    np.moveaxis(out, dim, 0)[index] = np.moveaxis(source, dim, 0)
-    return out
-
-
-@assigning(reference=_copy_reference, samples=_write_samples())
+@assigning()
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """A copy with `source` written to the positions `index` of dimension `dim`. Raises as `index_add` does."""
     places = places_along("index_copy", input, dim, index, error=IndexError, dtypes=(int64,))
@@ -127,19 +83,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     return source, places, False
 
 
-def _fill_samples() -> Any:
-    for (array, dim, index, _), _ in _write_samples()():
-        yield sample(array, dim, index, 1.5)
-    yield sample(between(-2, 2, 3, 4), 0, np.array([1]), between(-3, 3))
-
-
-def _fill_reference(input: np.ndarray, dim: int, index: np.ndarray, value: Any) -> np.ndarray:
-    out = input.copy()
-    np.moveaxis(out, dim, 0)[index] = value
-    return out
-
-
-@assigning(reference=_fill_reference, samples=_fill_samples)
+@assigning()
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """A copy with `value`, a number or a 0-dim tensor, at the positions `index` (possibly negative) of dimension
     `dim`."""
@@ -156,26 +100,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     return value.to(input.dtype), (*before, np.unique(positions)), False  # each place once, for the gradient of value
 
 
-def _put_samples() -> Any:
-    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0]), np.array([1, -1])
-    yield sample(a, (rows,), between(-3, 3, 2, 4))
-    yield sample(a, (rows,), between(-3, 3, 4))
-    yield sample(a, (rows, columns), between(-3, 3, 2))
-    yield sample(a, (a > 0,), between(-3, 3))
-    yield sample(a, (np.array([1, 1, 0]),), between(-3, 3, 3, 4), accumulate=True)
-    yield sample(strided_matrix(), (rows,), between(-3, 3, 2, 2))
-    yield sample(a, (np.empty(0, np.int64),), between(-3, 3, 0, 4))
-
-
-def _put_reference(input: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool = False) -> np.ndarray:
-    out = input.copy()
-    places = np.arange(out.size).reshape(out.shape)[tuple(indices)]
-    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
-        out.flat[place] = value + (out.flat[place] if accumulate else 0)
-    return out
-
-
-@assigning(reference=_put_reference, samples=_put_samples)
+@assigning()
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """A copy with the elements at `indices`, a tuple of index tensors, overwritten by `values` or increased by them.
 
@@ -188,33 +113,14 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return values, arrays, accumulate
 
 
-def _take_samples() -> Any:
-    for array in (between(-2, 2, 3, 4), strided_matrix()):
-        yield sample(array, np.array([[0, 5], [-1, 5]]))
-    yield sample(between(-2, 2), np.array(0))
-    yield sample(between(-2, 2, 0, 3), np.empty(0, np.int64))
-
-
-@composite(reference=np.take, samples=_take_samples)
+@composite()
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions in the flattened tensor, in the shape of `index`. Raises IndexError out of bounds."""
     refuse_index_dtype("take", "index", index._array, (int64,))
     return read(ravel(input), (index._array,))
 
 
-def _write_flat_samples() -> Any:
-    yield sample(between(-2, 2, 3, 4), np.array([[0, 5], [-1, 7]]), between(-3, 3, 2, 2))
-    yield sample(between(-2, 2, 3, 4), np.array([3, 3, -9]), between(-3, 3, 3), True)
-    yield sample(strided_matrix(), np.array([4, 1]), between(-3, 3, 2, 1))
-    yield sample(between(-2, 2), np.array([0, 0]), between(-3, 3, 2), accumulate=True)
-    yield sample(between(-2, 2, 0, 3), np.empty(0, np.int64), between(-3, 3, 0))
-
-
-def _write_flat_reference(input: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool = False) -> Any:
-    return _put_reference(input.flatten(), (index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
-
-
-@assigning(reference=_write_flat_reference, samples=_write_flat_samples)
+@assigning()
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
     """A copy with elements of `source` written to, or added to, positions of the flattened tensor.
 
@@ -233,20 +139,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return ravel(source), np.unravel_index(flat, shape), accumulate
 
 
-def _unravel_samples() -> Any:
-    yield sample(np.array([[4, 11], [0, 7]]), (3, 4))
-    yield sample(np.array(11), [2, 3, 2])
-    yield sample(np.array([3, 1]), 5)
-    yield sample(np.empty(0, np.int64), (3, 0))
-
-
-@composite(
-    method=False,
-    takes="i",
-    also="bfc",
-    reference=lambda indices, shape: tuple(np.array(each) for each in np.unravel_index(indices, shape)),
-    samples=_unravel_samples,
-)
+@composite(method=False, takes="i", also="bfc")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The indices along each dimension of `shape`, an int or a sequence, at positions in the flattened tensor: int64.
 
@@ -269,31 +162,13 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(found[::-1])
 
 
-def _masks() -> Any:
-    a = between(-2, 2, 3, 4)
-    yield a, a > 0.5
-    yield a, a[0] > 0
-    yield a[0], a > 0
-    yield strided_matrix(), strided_matrix() > 0
-    yield between(-2, 2), np.array(True)
-    yield between(-2, 2, 0, 3), np.zeros((0, 3), bool)
-
-
-def _masked_select_samples() -> Any:
-    for array, mask in _masks():
-        yield sample(array, mask)
-
-
 def _refuse_mask(name: str, mask: Any) -> None:
     if not isinstance(mask, Tensor) or mask._array.dtype != bool:
         kind = repr(mask.dtype) if isinstance(mask, Tensor) else type(mask).__name__
         raise RuntimeError(f"{name}: expected a boolean tensor for mask, got {kind}; use mask.bool()")
 
 
-@composite(
-    reference=lambda input, mask: (input + np.zeros(mask.shape))[mask & np.ones(input.shape, bool)],
-    samples=_masked_select_samples,
-)
+@composite()
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` is true, in one dimension; the two broadcast.
 
@@ -304,24 +179,12 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return read_where(wide, chosen._array)
 
 
-def _masked_scatter_samples() -> Any:
-    for array, mask in _masks():
-        if array.ndim >= mask.ndim:
-            yield sample(array, mask, between(-3, 3, max(array.size, 1) + 1))
-
-
-def _masked_scatter_reference(input: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
-    out, mask = input.copy(), mask & np.ones(input.shape, bool)
-    out[mask] = source.flatten()[: mask.sum()]
-    return out
-
-
 def _expanded_to_mask(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     _refuse_mask("masked_scatter", mask)
     return input.expand(broadcast_shapes(input._array.shape, mask._array.shape))
 
 
-@assigning(expanded=_expanded_to_mask, reference=_masked_scatter_reference, samples=_masked_scatter_samples)
+@assigning(expanded=_expanded_to_mask)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     """A copy with the elements of `source`, one after the other, where `mask` is true. The tensor and the mask
     broadcast; the mask of `masked_scatter_` to the tensor.
@@ -345,22 +208,13 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     return ravel(source)[:count], places, False
 
 
-def _nonzero_samples() -> Any:
-    for array, mask in _masks():
-        yield sample(np.where(np.broadcast_to(mask, array.shape) if mask.size == array.size else True, array, 0.0))
-
-
-def _nonzero_reference(input: np.ndarray, *, as_tuple: bool = False) -> Any:
-    return np.argwhere(input)
-
-
-@op(widen=False, warns=False, reference=np.argwhere, samples=_nonzero_samples)
+@op(widen=False, warns=False)
 def argwhere(input: Array):
     """The indices of the elements that are not zero, one row of int64 for each, in row-major order."""
     return np.argwhere(input)
 
 
-@composite(reference=_nonzero_reference, samples=_nonzero_samples)
+@composite()
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """`argwhere`, or with `as_tuple` its columns as a tuple of vectors, one for each dimension, to index with."""
     if not as_tuple:

@@ -13,7 +13,6 @@ from ...kernels.gathering import gather as kernel
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
-from ..samples import between, sample, strided_matrix
 from ..views.broadcasting import broadcast_shapes
 from ..views.shape import expand, ravel, reshape
 from ..views.slices import getitem
@@ -67,30 +66,6 @@ def _along(positions: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
     )
 
 
-def _gather_samples() -> Any:
-    a = between(-2, 2, 3, 4)
-    yield sample(a, 0, np.array([[0, 2, 1, 1], [2, 0, 0, 1]]))
-    yield sample(a, 1, np.array([[3, 3], [0, 1]]))
-    yield sample(strided_matrix(), -1, np.array([[1, 0, 1]]))
-    yield sample(between(-2, 2), 0, np.array([0, 0]))
-    yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64))
-
-
-def _gather_reference(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
-    out, input = np.zeros(index.shape, input.dtype), np.atleast_1d(input)
-    for place in np.ndindex(index.shape):
-        source = list(place)
-        source[dim] = index[place]
-        out[place] = input[tuple(source)]
-    return out
-
-
-def _positions_samples() -> Any:
-    for (input, dim, index), _ in _gather_samples():
-        if input.ndim:
-            yield sample(input, dim % input.ndim, index)
-
-
 @op(
     takes=EVERY_DTYPE,
     input=lambda g, input_shape, dim, index: index_embed(g, input_shape, _along(index, dim)),
@@ -98,8 +73,6 @@ def _positions_samples() -> Any:
     widen=False,
     warns=False,
     method=False,
-    reference=_gather_reference,
-    samples=_positions_samples,
 )
 def gather_along(input: Array, dim: int, index: Any):
     """`gather` by an integer array of as many dimensions."""
@@ -116,7 +89,7 @@ def gather_along(input: Array, dim: int, index: Any):
     return input[_along(index, dim)]
 
 
-@composite(reference=_gather_reference, samples=_gather_samples)
+@composite()
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """The elements that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0. The result has the
     index's shape.
@@ -135,50 +108,6 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return result if index._array.ndim else reshape(result, ())
 
 
-def _scatter_samples() -> Any:
-    a, first = between(-2, 2, 3, 4), np.array([[0, 2, 1, 1], [2, 0, 0, 2]])
-    yield sample(a, 0, first, between(-3, 3, 2, 4))
-    yield sample(a, 0, first, between(-3, 3, 3, 5))
-    yield sample(a, 1, np.array([[3, 2], [0, 1]]), between(-3, 3, 2, 2))
-    yield sample(strided_matrix(), -1, np.array([[1, 0]]), between(-3, 3, 1, 2))
-    yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64), between(-2, 2, 0, 2))
-
-
-def _scatter_value_samples() -> Any:
-    yield from _scatter_samples()
-    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 2, 1, 1]]), 1.5)
-    yield sample(between(-2, 2, 3, 4), 1, np.array([[0], [3]]), value=-1.5)
-    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 0, 1, 1]]), between(-3, 3, 1, 4), reduce="add")
-
-
-def _add_samples() -> Any:
-    yield from _scatter_samples()
-    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 2, 1, 1], [0, 0, 0, 1]]), between(-3, 3, 2, 4))
-    yield sample(between(-2, 2), 0, np.array([0, 0]), between(-2, 2, 2))
-
-
-def _scatter_reference(
-    input: np.ndarray, dim: int, index: np.ndarray, src: Any = None, *, value: Any = None, reduce: Any = None
-) -> np.ndarray:
-    if reduce == "add":
-        return _add_reference(input, dim, index, src)
-    out, src = input.copy(), np.asarray(value if src is None else src)
-    for place in np.ndindex(index.shape):
-        target = list(place)
-        target[dim] = index[place]
-        out[tuple(target)] = src[place] if src.ndim else src
-    return out
-
-
-def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) -> np.ndarray:
-    out = input.reshape(input.shape or (1,)).copy()
-    for place in np.ndindex(index.shape):
-        target = list(place)
-        target[dim] = index[place]
-        out[tuple(target)] += src[place]
-    return out.reshape(input.shape)
-
-
 def source_of(name: str, src: Any, given: Tensor) -> Tensor:
     """The part of `src` that an index speaks of. Raises RuntimeError when `src` is smaller than the index."""
     if not isinstance(src, Tensor):
@@ -191,7 +120,7 @@ def source_of(name: str, src: Any, given: Tensor) -> Tensor:
     return src if sizes == wanted else getitem(src, tuple(map(slice, wanted)))
 
 
-@assigning(reference=_scatter_reference, samples=_scatter_value_samples)
+@assigning()
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Any:
@@ -217,31 +146,13 @@ def scatter(
     )
 
 
-@assigning(reference=_add_reference, samples=_add_samples)
+@assigning()
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     """`scatter` that adds to the elements, once per occurrence of a place."""
     return source_of("scatter_add", src, index), coordinates("scatter_add", input, dim, index), True
 
 
-def _along_samples() -> Any:
-    a = between(-2, 2, 3, 4)
-    yield sample(a, np.array([[0, -1, 1, 1]]), 0)
-    yield sample(a, np.array([[3, 3], [0, 1], [-2, 0]]), 1)
-    yield sample(a[:, :1], np.array([[0, -1, 1, 1]]), 0)
-    yield sample(a, np.array([7, 0, 11]))
-    yield sample(strided_matrix(), np.array([[1]]), -1)
-    yield sample(between(-2, 2, 0, 3), np.zeros((0, 2), np.int64), 1)
-
-
-def _along_reference(input: np.ndarray, indices: np.ndarray, dim: int | None = None) -> np.ndarray:
-    if dim is None:
-        return input.flatten()[indices]
-    others = [1 if axis == dim % input.ndim else size for axis, size in enumerate(input.shape)]
-    wide = [1 if axis == dim % input.ndim else size for axis, size in enumerate(indices.shape)]
-    return np.take_along_axis(input + np.zeros(wide), indices + np.zeros(others, int), dim)
-
-
-@composite(reference=_along_reference, samples=_along_samples)
+@composite()
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` with broadcasting in the other dimensions, and indices that may count from the end.
 

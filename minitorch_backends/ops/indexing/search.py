@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
 from ..gradients import no_derivative
-from ..samples import Sample, arrays_like, between, sample
 
 __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 
@@ -23,39 +21,7 @@ __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 # In sorted values
 
 
-def _sorted_samples() -> Iterator[Sample]:
-    edges = np.sort(between(4, 50, 6, seed=1))
-    for each in arrays_like(0, 60):
-        yield sample(edges, each)
-    rows = np.sort(between(4, 50, 3, 5, seed=1), -1)
-    yield sample(rows, between(0, 60, 3, 4), right=True)
-    yield sample(np.array([1, 3, 3, 7]), np.array([[3, 0], [9, 7]]), side="right")
-    yield sample(np.array([1, 3, 3, 7]), np.array([3, 3]), out_int32=True)
-    yield sample(np.array([3, 1, 7, 3]), np.array([3, 2]), sorter=np.array([1, 0, 3, 2]))
-
-
-def _sorted_reference(
-    sorted_sequence: np.ndarray, input: np.ndarray, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Any = None,
-) -> np.ndarray:  # fmt: skip
-    """By counting."""
-    if sorter is not None:
-        sorted_sequence = np.take_along_axis(sorted_sequence, sorter, -1)
-    wanted = np.asarray(input)[..., None]
-    edges = sorted_sequence if sorted_sequence.ndim == 1 else sorted_sequence[..., None, :]
-    below = edges <= wanted if right or side == "right" else edges < wanted
-    return below.sum(-1).astype(np.int32 if out_int32 else np.int64)
-
-
-@op(
-    promote=True,
-    widen=False,
-    warns=False,
-    method=False,
-    takes="bif",
-    reference=_sorted_reference,
-    samples=_sorted_samples,
-)
+@op(promote=True, widen=False, warns=False, method=False, takes="bif")
 def places_in_order(
     sorted_sequence: Array, input: Array, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
@@ -109,7 +75,7 @@ def _refuse_no_places(order: np.ndarray, shape: tuple[int, ...]) -> None:
         )
 
 
-@composite(method=False, takes="bif", reference=_sorted_reference, samples=_sorted_samples, aliases={"self": "input"})
+@composite(method=False, takes="bif", aliases={"self": "input"})
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -136,22 +102,7 @@ def searchsorted(
     )
 
 
-def _bucket_samples() -> Iterator[Sample]:
-    edges = np.sort(between(4, 50, 6, seed=1))
-    for each in arrays_like(0, 60):
-        yield sample(each, edges)
-    yield sample(between(0, 60, 3, 4), edges, right=True)
-    yield sample(np.array([[3, 0], [9, 7]]), np.array([1, 3, 3, 7]), out_int32=True)
-
-
-@composite(
-    method=False,
-    takes="bif",
-    reference=lambda input, boundaries, *, out_int32=False, right=False: _sorted_reference(
-        boundaries, input, out_int32=out_int32, right=right
-    ),
-    samples=_bucket_samples,
-)
+@composite(method=False, takes="bif")
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The interval of each value between sorted boundaries: boundaries[i - 1] < value <= boundaries[i], or with `right`
     boundaries[i - 1] <= value < boundaries[i]."""
@@ -163,23 +114,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 # In sets
 
 
-@composite(
-    method=False,
-    takes="if",
-    reference=lambda elements, test_elements, *, assume_unique=False, invert=False: np.isin(
-        elements, test_elements, invert=invert
-    ),
-    samples=lambda: iter(
-        [
-            sample(between(-2, 2, 3, 4), between(-2, 2, 12)[::3]),
-            sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2, 4, 6)[0], invert=True),
-            sample(between(-2, 2), between(-2, 2)),
-            sample(between(-2, 2, 0, 3), between(-2, 2, 2)),
-            sample(np.array([1, 2, 5]), np.array([[5, 1], [7, 7]]), assume_unique=False),
-        ]
-    ),
-    aliases={"element": "elements", "test_element": "test_elements"},
-)
+@composite(method=False, takes="if", aliases={"element": "elements", "test_element": "test_elements"})
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among the test elements, or with `invert` is not; one of the two may be a number."""
     if not (isinstance(elements, Tensor) or isinstance(test_elements, Tensor)):
@@ -193,16 +128,6 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 
 # Distinct values
-
-
-def _distinct_samples() -> Iterator[Sample]:
-    yield sample(np.array([3, 1, 1, 0, 3]))
-    yield sample(np.array([[3, 1], [1, 0], [3, 1]]), return_inverse=True, return_counts=True)
-    yield sample(np.array([[3, 1], [1, 0], [3, 1]]), return_inverse=True, return_counts=True, dim=0)
-    yield sample(between(-2, 2, 3, 4))
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, dim=1)
-    yield sample(between(-2, 2))
-    yield sample(between(-2, 2, 0))
 
 
 def _refuse_complex(name: str, input: Tensor) -> None:
@@ -234,13 +159,6 @@ def _unique(input: np.ndarray, dim: int | None) -> tuple[np.ndarray, np.ndarray,
     return values, inverse.reshape(input.shape if dim is None else -1), counts
 
 
-def _unique_reference(
-    input: np.ndarray, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:  # fmt: skip
-    return _select_results(_unique(input, dim), return_inverse, return_counts)
-
-
 def _parts(input: np.ndarray, dim: int) -> np.ndarray:
     """Those along a dimension, as rows."""
     count = input.shape[dim]
@@ -257,56 +175,13 @@ def _runs(input: np.ndarray, dim: int | None) -> tuple[np.ndarray, np.ndarray, n
     return values, inverse.reshape(input.shape if dim is None else -1), counts
 
 
-def _runs_reference(
-    input: np.ndarray, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
-    """One after the other."""
-    parts = [*input.reshape(-1)] if dim is None else [*np.moveaxis(input, dim, 0)]
-    kept: list[Any] = []
-    inverse: list[int] = []
-    counts: list[int] = []
-    for part in parts:
-        if not kept or (part != kept[-1]).any():
-            kept.append(part)
-            counts.append(0)
-        counts[-1] += 1
-        inverse.append(len(kept) - 1)
-    values = np.array(kept, input.dtype) if dim is None else np.stack(kept, dim)
-    places = np.array(inverse, np.int64).reshape(input.shape if dim is None else -1)
-    return _select_results((values, places, np.array(counts, np.int64)), return_inverse, return_counts)
-
-
 class Distinct(NamedTuple):
     values: Any
     inverse: Any
     counts: Any
 
 
-def _sets_samples() -> Iterator[Sample]:
-    for array in (np.array([[3, 1], [1, 0], [3, 1]]), between(-2, 2, 4, 6)[::2, ::-2].T):
-        yield sample(array)
-        yield sample(array, 0)
-        yield sample(array, 1, True)
-    yield sample(np.array([1, 1, 3, 3, 3, 1]), None, True)
-    yield sample(between(-2, 2))
-    yield sample(between(-2, 2, 0))
-
-
-def _sets_reference(input: np.ndarray, dim: int | None = None, consecutive: bool = False) -> Any:
-    return (_runs_reference if consecutive else _unique_reference)(
-        input, return_inverse=True, return_counts=True, dim=dim
-    )
-
-
-@op(
-    input=no_derivative("unique"),
-    method=False,
-    widen=False,
-    warns=False,
-    takes="bif",
-    reference=_sets_reference,
-    samples=_sets_samples,
-)
+@op(input=no_derivative("unique"), method=False, widen=False, warns=False, takes="bif")
 def distinct(input: Array, dim: int | None = None, consecutive: bool = False) -> Distinct:
     """What `unique` and `unique_consecutive` may return, all of it."""
     if consecutive:
@@ -315,7 +190,7 @@ def distinct(input: Array, dim: int | None = None, consecutive: bool = False) ->
     return Distinct(values.astype(input.dtype), inverse, counts)
 
 
-@composite(takes="bif", reference=_unique_reference, samples=_distinct_samples)
+@composite(takes="bif")
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -329,16 +204,7 @@ def unique(
     return _select_results(distinct(input, _dim_of_parts("unique", input, dim)), return_inverse, return_counts)
 
 
-def _run_samples() -> Iterator[Sample]:
-    yield sample(np.array([1, 1, 3, 3, 3, 1]), return_inverse=True, return_counts=True)
-    yield sample(np.array([[3, 1], [3, 1], [1, 0]]), return_inverse=True, return_counts=True, dim=0)
-    yield sample(np.array([[3, 1], [1, 0]]), return_counts=True)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, dim=1)
-    yield sample(between(-2, 2))
-    yield sample(between(-2, 2, 0))
-
-
-@composite(takes="bif", reference=_runs_reference, samples=_run_samples)
+@composite(takes="bif")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

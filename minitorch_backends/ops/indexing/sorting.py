@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from operator import index as as_int
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from ...kernels import selection
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..gradients import kept_shape, restore_dims
-from ..samples import Sample, between, sample, strided_matrix
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
@@ -122,48 +120,12 @@ def _reshape_pair(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
     return ValuesIndices(pair.values.reshape(shape), pair.indices.reshape(shape))
 
 
-def _reference_order(input: np.ndarray, dim: int, descending: bool) -> np.ndarray:
-    """By counting: an element's place is the number of elements that come before it."""
-    values = np.moveaxis(np.atleast_1d(input), dim, -1).astype(float)
-    index = np.arange(values.shape[-1])
-    one, other = values[..., :, None], values[..., None, :]
-    before = (other > one if descending else other < one) | ((other == one) & (index < index[:, None]))
-    place = before.sum(-1)
-    order = np.empty_like(place)
-    np.put_along_axis(order, place, np.broadcast_to(index, place.shape), -1)
-    return np.moveaxis(order, -1, dim)
-
-
-def _sort_reference(input: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    order = _reference_order(input, dim, descending)
-    return np.take_along_axis(np.atleast_1d(input), order, dim).reshape(input.shape), order.reshape(input.shape)
-
-
-def _sort_samples() -> Iterator[Sample]:
-    for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2), between(-2, 2, 0, 3), between(-2, 2, 3, 0)):
-        yield sample(array, -1, False)
-        yield sample(array, 0, True)
-
-
-def _with_ties(samples: Any) -> Any:
-    """The samples, and a call on equal elements, whose order must be kept."""
-
-    def all_samples() -> Iterator[Sample]:
-        yield from samples()
-        yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), -1, False)
-        yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), 1, True)
-
-    return all_samples
-
-
 @op(
     row_major=True,
     input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
     method=False,
     warns=False,
     takes="bif",
-    reference=_sort_reference,
-    samples=_sort_samples,
 )
 def sorted_along(input: Array, dim, descending) -> ValuesIndices:
     """The elements sorted along `dim` and their indices, equal ones in their order."""
@@ -171,32 +133,20 @@ def sorted_along(input: Array, dim, descending) -> ValuesIndices:
     return _reshape_pair(sorted_pair(array, axis, descending), input.shape)
 
 
-@composite(takes="bif", reference=_sort_reference, samples=_with_ties(_sort_samples))
+@composite(takes="bif")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
     """The elements sorted along `dim`, and their indices; equal ones keep their order always, NaN is the largest."""
     return sorted_along(input, dim, descending)
 
 
-@op(
-    row_major=True,
-    takes="bif",
-    warns=False,
-    reference=lambda *args, **named: _sort_reference(*args, **named)[1],
-    samples=_with_ties(_sort_samples),
-)
+@op(row_major=True, takes="bif", warns=False)
 def argsort(input: Array, dim=-1, descending=False, stable=False):
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
     axis = wrap_dim(dim, input.ndim)
     return sorted_pair(np.atleast_1d(input), axis, descending).indices.reshape(input.shape)
 
 
-@composite(
-    takes="bif",
-    reference=lambda input: np.sort(input, axis=0) if input.ndim else input,
-    samples=lambda: (
-        sample(array) for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2), between(-2, 2, 0, 3))
-    ),
-)
+@composite(takes="bif")
 def msort(input: Tensor) -> Tensor:
     """The elements sorted along the first dimension."""
     return sorted_along(input, 0, False).values
@@ -234,35 +184,11 @@ def leading(array: np.ndarray, k: int, axis: int, largest: bool, few: int = _FEW
     return _part(sorted_pair(array, axis, largest), slice(k), axis)
 
 
-def distinct_matrix() -> np.ndarray:
-    """A matrix of 3 x 2 with gaps in memory, whose elements differ as integers too: torch takes any of equal ones."""
-    return between(1, 30, 4, 6)[::2, ::-2].T
-
-
-def _topk_samples() -> Iterator[Sample]:
-    yield sample(between(1, 30, 3, 4), 2)
-    yield sample(between(1, 30, 3, 4), 3, 0, False)
-    yield sample(between(1, 30, 3, 4), 4, -1, True)
-    yield sample(between(1, 30, 3, 4), 0)
-    yield sample(distinct_matrix(), 1, 0)
-    yield sample(between(-2, 2), 1)
-    yield sample(between(-2, 2, 0, 3), 2)
-
-
-def _topk_reference(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    values, order = _sort_reference(np.atleast_1d(input), dim, largest)
-    shape = input.shape or ()
-    kept = tuple(k if axis == dim % len(shape) else size for axis, size in enumerate(shape))
-    return values.take(range(k), axis=dim).reshape(kept), order.take(range(k), axis=dim).reshape(kept)
-
-
 @op(
     row_major=True,
     input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
     warns=False,
     takes="if",
-    reference=_topk_reference,
-    samples=_topk_samples,
 )
 def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndices:
     """The `k` largest (or smallest) elements along `dim` in order, and their indices; of equal elements the first ones.
@@ -304,26 +230,7 @@ def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
     return ValuesIndices(values, indices)
 
 
-def rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    results = (each.take([k - 1], axis=dim) for each in _sort_reference(np.atleast_1d(input), dim))
-    return tuple(each if keepdim and input.ndim else np.squeeze(each, dim) for each in results)
-
-
-def rank_samples() -> Iterator[Sample]:
-    yield sample(between(1, 30, 3, 4), 2)
-    yield sample(between(1, 30, 3, 4), 3, 0, True)
-    yield sample(distinct_matrix(), 1, 0)
-    yield sample(between(-2, 2), 1)
-    yield sample(between(-2, 2, 0, 3), 2)
-
-
-@op(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    warns=False,
-    takes="bif",
-    reference=rank_reference,
-    samples=rank_samples,
-)
+@op(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), warns=False, takes="bif")
 def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if `k` is out of
     range."""

@@ -16,21 +16,13 @@ class LinAlgError(RuntimeError):
 
 
 def declare(
-    *,
-    reference: Callable[..., Any],
-    samples: Callable[..., Any],
-    name: str | None = None,
-    takes: str = "fc",
-    widen: bool = False,
-    product: str | None = None,
-    tested_as: Callable[..., Any] | None = None,
+    *, name: str | None = None, takes: str = "fc", widen: bool = False, product: str | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of `mt.linalg` composed of ops; torch's name for it is `linalg_<name>`."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        options: dict[str, Any] = {"reference": reference, "samples": samples, "tested_as": tested_as}
-        options |= {"takes": takes, "widen": widen, "product": product}
-        return composite(name=name or "linalg_" + function.__name__, method=False, **options)(function)
+        public = name or "linalg_" + function.__name__
+        return composite(name=public, method=False, takes=takes, widen=widen, product=product)(function)
 
     return declare
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +9,11 @@ import numpy as np
 from ...autograd.modes import derives_from
 from ...dispatch.op import Array, op
 from ...kernels import linalg as kernels
-from ...tensor.tensor import Tensor, adopt
+from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint
-from ..samples import Sample, between, sample
 from .calls import call
 from .checks import declare, of_finite, of_square, raise_for
 from .gauge import equal_values, is_zero, over_differences, refuse_phases, through_values
-from .samples import absolute_results, eye_plus, of_hermitian, squares, symmetric
 from .solve import solve
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
@@ -55,25 +52,7 @@ def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
     return V @ inner @ adjoint(V)
 
 
-def _lower_part(A: Any, UPLO: str) -> Any:
-    return np.linalg.eigh(A, "L" if UPLO.upper() == "L" else "U")
-
-
-def _hermitian() -> Iterator[Sample]:
-    yield from squares(symmetric)()
-    yield from squares(symmetric, UPLO="U")()
-
-
-@op(
-    name="eigh_of_triangle",
-    called="linalg_eigh",
-    method=False,
-    takes="fc",
-    A=_eigh_gradient,
-    reference=lambda A, UPLO="L": tuple(_lower_part(A, UPLO)),
-    samples=_hermitian,
-    tested_as=absolute_results(1, of=of_hermitian),
-)
+@op(name="eigh_of_triangle", called="linalg_eigh", method=False, takes="fc", A=_eigh_gradient)
 def _eigh(A: Array, UPLO="L") -> Eig:
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
     of_square("eigh", A)
@@ -91,11 +70,7 @@ def _triangle(function: str, UPLO: Any, A: np.ndarray) -> dict[str, Any]:
     return {} if lower else {"lower": False}
 
 
-@declare(
-    reference=lambda A, UPLO="L": tuple(_lower_part(A, UPLO)),
-    samples=_hermitian,
-    tested_as=absolute_results(1, of=of_hermitian),
-)
+@declare()
 def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     """The eigenvalues of Hermitian matrices, real and ascending, and orthonormal eigenvectors, the columns of V.
 
@@ -106,15 +81,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     return Eig(*_eigh(A, UPLO))
 
 
-@op(
-    name="values_of_triangle",
-    called="linalg_eigvalsh",
-    method=False,
-    takes="fc",
-    reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0],
-    samples=_hermitian,
-    tested_as=of_hermitian,
-)
+@op(name="values_of_triangle", called="linalg_eigvalsh", method=False, takes="fc")
 def _eigvalsh(A: Array, UPLO="L"):
     """The eigenvalues of Hermitian matrices, without gradients."""
     of_square("eigvalsh", A)
@@ -123,7 +90,7 @@ def _eigvalsh(A: Array, UPLO="L"):
     return found.w
 
 
-@declare(reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0], samples=_hermitian, tested_as=of_hermitian)
+@declare()
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, real and ascending, without vectors unless a gradient needs them."""
     if isinstance(A, Tensor) and derives_from(A):
@@ -150,39 +117,7 @@ def _eig_gradient(g: tuple, out: tuple) -> Tensor:
     return solve(adjoint(V), inner @ adjoint(V))
 
 
-def _eig_samples() -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 1, 2, 2), (1, 1), (0, 2, 2), (0, 0)):
-        yield sample(between(-1, 1, *shape, seed=1) + np.diag(2.0 * np.arange(shape[-1]) + 1))
-    rotation = np.array([[0.3, -1.1, 0.2], [0.9, 0.4, -0.1], [0.1, 0.2, 2.5]])
-    yield sample(rotation.T)
-
-
-def in_order(function: Any) -> Any:
-    """A function with its eigenvalues sorted, and the sizes of its vectors likewise: families need not agree on the
-    order."""
-
-    def sort_eigenvalues(A: Any) -> Any:
-        w, V = function(A)
-        values = w.numpy(force=True) if hasattr(w, "resolve_conj") else w._array if isinstance(w, Tensor) else w
-        order = np.lexsort((np.round(values.imag, 4), np.round(values.real, 4)), axis=-1)
-        if isinstance(w, np.ndarray):
-            index: Any = order
-            return np.take_along_axis(w, index, -1), np.take_along_axis(abs(V) + 0j, index[..., None, :], -1)
-        index = adopt(order) if isinstance(w, Tensor) else __import__("torch").from_numpy(order)
-        return w.gather(-1, index), (abs(V) + 0j).gather(-1, index[..., None, :].expand(V.shape))
-
-    return sort_eigenvalues
-
-
-@op(
-    name="linalg_eig",
-    method=False,
-    takes="fc",
-    A=_eig_gradient,
-    reference=lambda A: tuple(np.linalg.eig(A.astype(np.complex128))),
-    samples=_eig_samples,
-    tested_as=in_order,
-)
+@op(name="linalg_eig", method=False, takes="fc", A=_eig_gradient)
 def eig(A: Array) -> Eig:
     """The eigenvalues of square matrices and eigenvectors of length 1, the columns of V; both are complex.
 
@@ -196,25 +131,7 @@ def eig(A: Array) -> Eig:
     return Eig(found.w, found.V)
 
 
-def power_sums(function: Any) -> Any:
-    """Of eigenvalues what does not depend on their order."""
-
-    def sums(A: Any) -> Any:
-        w = function(A)
-        return w.sum(-1), (w * w).sum(-1)
-
-    return sums
-
-
-@op(
-    name="values_of_matrix",
-    called="linalg_eigvals",
-    method=False,
-    takes="fc",
-    reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)),
-    samples=squares(eye_plus),
-    tested_as=power_sums,
-)
+@op(name="values_of_matrix", called="linalg_eigvals", method=False, takes="fc")
 def _eigvals(A: Array):
     """The eigenvalues of square matrices, without gradients."""
     of_square("eigvals", A)
@@ -224,9 +141,7 @@ def _eigvals(A: Array):
     return found.w
 
 
-@declare(
-    reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)), samples=squares(eye_plus), tested_as=power_sums
-)
+@declare()
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, without vectors unless a gradient needs them. A: (..., n, n)."""
     if isinstance(A, Tensor) and derives_from(A):

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
-from ...kernels.first_use import load
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
-from ..samples import Sample, between, sample
 from ..views.join import cat
 from .calls import call
 from .checks import declare, of_floating, of_numbers, of_square
-from .samples import eye_plus, squares
 from .solve import inv
 
 __all__ = ["matrix_exp", "matrix_power"]
 
 
-def _power_samples() -> Iterator[Sample]:
-    for exponent in (0, 1, 2, 3, 5):
-        yield sample(eye_plus(3, 3), exponent)
-    yield sample(eye_plus(2, 3, 3).mT, 3)
-    yield sample(eye_plus(0, 2, 2), 2)
-    yield sample(eye_plus(0, 0), 2)
-
-
-@composite(takes="ifc", product="matmul", reference=np.linalg.matrix_power, samples=_power_samples)
+@composite(takes="ifc", product="matmul")
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices by repeated squaring, of the inverse for negative n. input: (..., m, m).
 
@@ -132,27 +119,7 @@ def _exponential_gradient(g: Tensor, A: Tensor) -> Tensor:
     return matrix_exp(cat([upper, lower], -2))[..., :n, n:]
 
 
-def _exp_reference(A: Any) -> Any:
-    expm = load("scipy.linalg").expm
-    return np.stack([expm(each) for each in A.reshape(-1, *A.shape[-2:])]).reshape(A.shape) if A.size else A
-
-
-def _exp_samples() -> Iterator[Sample]:
-    yield from squares(lambda *shape, seed=0: eye_plus(*shape[:-2], *(min(n, 2) for n in shape[-2:]), seed=seed))()
-    for size in (1e-3, 0.1, 1.0, 4.0):  # one for each approximant
-        yield sample(between(-size, size, 2, 2))
-    yield sample(between(-0.5, 0.6, 3, 2, 2) * np.array([1e-3, 1.0, 9.0])[:, None, None])
-
-
-@op(
-    name="matrix_exp",
-    takes="fc",
-    aliases={"input": "A"},
-    A=_exponential_gradient,
-    product="matmul",
-    reference=_exp_reference,
-    samples=_exp_samples,
-)
+@op(name="matrix_exp", takes="fc", aliases={"input": "A"}, A=_exponential_gradient, product="matmul")
 def matrix_exp(A: Array):
     """The exponential of square matrices, sum A^k / k!. A: (..., n, n)."""
     of_square("matrix_exp", A)
@@ -171,9 +138,7 @@ def matrix_exp(A: Array):
     return out.reshape(A.shape)
 
 
-@declare(
-    takes="ifc", product="matmul", reference=np.linalg.matrix_power, samples=_power_samples, name="linalg_matrix_power"
-)
+@declare(takes="ifc", product="matmul", name="linalg_matrix_power")
 def _linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     """`matrix_power`, as `linalg` calls its arguments."""
     return matrix_power(A, n)

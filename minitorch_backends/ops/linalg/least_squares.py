@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,8 @@ from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
 from ..matmul.matmul import adjoint, times
-from ..samples import Sample, between, sample
 from .calls import call, call_at_precision
 from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
-from .samples import eye_plus, leading, of_hermitian, squares, symmetric
 from .singular import _pinv_gradient, pinv, roundoff
 from .triangular import fitting
 
@@ -41,20 +38,6 @@ def _gradient_of_matrix(g: tuple, A: Tensor, B: Tensor, precision: Any) -> Tenso
     return _pinv_gradient(times(g[0], adjoint(B), precision), A, pinv(A))
 
 
-def _reference(A: Any, B: Any, rcond: Any, driver: str, *_: Any) -> tuple:
-    solved = np.linalg.pinv(A) @ B
-    found = kernels.lstsq["lapack"](A, B, rcond=rcond, driver=driver)
-    rank = np.zeros(0, np.int64) if found.rank is None else found.rank
-    return solved, rank, np.zeros(0) if found.S is None else found.S
-
-
-def _problems() -> Iterator[Sample]:
-    yield sample(eye_plus(4, 2), between(-1, 1, 4, 3), 1e-10, "gelsd")
-    yield sample(eye_plus(2, 3, 2), between(-1, 1, 2, 3, 1), 1e-10, "gelsy")
-    yield sample(eye_plus(4, 2).T, between(-1, 1, 2, 1), 1e-10, "gels")
-    yield sample(eye_plus(0, 3, 2), between(-1, 1, 0, 3, 1), 1e-10, "gelsy")
-
-
 @op(
     name="least_squares",
     called="linalg_lstsq",
@@ -63,9 +46,6 @@ def _problems() -> Iterator[Sample]:
     product="matmul",
     A=_gradient_of_matrix,
     B=lambda g, A, precision: times(adjoint(pinv(A)), g[0], precision),
-    reference=_reference,
-    samples=_problems,
-    tested_as=leading(1),
 )
 def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True) -> Solved:
     """The minimum-norm solution x of min norm(A @ x - B), with ranks and singular values if known."""
@@ -84,30 +64,11 @@ _FAILED = (
 )
 
 
-def _lstsq_reference(A: Any, B: Any, rcond: Any = None, *, driver: str = "gelsy", **_: Any) -> tuple:
-    right = B[..., None] if _is_vector(A, B) else B
-    rcond = np.finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond
-    x, rank, S = _reference(A, right, rcond, driver)
-    residuals = np.zeros(0)
-    if A.shape[-2] > A.shape[-1] and driver != "gelsy":
-        residuals = np.sum(np.abs(A @ x - right) ** 2, -2)
-    return (x[..., 0] if _is_vector(A, B) else x), residuals, rank, S
-
-
 def _is_vector(A: Any, B: Any) -> bool:
     return A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
 
 
-def _systems() -> Iterator[Sample]:
-    for driver in DRIVERS:
-        yield sample(eye_plus(3, 2), between(-1, 1, 3, 2), driver=driver)
-        yield sample(eye_plus(4, 2).T, between(-1, 1, 2, 1), driver=driver)
-    yield sample(eye_plus(2, 2).T, between(-1, 1, 2, 1), 1e-8)
-    yield sample(eye_plus(2, 3, 2), between(-1, 1, 2, 3))
-    yield sample(eye_plus(0, 3, 2), between(-1, 1, 0, 3, 2))
-
-
-@declare(widen=True, product="matmul", reference=_lstsq_reference, samples=_systems)
+@declare(widen=True, product="matmul")
 def lstsq(
     A: Tensor,
     B: Tensor,
@@ -170,23 +131,7 @@ class LDLFactor(NamedTuple):
     pivots: Any
 
 
-def _ldl_reference(A: Any, *, hermitian: bool = False, **_: Any) -> tuple:
-    return tuple(kernels.ldl_factor["lapack"](A, hermitian=hermitian)[:3])
-
-
-def _indefinite() -> Iterator[Sample]:
-    yield from squares(lambda *shape, seed=0: symmetric(*shape, seed=seed) - np.eye(shape[-1]), hermitian=True)()
-
-
-@op(
-    A=no_derivative("linalg.ldl_factor"),
-    name="linalg_ldl_factor_ex",
-    method=False,
-    takes="fc",
-    reference=_ldl_reference,
-    samples=_indefinite,
-    tested_as=of_hermitian,
-)
+@op(A=no_derivative("linalg.ldl_factor"), name="linalg_ldl_factor_ex", method=False, takes="fc")
 def ldl_factor_ex(A: Array, *, hermitian=False, check_errors=False) -> LDLFactorEx:
     """`ldl_factor`, and with it info, int32: 0, or the number of the first block of D that is zero."""
     of_square("ldl_factor", A)
@@ -203,7 +148,7 @@ def _options(hermitian: bool) -> dict[str, Any]:
 _ZERO_BLOCK = "The factorization has a zero block D[{info},{info}], with which a system cannot be solved."
 
 
-@declare(reference=lambda A, **named: _ldl_reference(A, **named)[:2], samples=_indefinite, tested_as=of_hermitian)
+@declare()
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     """A = L @ D @ L.T (L.H if `hermitian`) with 1 x 1 and 2 x 2 blocks in D, in LAPACK's compact form (sytrf, hetrf).
 
@@ -215,24 +160,12 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     return LDLFactor(LD, pivots)
 
 
-def _ldl_solve_reference(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
-    return kernels.ldl_solve["lapack"](LD, pivots, B, hermitian=hermitian)
-
-
-def _ldl_systems() -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 3, 3), (0, 0)):
-        LD, pivots, _ = _ldl_reference(symmetric(*shape) - np.eye(shape[-1]))
-        yield sample(LD, pivots, between(-1, 1, *shape[:-1], 2))
-
-
 @op(
     LD=no_derivative("linalg.ldl_solve"),
     B=no_derivative("linalg.ldl_solve"),
     name="linalg_ldl_solve",
     method=False,
     takes="fc",
-    reference=_ldl_solve_reference,
-    samples=_ldl_systems,
 )
 def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
     """X so that A @ X = B, for A of `ldl_factor`; has no gradient, as that.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +10,9 @@ from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
-from ..samples import Sample, between, sample
 from ..views.join import cat
 from .calls import call, transpose_last
 from .checks import declare, of_floating, of_matrices, of_square, raise_for, tensor_argument
-from .samples import eye_plus
 from .triangular import fitting, solve_triangular
 
 __all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "permutation", "permute_rows", "unit_lower"]
@@ -49,13 +46,6 @@ def unit_lower(LU: Tensor) -> Tensor:
     """L, with ones on its diagonal."""
     m, n = LU._array.shape[-2:]
     return LU[..., : min(m, n)].tril(-1) + adopt(np.eye(m, min(m, n), dtype=LU._array.dtype))
-
-
-def _unpack(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
-    m, n = LU.shape[-2:]
-    k = min(m, n)
-    P = np.eye(m)[permutation(np.asarray(pivots), m)].mT.astype(LU.dtype)
-    return P, np.tril(LU[..., :k], -1) + np.eye(m, k), np.triu(LU[..., :k, :])
 
 
 # Factors
@@ -101,25 +91,7 @@ def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
     return permute_rows(gB, np.argsort(permutation(out[1]._array, m), axis=-1))
 
 
-def _lu_reference(A: Any, **_: Any) -> tuple[Any, Any, Any]:
-    found = kernels.lu_factor["lapack"](np.asarray(A))
-    return found[:3]
-
-
-def _matrices() -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 1, 2, 2), (4, 2), (2, 4), (2, 3, 5), (1, 1), (0, 2, 2), (0, 0), (3, 0)):
-        yield sample(between(-1, 1, *shape) + 2 * np.eye(*shape[-2:])[::-1])
-    yield sample((between(-1, 1, 4, 3) + 2 * np.eye(4, 3)).T)
-
-
-@op(
-    name="linalg_lu_factor_ex",
-    method=False,
-    takes="fc",
-    A=lambda g, out: _lu_gradient(g, out),
-    reference=_lu_reference,
-    samples=_matrices,
-)
+@op(name="linalg_lu_factor_ex", method=False, takes="fc", A=lambda g, out: _lu_gradient(g, out))
 def lu_factor_ex(A: Array, *, pivot=True, check_errors=False) -> LUFactorEx:
     """`lu_factor`, and with it info, int32: 0, or the number of the first diagonal element of U that is zero.
 
@@ -142,7 +114,7 @@ _SINGULAR = (
 )
 
 
-@declare(reference=lambda A, **_: _lu_reference(A)[:2], samples=_matrices)
+@declare()
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
     """A = P @ L @ U with partial pivoting, in LAPACK's compact form: U on and above the diagonal of LU, L below it.
 
@@ -154,15 +126,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
     return LUFactor(LU, pivots)
 
 
-def _unpack_samples() -> Iterator[Sample]:
-    for call_ in _matrices():
-        LU, pivots, _ = _lu_reference(call_.args[0])
-        yield sample(LU, pivots)
-
-
-@composite(
-    method=False, takes="fc", reference=lambda LU, pivots: LUUnpacked(*_unpack(LU, pivots)), samples=_unpack_samples
-)
+@composite(method=False, takes="fc")
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpacked:
     """(P, L, U) from the result of `lu_factor`; empty tensors for parts that are not requested."""
     of_matrices("lu_unpack", of_floating("lu_unpack", LU_data, "LU_data"), "LU_data")
@@ -190,7 +154,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     return LUUnpacked(P, L, U)
 
 
-@declare(reference=lambda A, **_: LUUnpacked(*_unpack(*_lu_reference(A)[:2])), samples=_matrices)
+@declare()
 def lu(A: Tensor, *, pivot: bool = True) -> LUUnpacked:
     """(P, L, U) so that A = P @ L @ U: a permutation, a unit lower and an upper triangular matrix. A: (..., m, n)."""
     LU, pivots, _ = lu_factor_ex(A, pivot=pivot)
@@ -209,33 +173,12 @@ def _gradient_of_factors(
     return (gA @ LU.triu().mH).tril(-1) + (unit_lower(LU).mH @ gA).triu()
 
 
-def _lu_solve_reference(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    P, L, U = _unpack(LU, pivots)
-    A = P @ L @ U
-    A = A.conj().mT if adjoint else A
-    return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
-
-
-def _systems() -> Iterator[Sample]:
-    LU, pivots, _ = _lu_reference(eye_plus(3, 3)[::-1])
-    for left in (True, False):
-        for adjoint_ in (False, True):
-            B = between(-1, 1, 3, 2) if left else between(-1, 1, 2, 3)
-            yield sample(LU, pivots, B, left=left, adjoint=adjoint_)
-    LU, pivots, _ = _lu_reference(eye_plus(2, 3, 3).mT)
-    yield sample(LU, pivots, between(-1, 1, 2, 3, 1))
-    yield sample(LU, pivots, between(-1, 1, 3, 2))
-    yield sample(np.zeros((0, 0)), np.zeros(0, np.int32), between(-1, 1, 0, 2))
-
-
 @op(
     name="linalg_lu_solve",
     method=False,
     takes="fc",
     LU=_gradient_of_factors,
     B=lambda g, LU, pivots, left, adjoint: lu_solve(LU, pivots, g, left=left, adjoint=not adjoint),
-    reference=_lu_solve_reference,
-    samples=_systems,
 )
 def lu_solve(LU: Array, pivots, B: Array, *, left=True, adjoint=False):
     """X so that A @ X = B (X @ A = B unless `left`; A.H in place of A if `adjoint`), for A of `lu_factor`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +13,10 @@ from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
-from ..samples import Sample, between, sample
 from .calls import call
 from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh
 from .gauge import equal_values, is_zero, over_differences, quotient, refuse_phases, through_values
-from .samples import absolute_results, definite, eye_plus
 
 __all__ = ["matrix_rank", "pinv", "svd", "svdvals"]
 
@@ -80,42 +77,7 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
     return gA
 
 
-def _svd_reference(A: Any, full_matrices: bool = True, *, driver: Any = None) -> tuple:
-    return tuple(np.linalg.svd(A, full_matrices=full_matrices))
-
-
-def _shapes(**options: Any) -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0)):
-        yield sample(_apart(*shape), **options)
-    yield sample(_apart(3, 3, seed=2).T, **options)
-
-
-def _apart(*shape: int, seed: int = 0) -> np.ndarray:
-    """Matrices with singular values well separated from each other and from zero."""
-    return between(-1, 1, *shape, seed=seed) + np.eye(shape[-2], shape[-1]) * (1.5 + 1.5 * np.arange(shape[-1]))
-
-
-def _thin() -> Iterator[Sample]:
-    yield from _shapes(full_matrices=False)
-    for shape in ((4, 2), (2, 4), (2, 3, 2), (0, 3, 2)):
-        yield sample(_apart(*shape), full_matrices=False)
-    yield sample(_apart(4, 3), False, driver="gesvd")
-
-
-def _thin_and_full() -> Iterator[Sample]:
-    yield from _thin()
-    yield from _shapes()
-
-
-@op(
-    name="linalg_svd",
-    method=False,
-    takes="fc",
-    A=_svd_gradient,
-    reference=_svd_reference,
-    samples=_thin_and_full,
-    tested_as=absolute_results(0, 2),
-)
+@op(name="linalg_svd", method=False, takes="fc", A=_svd_gradient)
 def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
 
@@ -146,26 +108,13 @@ def _decompose(function: str, A: np.ndarray, driver: str | None, full: bool = Fa
     return found
 
 
-@op(
-    name="values_of_svd",
-    called="linalg_svdvals",
-    method=False,
-    takes="fc",
-    reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False),
-    samples=lambda: iter([sample(_apart(3, 2)), sample(_apart(2, 2, 3)), sample(_apart(0, 2))]),
-)
+@op(name="values_of_svd", called="linalg_svdvals", method=False, takes="fc")
 def _svdvals(A: Array, driver=None):
     """The singular values, without gradients."""
     return _decompose("svdvals", A, driver, vectors=False).S
 
 
-def _any_shapes() -> Iterator[Sample]:
-    for shape in ((3, 3), (4, 2), (2, 2, 4), (0, 2, 2), (0, 3)):
-        yield sample(_apart(*shape))
-    yield sample(_apart(4, 3).T)
-
-
-@declare(reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False), samples=_any_shapes)
+@declare()
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending, without vectors unless a gradient needs them. A: (..., m, n)."""
     if isinstance(A, Tensor) and derives_from(A):
@@ -208,27 +157,7 @@ def _pinv_gradient(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
     return -adjoint(K @ P) + (gH - A @ K) @ P @ PH + along - (along @ P) @ A
 
 
-def _pinv_reference(A: Any, *_: Any, **__: Any) -> Any:
-    return np.linalg.pinv(A) if A.size else A.mT.conj()
-
-
-def _pinv_samples() -> Iterator[Sample]:
-    for shape in ((3, 3), (4, 2), (2, 2, 4), (0, 2, 2), (0, 3)):
-        yield sample(eye_plus(*shape))
-    yield sample(eye_plus(4, 3).T)
-    yield sample(eye_plus(3, 2), atol=1e-6, rtol=1e-6)
-    yield sample(definite(3, 3), hermitian=False)
-
-
-@op(
-    name="pseudo_inverse",
-    called="linalg_pinv",
-    method=False,
-    takes="fc",
-    A=_pinv_gradient,
-    reference=_pinv_reference,
-    samples=lambda: iter([sample(eye_plus(*s), None, None, False) for s in ((3, 2), (2, 2, 3), (0, 3))]),
-)
+@op(name="pseudo_inverse", called="linalg_pinv", method=False, takes="fc", A=_pinv_gradient)
 def _pinv(A: Array, atol, rtol, hermitian):
     """`linalg.pinv` for tolerances that are numbers or None."""
     if hermitian:
@@ -246,7 +175,7 @@ def _pinv(A: Array, atol, rtol, hermitian):
     return product(Vh.conj().swapaxes(-1, -2) * inverse[..., None, :], U.conj().swapaxes(-1, -2))
 
 
-@declare(reference=_pinv_reference, samples=_pinv_samples)
+@declare()
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverse. A: (..., m, n).
 
@@ -263,22 +192,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
 # Ranks
 
 
-def _rank_samples() -> Iterator[Sample]:
-    rows = eye_plus(3, 3)
-    rows[2] = rows[0]
-    for array in (eye_plus(3, 3), eye_plus(2, 4, 2), eye_plus(4, 3).T, eye_plus(0, 2, 2), eye_plus(0, 3)):
-        yield sample(array)
-    yield sample(np.zeros((2, 2)))
-    yield sample(eye_plus(3, 3), atol=10.0)
-    yield sample(eye_plus(3, 3), rtol=0.9)
-
-
-def _rank_reference(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    S = np.linalg.svd(A, compute_uv=False) if A.size else np.zeros((*A.shape[:-2], 0))
-    return np.count_nonzero(_cut(S.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None] < S, axis=-1)
-
-
-@declare(reference=_rank_reference, samples=_rank_samples)
+@declare()
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of singular values (absolute eigenvalues, if `hermitian`) above max(atol, rtol * the largest), int64.
 

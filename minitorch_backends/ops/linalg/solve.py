@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ...autograd.modes import derives
 from ...backends.precision_policy import resolve
@@ -14,11 +12,9 @@ from ...dispatch.op import Array, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from ..samples import Sample, between, sample
 from .calls import call_at_precision, transpose_last
 from .checks import declare, of_matrices, of_square, raise_for, tensor_argument
 from .lu import lu_solve
-from .samples import eye_plus, leading, squares
 from .triangular import fitting
 
 __all__ = ["inv", "inv_ex", "solve", "solve_ex", "solve_with_factors", "tensorinv", "tensorsolve"]
@@ -37,18 +33,7 @@ def _inverse_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], precision:
     return -times(times(X, g[0], precision), X, precision)
 
 
-_inverses = squares(eye_plus)
-
-
-@op(
-    name="linalg_inv_ex",
-    method=False,
-    takes="fc",
-    product="matmul",
-    A=_inverse_gradient,
-    reference=lambda A, **_: (np.linalg.inv(A), np.zeros(A.shape[:-2], np.int32)),
-    samples=_inverses,
-)
+@op(name="linalg_inv_ex", method=False, takes="fc", product="matmul", A=_inverse_gradient)
 def inv_ex(A: Array, *, check_errors=False, precision=None, refine=True) -> InvEx:
     """`inv`, and with it info, int32: 0, or the number of the first pivot that is zero.
 
@@ -66,7 +51,7 @@ _NOT_INVERTIBLE = (
 )
 
 
-@declare(product="matmul", reference=lambda A, **_: np.linalg.inv(A), samples=_inverses)
+@declare(product="matmul")
 def inv(A: Tensor, *, precision: str | None = None, refine: bool = True) -> Tensor:
     """The inverse of each matrix. A: (..., n, n).
 
@@ -110,19 +95,6 @@ def _gradient_of_matrix(g: tuple, A: Tensor, out: tuple, left: bool, precision: 
     return -(times(gB, X, precision) if left else times(X, gB, precision))
 
 
-def _plain_reference(A: Any, B: Any, left: bool, *_: Any) -> Any:
-    x = np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
-    factors = kernels.lu_factor["lapack"](np.broadcast_to(A if left else A.mT, (*x.shape[:-2], *A.shape[-2:])))
-    return x, *factors[:3]
-
-
-def _solver_samples() -> Iterator[Sample]:
-    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2), True)
-    yield sample(eye_plus(3, 3).T, between(-1, 1, 2, 3), False)
-    yield sample(eye_plus(2, 3, 3), between(-1, 1, 2, 3, 1), True)
-    yield sample(eye_plus(0, 0), between(-1, 1, 0, 2), True)
-
-
 @op(
     name="solve_with_factors",
     called="linalg_solve_ex",
@@ -131,9 +103,6 @@ def _solver_samples() -> Iterator[Sample]:
     product="matmul",
     A=_gradient_of_matrix,
     B=lambda g, A, out, left, precision, refine: _of_adjoint(g[0], A, out, left, precision, refine),
-    reference=_plain_reference,
-    samples=_solver_samples,
-    tested_as=leading(1),
 )
 def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True) -> Solved:
     """The solutions of A @ X = B (or X @ A = B) for matrices B, from the LU factors of A (or of A.T)."""
@@ -150,29 +119,7 @@ def _is_vector(A: Any, B: Any) -> bool:
     return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
 
 
-def _solve_reference(A: Any, B: Any, *, left: bool = True, **_: Any) -> Any:
-    if _is_vector(A, B):
-        return np.linalg.solve(A, B[..., None])[..., 0]
-    return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
-
-
-def _systems() -> Iterator[Sample]:
-    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2))
-    yield sample(eye_plus(3, 3), between(-1, 1, 3))
-    yield sample(eye_plus(2, 3, 3), between(-1, 1, 2, 3))
-    yield sample(eye_plus(3, 3).T, between(-1, 1, 2, 3), left=False)
-    yield sample(eye_plus(2, 1, 3, 3), between(-1, 1, 3, 3, 2))
-    yield sample(eye_plus(3, 3), between(-1, 1, 2, 3, 2))
-    yield sample(eye_plus(2, 2), between(-1, 1, 2, 0))
-    yield sample(eye_plus(0, 0), between(-1, 1, 0))
-
-
-@declare(
-    widen=True,
-    product="matmul",
-    reference=lambda A, B, **named: (_solve_reference(A, B, **named), np.zeros(A.shape[:-2], np.int32)),
-    samples=_systems,
-)
+@declare(widen=True, product="matmul")
 def solve_ex(
     A: Tensor,
     B: Tensor,
@@ -226,7 +173,7 @@ def _as_columns(A: Tensor, B: Tensor, precision: Any, refine: bool) -> tuple[Ten
 _NO_SOLUTION = "The solver failed because the input matrix is singular: the diagonal element {info} of U is zero."
 
 
-@declare(widen=True, product="matmul", reference=_solve_reference, samples=_systems)
+@declare(widen=True, product="matmul")
 def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
     """Solve A @ X = B, or X @ A = B unless `left`.
 
@@ -243,13 +190,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = No
 # Tensors as matrices
 
 
-def _tensorinv_samples() -> Iterator[Sample]:
-    yield sample(eye_plus(4, 4).reshape(4, 2, 2), 1)
-    yield sample(eye_plus(6, 6).reshape(2, 3, 6), 2)
-    yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2))
-
-
-@declare(product="matmul", reference=lambda A, ind=2: np.linalg.tensorinv(A, ind), samples=_tensorinv_samples)
+@declare(product="matmul")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A, whose first `ind` dimensions are those of the rows of a square matrix.
 
@@ -267,18 +208,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
 
-def _tensorsolve_samples() -> Iterator[Sample]:
-    yield sample(eye_plus(6, 6).reshape(2, 3, 6), between(-1, 1, 2, 3))
-    yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2), between(-1, 1, 2, 2))
-    yield sample(eye_plus(4, 4).reshape(4, 2, 2), between(-1, 1, 4), (1,))
-    yield sample(between(1, 2), between(-1, 1))
-
-
-def _tensorsolve_reference(A: Any, B: Any, dims: Any = None) -> Any:
-    return np.linalg.tensorsolve(A, B, axes=dims)
-
-
-@declare(product="matmul", reference=_tensorsolve_reference, samples=_tensorsolve_samples)
+@declare(product="matmul")
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X so that tensordot(A, X, X.ndim) = B, where the dimensions `dims` of A are moved to its end first.
 

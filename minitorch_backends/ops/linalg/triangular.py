@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +12,8 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from ..samples import Sample, between, sample
 from .calls import call, call_at_precision, transpose_last
 from .checks import declare, of_matrices, of_square, raise_for
-from .samples import definite, eye_plus, of_factor, of_hermitian, squares
 
 __all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "halved_diagonal", "solve_triangular"]
 
@@ -44,25 +41,7 @@ def _cholesky_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], upper: bo
     return (gA + adjoint(gA)) / 2
 
 
-def _factor(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    L = np.linalg.cholesky(A)
-    return L.conj().mT if upper else L
-
-
-def _definite() -> Iterator[Sample]:
-    yield from squares(definite)()
-    yield from squares(definite, upper=True)()
-
-
-@op(
-    name="linalg_cholesky_ex",
-    method=False,
-    takes="fc",
-    A=_cholesky_gradient,
-    reference=lambda A, **named: (_factor(A, **named), np.zeros(A.shape[:-2], np.int32)),
-    samples=_definite,
-    tested_as=of_hermitian,
-)
+@op(name="linalg_cholesky_ex", method=False, takes="fc", A=_cholesky_gradient)
 def cholesky_ex(A: Array, *, upper=False, check_errors=False) -> CholeskyEx:
     """`cholesky`, and with it info, int32: 0, or the order of the leading minor that is not positive definite.
 
@@ -81,7 +60,7 @@ _INDEFINITE = (
 )
 
 
-@declare(reference=_factor, samples=_definite, tested_as=of_hermitian)
+@declare()
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L, lower triangular with a positive diagonal, so that A = L @ L.H; U so that A = U.H @ U, if `upper`.
 
@@ -94,29 +73,6 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
 
 # Triangular systems
-
-
-def _orient(A: np.ndarray, upper: bool) -> np.ndarray:
-    return np.triu(A) if upper else np.tril(A)
-
-
-def _triangular_reference(
-    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, precision: Any = None
-) -> Any:
-    A = _orient(A, upper)
-    if unitriangular:
-        A = A - np.eye(A.shape[-1]) * A + np.eye(A.shape[-1])
-    return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
-
-
-def _triangular_samples() -> Iterator[Sample]:
-    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2), upper=True)
-    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2), upper=False)
-    yield sample(eye_plus(2, 3, 3).mT, between(-1, 1, 3, 2), upper=False, unitriangular=True)
-    yield sample(eye_plus(3, 3), between(-1, 1, 2, 2, 3), upper=True, left=False)
-    yield sample(eye_plus(3, 3), between(-1, 1, 2, 3).T[:, :1].T, upper=False, left=False, unitriangular=True)
-    yield sample(eye_plus(0, 0), between(-1, 1, 0, 2), upper=True)
-    yield sample(eye_plus(2, 2), between(-1, 1, 2, 0), upper=True)
 
 
 def _gradient_of_right_side(
@@ -141,8 +97,6 @@ def _gradient_of_triangle(
     product="matmul",
     A=_gradient_of_triangle,
     B=_gradient_of_right_side,
-    reference=_triangular_reference,
-    samples=_triangular_samples,
 )
 def solve_triangular(A: Array, B: Array, *, upper, left=True, unitriangular=False, precision=None):
     """Solve A @ X = B (X @ A = B unless `left`), reading one triangle of A, with ones on its diagonal if
@@ -188,25 +142,6 @@ def fitting(function: str, A: np.ndarray, B: np.ndarray, left: bool = True) -> t
 # Systems with a Cholesky factor
 
 
-def _lower(factor: Any, upper: bool) -> Any:
-    return np.triu(factor).conj().mT if upper else np.tril(factor)
-
-
-def _cholesky_solve_reference(
-    B: Any, L: Any, upper: bool = False, *, precision: Any = None, refine: bool = True
-) -> Any:
-    L = _lower(L, upper)
-    return np.linalg.solve(L @ L.conj().mT, B)
-
-
-def _factors() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3))
-    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3).T, True)
-    yield sample(between(-1, 1, 2, 3, 1), eye_plus(3, 3))
-    yield sample(between(-1, 1, 3, 0), eye_plus(2, 3, 3))
-    yield sample(between(-1, 1, 0, 2), eye_plus(0, 0))
-
-
 def _cholesky_solve_gradient_of_factor(
     g: Tensor, L: Tensor, out: Tensor, upper: bool, precision: Any, refine: bool
 ) -> Tensor:
@@ -222,9 +157,6 @@ def _cholesky_solve_gradient_of_factor(
     aliases={"input": "B", "input2": "L"},
     B=lambda g, L, upper, precision, refine: cholesky_solve(g, L, upper, precision=precision, refine=refine),
     L=_cholesky_solve_gradient_of_factor,
-    reference=_cholesky_solve_reference,
-    samples=_factors,
-    tested_as=of_factor(1),
 )
 def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=True):
     """Solve A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.
@@ -239,18 +171,7 @@ def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=Tr
     return call_at_precision(kernels.cholesky_solve, factor, B, precision=precision, refine=refine)
 
 
-def _of_factors() -> Iterator[Sample]:
-    yield from squares(eye_plus)()
-    yield from squares(eye_plus, upper=True)()
-
-
-@composite(
-    takes="fc",
-    reference=lambda L, upper=False: np.linalg.inv(_lower(L, upper) @ _lower(L, upper).conj().mT),
-    samples=_of_factors,
-    tested_as=of_factor(0),
-    aliases={"input": "L"},
-)
+@composite(takes="fc", aliases={"input": "L"})
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A = L @ L.H (L.H @ L if `upper`). L: (..., n, n). A zero on its diagonal gives inf and NaN."""
     return inverse_of_factor(L, upper)
@@ -261,16 +182,7 @@ def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -
     return (L.triu() @ gA).triu() if upper else (gA @ L.tril()).tril()
 
 
-@op(
-    method=False,
-    takes="fc",
-    L=_cholesky_inverse_gradient,
-    reference=lambda L, upper: np.linalg.inv(_lower(L, upper) @ _lower(L, upper).conj().mT),
-    samples=lambda: iter(
-        [sample(eye_plus(3, 3), False), sample(eye_plus(2, 3, 3).mT, True), sample(eye_plus(0, 0), False)]
-    ),
-    tested_as=of_factor(0),
-)
+@op(method=False, takes="fc", L=_cholesky_inverse_gradient)
 def inverse_of_factor(L: Array, upper):
     """`cholesky_inverse`, with `upper` given."""
     of_square("cholesky_inverse", L, "L")

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 from ...autograd.half_types import rounding_once
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, adopt
-from ..samples import Sample, between, sample
 from ..views.join import cat
 from ..views.slices import diagonal as diagonal_of_first
 from .checks import declare, of_floating, of_numbers, tensor_argument
-from .samples import eye_plus
 
 __all__ = ["cross", "diagonal", "vander", "vecdot"]
 
 
-def _cross_samples() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 2, 3), between(-1, 1, 2, 3, seed=1))
-    yield sample(between(-1, 1, 1, 3), between(-1, 1, 2, 3, seed=1))
-    yield sample(between(-1, 1, 2, 3).T, between(-1, 1, 3, 1, seed=1), dim=0)
-    yield sample(between(-1, 1, 0, 3), between(-1, 1, 0, 3))
-
-
-def _cross_reference(input: Any, other: Any, *, dim: int = -1) -> Any:
-    return np.cross(input, other, axis=dim)
-
-
-@declare(widen=True, takes="ifc", reference=_cross_reference, samples=_cross_samples)
+@declare(widen=True, takes="ifc")
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of vectors of three elements along `dim`; the other dimensions broadcast.
 
@@ -50,25 +34,12 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
 
 
-def _vecdot_samples() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 2, 3), between(-1, 1, 2, 3, seed=1))
-    yield sample(between(-1, 1, 3), between(-1, 1, 2, 3, seed=1))
-    yield sample(between(-1, 1, 3, 2).T, between(-1, 1, 2, 3, seed=1), dim=0)
-    yield sample(between(-1, 1, 0, 3), between(-1, 1, 0, 3))
-    yield sample(between(-1, 1, 2, 0), between(-1, 1, 2, 0))
-    yield sample(between(-1, 1), between(-1, 1, seed=1))
-
-
-def _vecdot_reference(x: Any, y: Any, *, dim: int = -1) -> Any:
-    return np.sum(np.atleast_1d(np.conj(x) * y), axis=dim)
-
-
 @rounding_once
 def _inner_products(x: Tensor, y: Tensor, dim: int) -> Tensor:
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
-@declare(reference=_vecdot_reference, samples=_vecdot_samples)
+@declare()
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The inner products of vectors along `dim`, the first conjugated; the other dimensions broadcast.
 
@@ -81,18 +52,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return _inner_products(x, y, dim)
 
 
-def _vander_reference(x: Any, *, N: int | None = None) -> Any:
-    return x[..., None] ** np.arange(x.shape[-1] if N is None else N)
-
-
-def _vander_samples() -> Iterator[Sample]:
-    yield sample(between(0.5, 2, 3))
-    yield sample(between(0.5, 2, 2, 3), N=2)
-    yield sample(between(0.5, 2, 4, 2).T, N=5)
-    yield sample(between(0.5, 2, 0), N=2)
-
-
-@declare(widen=True, takes="ifc", reference=_vander_reference, samples=_vander_samples)
+@declare(widen=True, takes="ifc")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of each element along a new last dimension; N is the size of the last one by default.
 
@@ -108,13 +68,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return cat([ones, x.unsqueeze(-1).expand((*x.shape, max(count - 1, 0)))], -1).cumprod(-1)[..., :count]
 
 
-@declare(
-    takes="bifc",
-    reference=lambda A, *, offset=0, dim1=-2, dim2=-1: np.diagonal(A, offset, dim1, dim2),
-    samples=lambda: iter(
-        [sample(eye_plus(3, 4)), sample(eye_plus(2, 3, 3).mT, offset=1), sample(eye_plus(0, 2, 2), dim1=0)]
-    ),
-)
+@declare(takes="bifc")
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of matrices that lie along two dimensions, the last two by default; a view."""
     return diagonal_of_first(tensor_argument("diagonal", "A", A), offset, dim1, dim2)
@@ -125,18 +79,7 @@ def _default_dim(input: Tensor) -> int:
     return next((dim for dim, size in enumerate(input.shape) if size == 3), -1)
 
 
-def _crosses_by_position() -> Iterator[Sample]:
-    for call in _cross_samples():
-        yield sample(*call.args, call.kwargs.get("dim", -1))
-
-
-@composite(
-    widen=True,
-    name="cross",
-    takes="ifc",
-    reference=lambda input, other, dim=-1: np.cross(input, other, axis=dim),
-    samples=_crosses_by_position,
-)
+@composite(widen=True, name="cross", takes="ifc")
 def cross_product(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """`linalg.cross` along `dim`; by default, along the first dimension of size 3."""
     return cross(input, other, dim=_default_dim(input) if dim is None else dim)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,45 +17,9 @@ from ..dims import integer
 from ..functional import functional
 from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
-from ..samples import Sample, between, sample
-from .reduction import reduce_loss, reduced_array
+from .reduction import reduce_loss
 
 __all__ = ["cross_entropy", "nll_loss"]
-
-
-def _terms_samples() -> Iterator[Sample]:
-    classes = np.array([2, 0, 1])
-    yield sample(between(-2, 0, 3, 4), classes)
-    yield sample(between(-2, 0, 3, 4), np.array([2, -100, 1]))
-    yield sample(between(-2, 0, 8, 6)[::2, ::-2].T, classes)
-    yield sample(between(-2, 0, 2, 4, 3), np.array([[0, 3, 1], [2, 2, 0]]), 2)
-    yield sample(between(-2, 0, 4), np.array(3))
-    yield sample(between(-2, 0, 0, 4), np.zeros(0, np.int64))
-
-
-def _terms_reference(input: Any, target: Any, ignore_index: int = -100) -> np.ndarray:
-    """The definition, one class at a time."""
-    scores = np.moveaxis(input, 0 if input.ndim == 1 else 1, -1)
-    loss = np.zeros(target.shape)
-    for place in np.ndindex(target.shape):
-        if target[place] != ignore_index:
-            loss[place] = -scores[place][target[place]]
-    return loss
-
-
-def _spread_samples() -> Iterator[Sample]:
-    for seed, ((input, target, *rest), _) in enumerate(_terms_samples()):
-        yield sample(between(-1, 1, *target.shape, seed=seed), target, input.shape, *rest)
-    yield sample(between(-1, 1, 6)[::-2], np.array([2, 0, 1]), (3, 4))
-
-
-def _spread_reference(grad_output: Any, target: Any, shape: tuple[int, ...], ignore_index: int = -100) -> np.ndarray:
-    out = np.zeros(shape)
-    scores = np.moveaxis(out, 0 if out.ndim == 1 else 1, -1)
-    for place in np.ndindex(target.shape):
-        if target[place] != ignore_index:
-            scores[place][target[place]] = -grad_output[place]
-    return out
 
 
 def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarray:
@@ -101,13 +64,7 @@ def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
     )
 
 
-@op(
-    method=False,
-    takes="if",
-    grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index),
-    reference=_spread_reference,
-    samples=_spread_samples,
-)
+@op(method=False, takes="if", grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index))
 def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
     """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
     return _spread(grad_output, target, shape, ignore_index)
@@ -117,8 +74,6 @@ def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore
     method=False,
     takes="if",
     input=lambda g, target, ignore_index, input_shape: nll_spread(g, target, input_shape, ignore_index),
-    reference=_terms_reference,
-    samples=_terms_samples,
 )
 def nll_terms(input: Array, target: Array, ignore_index: int = -100):
     """Minus the score of each target's class; 0 where the target is `ignore_index`.
@@ -126,16 +81,6 @@ def nll_terms(input: Array, target: Array, ignore_index: int = -100):
     input: (classes), (batch, classes) or (batch, classes, ...); target: integers of that shape without the classes.
     """
     return _scores(input, target, ignore_index, negative=True)
-
-
-def _mean_samples() -> Iterator[Sample]:
-    yield from _terms_samples()
-    yield sample(between(-2, 0, 3, 4), np.array([2, 7, 7]), 7)
-
-
-def _mean_reference(input: Any, target: Any, ignore_index: int = -100) -> Any:
-    with np.errstate(invalid="ignore"):
-        return np.divide(_terms_reference(input, target, ignore_index).sum(), _count_targets(target, ignore_index))
 
 
 def _count_targets(target: np.ndarray, ignore_index: int) -> int:
@@ -152,7 +97,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
     return adopt(_spread(shares, target._array, input_shape, ignore_index))
 
 
-@op(method=False, takes="if", input=_mean_gradient, reference=_mean_reference, samples=_mean_samples)
+@op(method=False, takes="if", input=_mean_gradient)
 def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
     total = sum_of_all(_scores(input, target, ignore_index))
@@ -204,28 +149,8 @@ def _weights(weight: Tensor, input: Tensor, target: Tensor, ignore_index: int) -
     return -nll_terms(_per_class(weight, input).expand(input.shape), target, ignore_index)
 
 
-def _loss_samples() -> Iterator[Sample]:
-    classes, weight = np.array([2, 0, 1]), between(0.5, 2, 4)
-    yield sample(between(-2, 2, 3, 4), classes)
-    yield sample(between(-2, 2, 3, 4), np.array([2, -100, 1]), weight)
-    yield sample(between(-2, 2, 8, 6)[::2, ::-2].T, classes, weight, reduction="sum")
-    yield sample(between(-2, 2, 2, 4, 3), np.array([[0, 3, 1], [2, 2, 0]]), weight, ignore_index=2, reduction="none")
-    yield sample(between(-2, 2, 4), np.array(3))
-    yield sample(between(-2, 2, 0, 4), np.zeros(0, np.int64), reduction="sum")
-
-
-def _nll_reference(
-    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Any:
-    counted = (target != ignore_index) * (np.ones(input.shape[input.ndim > 1]) if weight is None else weight)[
-        np.maximum(target, 0)
-    ]
-    loss = _terms_reference(input, target, ignore_index) * counted
-    return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
-
-
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input", "target"), reference=_nll_reference, samples=_loss_samples)
+@composite(method=False, takes="f", widen=("input", "target"))
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -249,53 +174,8 @@ def _of_classes(input: Tensor, target: Tensor, weight: Tensor | None, ignore_ind
     return _reduce_losses(loss * factors, target, factors, ignore_index, reduction)
 
 
-def _cross_entropy_samples() -> Iterator[Sample]:
-    yield from _loss_samples()
-    for options in ({}, {"reduction": "sum"}, {"reduction": "none"}):
-        yield sample(between(-2, 2, 3, 4), np.array([2, -100, 1]), between(0.5, 2, 4), label_smoothing=0.2, **options)
-    yield sample(between(-2, 2, 3, 4), between(0, 1, 3, 4, seed=1))
-    yield sample(between(-2, 2, 2, 4, 3), between(0, 1, 2, 4, 3, seed=1), between(0.5, 2, 4), label_smoothing=0.1)
-    yield sample(between(-2, 2, 4), between(0, 1, 4, seed=1), reduction="sum")
-
-
-def _cross_entropy_reference(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Any:
-    """By probabilities for every class, whatever the target."""
-    dim = 0 if input.ndim == 1 else 1
-    classes = input.shape[dim]
-    log_probabilities = input - np.log(np.exp(input).sum(dim, keepdims=True))
-    counted = np.ones(1)
-    if target.shape != input.shape:
-        counted = (target != ignore_index) * (np.ones(classes) if weight is None else weight)[np.maximum(target, 0)]
-        kept = (target != ignore_index)[..., None]
-        target = np.moveaxis(
-            (target[..., None] == np.arange(classes)) * kept * (1 - label_smoothing)
-            + kept * (label_smoothing / classes),
-            -1,
-            dim,
-        )
-    else:
-        counted = np.ones(input.size // classes)
-        target = target * (1 - label_smoothing) + label_smoothing / classes
-    weights = np.ones(classes) if weight is None else weight
-    loss = -np.moveaxis(target * log_probabilities, dim, -1) @ weights
-    return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
-
-
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    widen=("input", "target"),
-    reference=_cross_entropy_reference,
-    samples=_cross_entropy_samples,
-)
+@composite(method=False, takes="f", widen=("input", "target"))
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +15,7 @@ from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import hardtanh, logsigmoid
 from ..functional import functional
-from ..samples import Sample, between, pairs, sample
-from .reduction import reduce_loss, reduced_array
+from .reduction import reduce_loss
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss",
@@ -32,26 +29,6 @@ def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
             f"{name}: the target's size {list(target.shape)} is different from the input's size {list(input.shape)}, "
             "so that they broadcast, which is seldom what a loss should do; give both the same size"
         )
-
-
-def loss_samples(
-    low: float, high: float, low_target: float, high_target: float, *options: dict[str, Any]
-) -> Callable[[], Iterator[Sample]]:
-    """Samples of inputs and targets of equal shapes, one set for each reduction, and one for each set of options."""
-
-    def samples() -> Iterator[Sample]:
-        def both(*shape: int) -> tuple[np.ndarray, np.ndarray]:
-            return between(low, high, *shape), between(low_target, high_target, *shape, seed=5)
-
-        yield sample(*both(3, 4))
-        yield sample(*both(3, 4), reduction="sum")
-        yield sample(*(each[::2, ::-2].T for each in both(4, 6)), reduction="none")
-        yield sample(*both())
-        yield sample(*both(0, 3), reduction="sum")
-        for option in options:
-            yield sample(*both(3, 5), **option)
-
-    return samples
 
 
 def _apply_weight(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
@@ -80,14 +57,7 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
 
 
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    also="i",
-    widen=True,
-    reference=lambda input, target, reduction="mean": reduced_array(np.square(input - target), reduction),
-    samples=loss_samples(-2, 2, -2, 2),
-)
+@composite(method=False, takes="f", also="i", widen=True)
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)**2, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("mse_loss", input, target)
@@ -95,31 +65,14 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 
 
 @functional(positional="averaging")
-@composite(
-    method=False,
-    widen=True,
-    takes="ifc",
-    reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
-    samples=loss_samples(-2, 2, -3, 2),
-)
+@composite(method=False, widen=True, takes="ifc")
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("l1_loss", input, target)
     return _reduce_weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
-def _huber_terms_samples() -> Iterator[Sample]:
-    for numbers in (between(-2, 2, 3, 4), between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2), between(-2, 2, 0, 3)):
-        yield sample(numbers, 0.37)
-
-
-@op(
-    takes="f",
-    method=False,
-    difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta),
-    reference=lambda difference, delta: _huber_reference(difference, 0, "none", delta),
-    samples=_huber_terms_samples,
-)
+@op(takes="f", method=False, difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta))
 def huber_terms(difference: Array, delta: float):
     """c * (difference - c / 2), with c the difference clamped to `delta`; squares of large numbers could overflow."""
     clamped = np.clip(difference, -delta, delta)
@@ -128,21 +81,8 @@ def huber_terms(difference: Array, delta: float):
     return np.multiply(terms, clamped, out=terms)
 
 
-def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
-    distance = np.abs(input - target)
-    loss = np.where(distance < beta, 0.5 * distance**2 / (beta or 1), distance - 0.5 * beta)
-    return reduced_array(loss, reduction)
-
-
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    also="i",
-    widen=True,
-    reference=_smooth_l1_reference,
-    samples=loss_samples(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0}),
-)
+@composite(method=False, takes="f", also="i", widen=True)
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
     if beta < 0:
@@ -154,15 +94,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     return reduce_loss(huber_terms(difference, beta) / beta, reduction)
 
 
-def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    distance = np.abs(input - target)
-    return reduced_array(np.where(distance <= delta, 0.5 * distance**2, delta * (distance - 0.5 * delta)), reduction)
-
-
 @functional(positional="options")
-@composite(
-    method=False, takes="f", widen=True, reference=_huber_reference, samples=loss_samples(-2, 2, -3, 2, {"delta": 0.37})
-)
+@composite(method=False, takes="f", widen=True)
 def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -178,20 +111,8 @@ def huber_loss(
 # Likelihoods
 
 
-def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
-    logarithm = target if log_target else np.log(target)
-    loss = np.exp(logarithm) * (logarithm - input)
-    return loss.sum() / len(loss) if reduction == "batchmean" else reduced_array(loss, reduction)
-
-
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    widen=True,
-    reference=_kl_div_reference,
-    samples=loss_samples(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}),
-)
+@composite(method=False, takes="f", widen=True)
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input): the divergence of `target` from exp(input).
 
@@ -212,18 +133,12 @@ _LEAST_LOG = -100.0
 """Where logarithms of probabilities are cut off, so that a wrong certainty costs much, but not infinity."""
 
 
-def _bce_reference(input: Any, target: Any, weight: Any = 1, reduction: str = "mean") -> Any:
-    return reduced_array(-(target * np.log(input) + (1 - target) * np.log1p(-input)) * weight, reduction)
-
-
 @op(
     promote=True,
     takes="f",
     method=False,
     input=lambda g, input, target: g * (input - target) / ((1 - input) * input).clamp(min=1e-12),
     target=lambda g, input: g * ((-input).log1p().clamp(min=_LEAST_LOG) - input.log().clamp(min=_LEAST_LOG)),
-    reference=lambda input, target: _bce_reference(input, target, reduction="none"),
-    samples=pairs(0.1, 0.9, 0.25, 0.75),
 )
 def binary_cross_entropy_terms(input: Array, target: Array):
     """-(target log(input) + (1 - target) log(1 - input)), with logarithms of at least -100."""
@@ -243,12 +158,7 @@ def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduc
 
 
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    reference=_bce_reference,
-    samples=loss_samples(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
-)
+@composite(method=False, takes="f")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -284,21 +194,8 @@ def _refuse_wider(name: str, input: Tensor, weight: Tensor | None, argument: str
         )
 
 
-def _bce_with_logits_reference(
-    input: Any, target: Any, weight: Any = 1, reduction: str = "mean", pos_weight: Any = 1
-) -> Any:
-    loss = pos_weight * target * np.log1p(np.exp(-input)) + (1 - target) * np.log1p(np.exp(input))
-    return reduced_array(loss * weight, reduction)
-
-
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    widen=("input", "target"),
-    reference=_bce_with_logits_reference,
-    samples=loss_samples(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
-)
+@composite(method=False, takes="f", widen=("input", "target"))
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -323,34 +220,14 @@ def binary_cross_entropy_with_logits(
 
 
 @functional(positional="averaging")
-@composite(
-    method=False,
-    takes="f",
-    widen=("input",),
-    reference=lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
-    samples=loss_samples(-3, 3, -1, 1.2),
-)
+@composite(method=False, takes="f", widen=("input",))
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     return reduce_loss(-logsigmoid(target * input), reduction)
 
 
-def _poisson_reference(
-    input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
-) -> Any:
-    loss = np.exp(input) - target * input if log_input else input - target * np.log(input + eps)
-    stirling = target * np.log(target) - target + 0.5 * np.log(2 * np.pi * target)
-    return reduced_array(loss + (np.where(target > 1, stirling, 0) if full else 0), reduction)
-
-
 @functional(positional="averaging")
-@composite(
-    method=False,
-    widen=True,
-    takes="if",
-    reference=_poisson_reference,
-    samples=loss_samples(0.2, 2, 0.3, 4, {"full": True}, {"log_input": False}),
-)
+@composite(method=False, widen=True, takes="if")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -371,22 +248,8 @@ def poisson_nll_loss(
     return reduce_loss(loss, reduction)
 
 
-def _gaussian_samples() -> Iterator[Sample]:
-    for (input, target), options in loss_samples(-2, 2, -2, 2, {"full": True})():
-        yield sample(input, target, between(0.2, 2, *input.shape, seed=7), **options)
-
-
-def _gaussian_reference(
-    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Any:
-    var = np.maximum(var, eps)
-    return reduced_array(
-        0.5 * (np.log(var) + (input - target) ** 2 / var + (np.log(2 * np.pi) if full else 0)), reduction
-    )
-
-
 @functional(positional="options")
-@composite(method=False, takes="f", also="i", widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
+@composite(method=False, takes="f", also="i", widen=True)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

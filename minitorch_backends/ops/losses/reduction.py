@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...dispatch.call_errors import warn_caller
 from ...tensor.tensor import Tensor
 
@@ -36,8 +34,3 @@ def refuse_reduction(reduction: str) -> None:
     """Raise ValueError for another word, before anything is computed."""
     if reduction not in ("none", "mean", "sum"):
         raise _not_a_reduction(reduction)
-
-
-def reduced_array(loss: Any, reduction: str) -> Any:
-    """`reduce_loss`, for references."""
-    return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate
-from ..samples import Sample, between, sample
 from .dispatch import fused_sum, product, wide_product
 from .matmul import adjoint, gradient_of_right, is_wider, of_dims, times
 from .shapes import refuse_mixed, shape_error
@@ -102,17 +100,6 @@ def _scaled_first(first: str, second: str) -> tuple[str, str]:
     return f"beta, input, alpha, {first}, {second}", f"beta, input, {first}, {second}"
 
 
-def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]) -> Any:
-    def samples() -> Iterator[Sample]:
-        a, b = between(-1, 1, *first), between(-1, 1, *second, seed=1)
-        yield sample(between(-1, 1, *shape_of_input, seed=2), a, b)
-        yield sample(between(-1, 1, *shape_of_input[-1:], seed=2), a[..., ::-1], b, beta=3, alpha=2)
-        yield sample(between(-1, 1, seed=2), a, b, beta=0)
-        yield sample(between(-1, 1, seed=2), a[:0] if len(first) < 3 else a[:, :0], b)
-
-    return samples
-
-
 @op(
     inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
     input=_gradient_of_addend,
@@ -122,9 +109,7 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
         if alpha == 1 and g.dtype is mat1.dtype
         else _scaled_product(adjoint(mat1), g, alpha, precision)
     ),
-    reference=lambda input, mat1, mat2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat1 @ mat2),
-    samples=_adding((3, 2), (3, 4), (4, 2)),
-)  # fmt: skip
+    )  # fmt: skip
 def addmm(
     input: Array,
     mat1: Array,
@@ -151,9 +136,7 @@ def addmm(
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
     batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),
-    reference=lambda input, batch1, batch2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (batch1 @ batch2),
-    samples=_adding((2, 3, 2), (2, 3, 4), (2, 4, 2)),
-)  # fmt: skip
+    )  # fmt: skip
 def baddbmm(
     input: Array,
     batch1: Array,
@@ -173,14 +156,7 @@ def baddbmm(
     return add_product("baddbmm", input, batch1, batch2, beta, alpha, precision, out_dtype)
 
 
-@composite(
-    inplace=True,
-    takes="ifc",
-    deprecated=_scaled_first("mat", "vec"),
-    product="matmul",
-    reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
-    samples=_adding((3,), (3, 4), (4,)),
-)
+@composite(inplace=True, takes="ifc", deprecated=_scaled_first("mat", "vec"), product="matmul")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
@@ -190,20 +166,7 @@ def addmv(
     return addmm(column, mat, vec.unsqueeze(-1), beta=beta, alpha=alpha, precision=precision).squeeze(-1)
 
 
-@composite(
-    inplace=True,
-    takes="bifc",
-    deprecated=_scaled_first("vec1", "vec2"),
-    product="matmul",
-    reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
-    samples=lambda: iter(
-        [
-            sample(between(-1, 1, 3, 2), between(-1, 1, 3, seed=1), between(-1, 1, 2, seed=2)),
-            sample(between(-1, 1, 2), between(-1, 1, 6, seed=1)[::-2], between(-1, 1, 2, seed=2), beta=2, alpha=3),
-            sample(between(-1, 1), between(-1, 1, 0, seed=1), between(-1, 1, 2, seed=2)),
-        ]
-    ),
-)
+@composite(inplace=True, takes="bifc", deprecated=_scaled_first("vec1", "vec2"), product="matmul")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
@@ -220,16 +183,7 @@ def addr(
     return addmm(input.to(dtype), column, row, beta=beta, alpha=alpha, precision=precision)
 
 
-@composite(
-    inplace=True,
-    takes="ifc",
-    deprecated=_scaled_first("batch1", "batch2"),
-    product="matmul",
-    reference=lambda input, batch1, batch2, beta=1, alpha=1: (
-        (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)
-    ),
-    samples=_adding((3, 2), (2, 3, 4), (2, 4, 2)),
-)
+@composite(inplace=True, takes="ifc", deprecated=_scaled_first("batch1", "batch2"), product="matmul")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:

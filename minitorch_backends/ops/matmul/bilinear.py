@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor
 from ..einsum.api import einsum
 from ..functional import functional
-from ..samples import Sample, between, sample
-
-
-def _samples() -> Iterator[Sample]:
-    weight, bias = between(-1, 1, 5, 3, 4, seed=2), between(-1, 1, 5, seed=3)
-    yield sample(between(-1, 1, 2, 3), between(-1, 1, 2, 4, seed=1), weight)
-    yield sample(between(-1, 1, 2, 6, 3), between(-1, 1, 2, 6, 4, seed=1), weight, bias)
-    yield sample(between(-1, 1, 3), between(-1, 1, 4, seed=1), weight, bias)
-    yield sample(between(-1, 1, 0, 3), between(-1, 1, 0, 4), weight, bias)
-
-
-def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
-    products = input1[..., None, :, None] * weight * input2[..., None, None, :]
-    return products.sum((-2, -1)) + bias
 
 
 @functional
-@composite(method=False, takes="ifc", product="matmul", reference=_reference, samples=_samples)
+@composite(method=False, takes="ifc", product="matmul")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
 

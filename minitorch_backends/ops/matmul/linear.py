@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -18,31 +16,11 @@ from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..samples import Sample, between, sample
 from .addmm import add_product, refuse_unfit
 from .dispatch import plain_call, product
 from .matmul import is_plain, times
 
 __all__ = ["PackedWeight", "linear"]
-
-
-def _samples() -> Iterator[Sample]:
-    weight, bias = between(-1, 1, 3, 4, seed=1), between(-1, 1, 3, seed=2)
-    yield sample(between(-1, 1, 2, 4), weight)
-    yield sample(between(-1, 1, 2, 5, 4), weight, bias)
-    yield sample(between(-1, 1, 8, 4)[::2, ::-2].T, weight, bias)
-    yield sample(between(-1, 1, 4), weight, bias)
-    yield sample(between(-1, 1, 2, 4), weight[0])
-    yield sample(between(-1, 1, 0, 4), weight, bias)
-    yield sample(between(-1, 1, 2, 0), between(-1, 1, 3, 0), bias)
-
-
-def _reference(input: Any, weight: Any, bias: Any = 0) -> Any:
-    return input @ weight.T + bias
-
-
-def _affine_samples() -> Iterator[Sample]:
-    yield from (each for each in _samples() if each.args[1].ndim > 1)
 
 
 def _flat(tensor: Tensor) -> Tensor:
@@ -64,17 +42,7 @@ def _of_weight(g: Tensor, input: Tensor, precision: str | None) -> Tensor:
     return times(_flat(g).mT, _flat(input).conj(), precision)
 
 
-@op(
-    takes="ifcn",
-    widen=False,
-    method=False,
-    product="matmul",
-    input=_of_input,
-    weight=_of_weight,
-    bias=lambda g: g,
-    reference=_reference,
-    samples=_affine_samples,
-)
+@op(takes="ifcn", widen=False, method=False, product="matmul", input=_of_input, weight=_of_weight, bias=lambda g: g)
 def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
     """`linear` with a matrix as weight, recorded as one op: its gradient has the memory layout of the weight and needs
     no copy."""
@@ -88,7 +56,7 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
 
 
 @functional
-@composite(takes="ifcn", method=False, product="matmul", reference=_reference, samples=_samples)
+@composite(takes="ifcn", method=False, product="matmul")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
-from ..samples import Sample, between, sample
 from .dispatch import prepare, product, wide_product
 from .shapes import check_factors, refuse_mixed
 
@@ -95,34 +93,6 @@ def adjoint(matrix: Tensor) -> Tensor:
 # Samples
 
 
-def _matrices() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 3, 4), between(-1, 1, 4, 2, seed=1))
-    yield sample(between(-1, 1, 4, 3).T, between(-1, 1, 2, 4, seed=1).T)
-    yield sample(between(-1, 1, 0, 4), between(-1, 1, 4, 2, seed=1))
-
-
-def _products() -> Iterator[Sample]:
-    yield from _matrices()
-    yield sample(between(-1, 1, 2, 1, 3, 4), between(-1, 1, 3, 4, 2, seed=1))
-    yield sample(between(-1, 1, 6, 8)[::2, ::-2], between(-1, 1, 4, seed=1))
-    yield sample(between(-1, 1, 3), between(-1, 1, 2, 3, 4, seed=1))
-    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 4, seed=1))
-    yield sample(between(-1, 1, 3), between(-1, 1, 3, seed=1))
-    yield sample(between(-1, 1, 3, 0), between(-1, 1, 0, 2, seed=1))
-
-
-def _batches() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 2, 4, 5, seed=1))
-    yield sample(between(-1, 1, 2, 4, 3).transpose(0, 2, 1), between(-1, 1, 2, 4, 5, seed=1)[::-1])
-    yield sample(between(-1, 1, 0, 3, 4), between(-1, 1, 0, 4, 5, seed=1))
-
-
-def _vectors() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 4), between(-1, 1, 4, seed=1))
-    yield sample(between(-1, 1, 8)[::-2], between(-1, 1, 4, seed=1))
-    yield sample(between(-1, 1, 0), between(-1, 1, 0, seed=1))
-
-
 # The ops
 
 
@@ -134,8 +104,6 @@ def _vectors() -> Iterator[Sample]:
     product="matmul",
     input=_gradient_of_left,
     other=gradient_of_right,
-    reference=np.matmul,
-    samples=_products,
 )
 def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
     """The matrix product over the last two dimensions; the others broadcast. A vector is a row on the left and a column
@@ -151,12 +119,6 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     return product(input, other, precision)
 
 
-def _wide_samples() -> Iterator[Sample]:
-    for call in (*_matrices(), *_batches()):
-        yield sample(*call.args, None)
-    yield sample(*next(_matrices()).args, float32)
-
-
 @op(
     method=False,
     takes="f",
@@ -165,8 +127,6 @@ def _wide_samples() -> Iterator[Sample]:
     product="matmul",
     input=lambda g, other: times(g.to(widen(other).dtype), adjoint(widen(other)), None),
     other=lambda g, input: times(adjoint(widen(input)), g.to(widen(input).dtype), None),
-    reference=lambda input, other, out_dtype: np.matmul(input, other),
-    samples=_wide_samples,
 )
 def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
     """The product of matrices or batches with elements of `out_dtype`, of the operands' for None: of half types in
@@ -207,7 +167,7 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
             )
 
 
-@composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_matrices)
+@composite(takes="ifcn", product="matmul")
 def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The product of two matrices; see `matmul`. `out_dtype` may be float32 for half types, whose sums are then not
     rounded."""
@@ -215,7 +175,7 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | N
     return _to("mm", input, mat2, out_dtype, precision)
 
 
-@composite(takes="ifcn", product="matmul", reference=np.matmul, samples=_batches)
+@composite(takes="ifcn", product="matmul")
 def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast. `out_dtype` as in
     `mm`."""
@@ -225,41 +185,28 @@ def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | 
     return _to("bmm", input, mat2, out_dtype, precision)
 
 
-@composite(
-    takes="ifc",
-    product="matmul",
-    reference=np.matmul,
-    samples=lambda: iter(
-        [sample(between(-1, 1, 4, 3).T, between(-1, 1, 4)), sample(between(-1, 1, 0, 3), between(-1, 1, 3))]
-    ),
-)
+@composite(takes="ifc", product="matmul")
 def mv(input: Tensor, vec: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     of_dims("mv", ("input", input, 2), ("vec", vec, 1))
     return times(input, vec, precision)
 
 
-@composite(takes="ifc", product="matmul", reference=np.dot, samples=_vectors)
+@composite(takes="ifc", product="matmul")
 def dot(input: Tensor, tensor: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, without conjugation."""
     of_dims("dot", ("input", input, 1), ("tensor", tensor, 1))
     return times(input, tensor, precision)
 
 
-@composite(takes="ifc", product="matmul", reference=np.vdot, samples=_vectors)
+@composite(takes="ifc", product="matmul")
 def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, the first conjugated."""
     of_dims("vdot", ("input", input, 1), ("other", other, 1))
     return matmul(input.conj() if input.is_complex() else input, other, precision=precision)
 
 
-@composite(
-    product="matmul",
-    reference=np.outer,
-    samples=lambda: iter(
-        [sample(between(-1, 1, 3), between(-1, 1, 4)), sample(between(-1, 1, 6)[::-2], between(-1, 1, 0))]
-    ),
-)
+@composite(product="matmul")
 def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of every element of one vector with every element of another, a matrix of their common type."""
     of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))

@@ -7,19 +7,18 @@ the OCP's and NVIDIA's blocks of 32 and 16, in 8-bit floats, multiply operands, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels.float8 import FORMATS, PACKED, from_float32, unpack
+from ...kernels.float8 import FORMATS, PACKED, unpack
 from ...tensor.casting import cast_unchecked
-from ...tensor.dtypes import DType, bfloat16, dtype_of, float8_e4m3fn, float32, to_dtype
+from ...tensor.dtypes import DType, bfloat16, dtype_of, to_dtype
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import no_derivative
-from ..samples import Sample, between, sample
 from .dispatch import wide_product
 from .scales import BLOCKS, PAIRS, Operand, ScalingType, SwizzleType, explicit, infer_recipes
 
@@ -49,47 +48,12 @@ def _checked_factors(called: str, a: np.ndarray, b: np.ndarray) -> None:
         )
 
 
-def _reference(
-    a: np.ndarray, b: np.ndarray, scale_a: np.ndarray, scale_b: np.ndarray, bias: Any = None, *_: Any, **__: Any
-) -> Any:
-    """Of scales that broadcast."""
-    product = (a.astype(np.float64) * scale_a) @ (b.astype(np.float64) * scale_b)
-    return product if bias is None else product + bias
-
-
-def _operands(*shape: int, seed: int) -> np.ndarray:
-    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    return from_float32(values, float8_e4m3fn.dtype)
-
-
-def _samples() -> Iterator[Sample]:
-    a, b = _operands(3, 40, seed=0), _operands(40, 5, seed=1)
-    rows, columns = np.linspace(0.5, 2, 3, dtype=np.float32)[:, None], np.linspace(1, 3, 5, dtype=np.float32)[None]
-    yield sample(a, b, np.full((), 0.5, np.float32), np.full((), 3, np.float32), out_dtype=float32)
-    yield sample(a, b, rows, columns, out_dtype=float32)
-    yield sample(a[::2, ::-1], b[:, :0], rows[::2], columns[:, :0], out_dtype=float32)
-
-
-def _samples_of_op() -> Iterator[Sample]:
-    for call in _samples():
-        yield sample(*call.args, out_dtype=float32)
-    yield sample(*next(_samples()).args, between(-1, 1, 5), out_dtype=float32)
-
-
 _NO_GRADIENT: dict[str, Any] = dict.fromkeys(
     ("mat_a", "mat_b", "scale_a", "scale_b", "bias", "tensor_a", "tensor_b", "scale_result"), no_derivative("scaled_mm")
 )
 
 
-@op(
-    method=False,
-    takes="fnp",
-    widen=False,
-    product="matmul",
-    **_NO_GRADIENT,
-    reference=_reference,
-    samples=_samples_of_op,
-)
+@op(method=False, takes="fnp", widen=False, product="matmul", **_NO_GRADIENT)
 def scaled_product(
     mat_a: Array,
     mat_b: Array,
@@ -168,7 +132,7 @@ def _product(
     return wide_product(a, b, *scales, kinds=kinds, block=block, inside=inside, fast=fast)
 
 
-@composite(method=False, product="matmul", reference=_reference, samples=_samples)
+@composite(method=False, product="matmul")
 def _scaled_mm(
     input: Tensor,
     mat2: Tensor,
@@ -225,19 +189,7 @@ def _is_tiled(name: str, swizzle: Any) -> bool:
 
 
 @functional
-@composite(
-    method=False,
-    product="matmul",
-    reference=lambda a, b, scale_a, recipe_a, scale_b, recipe_b, **_: _reference(a, b, scale_a, scale_b),
-    samples=lambda: (
-        sample(a, b, of_a, recipe, of_b, recipe, output_dtype=float32)
-        for (a, b, of_a, of_b), recipe in zip(
-            (call.args for call in _samples()),
-            (ScalingType.TensorWise, ScalingType.RowWise, ScalingType.RowWise),
-            strict=True,
-        )
-    ),
-)
+@composite(method=False, product="matmul")
 def scaled_mm(
     mat_a: Tensor,
     mat_b: Tensor,

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
-from ..samples import Sample, between, sample
 from .matmul import matmul, of_dims
 from .shapes import shape_error
 
 __all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 
 
-def _inner_samples() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 2, 3), between(-1, 1, 4, 3, seed=1))
-    yield sample(between(-1, 1, 6)[::2], between(-1, 1, 2, 4, 3, seed=1))
-    yield sample(between(-1, 1), between(-1, 1, 2, 3, seed=1))
-    yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, seed=1))
-
-
-@composite(takes="ifc", product="matmul", reference=np.inner, samples=_inner_samples)
+@composite(takes="ifc", product="matmul")
 def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a 0-dim operand scales the other."""
     if input.ndim == 0 or other.ndim == 0:
@@ -38,17 +28,7 @@ def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tens
     return tensordot(input, other, dims=([-1], [-1]), precision=precision)
 
 
-@composite(
-    reference=np.kron,
-    samples=lambda: iter(
-        [
-            sample(between(-1, 1, 2, 3), between(-1, 1, 3, 2, seed=1)),
-            sample(between(-1, 1, 3), between(-1, 1, 4, 2, seed=1).T),
-            sample(between(-1, 1), between(-1, 1, 2, seed=1)),
-            sample(between(-1, 1, 0), between(-1, 1, 2, seed=1)),
-        ]
-    ),
-)
+@composite()
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: each element of `input` times the whole of `other`, dimension by dimension."""
     dims = max(input.ndim, other.ndim)
@@ -59,23 +39,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return (left * right).reshape([m * n for m, n in zip(first, second, strict=True)])
 
 
-def _contractions() -> Iterator[Sample]:
-    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 3, 4, 2, seed=1))
-    yield sample(between(-1, 1, 4, 3, 2).T, between(-1, 1, 4, 5, seed=1), dims=1)
-    yield sample(between(-1, 1, 2, 3), between(-1, 1, 4, 3, seed=1), dims=([1], [1]))
-    yield sample(between(-1, 1, 2), between(-1, 1, 3, seed=1), dims=0)
-    yield sample(between(-1, 1), between(-1, 1, 3, seed=1), dims=0)
-    yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, 3, seed=1), dims=1)
-
-
-@composite(
-    method=False,
-    takes="ifc",
-    product="matmul",
-    reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims),
-    samples=_contractions,
-    aliases={"axes": "dims"},
-)
+@composite(method=False, takes="ifc", product="matmul", aliases={"axes": "dims"})
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = None) -> Tensor:
     """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions.
 
@@ -110,15 +74,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
     return matmul(rows, columns, precision=precision).reshape(shape_a + shape_b)
 
 
-def _chains() -> Iterator[Sample]:
-    yield sample(
-        [between(-1, 1, 2, 5), between(-1, 1, 5, 3, seed=1), between(-1, 1, 3, 4, seed=2), between(-1, 1, 4, 2, seed=3)]
-    )
-    yield sample([between(-1, 1, 4, 2).T, between(-1, 1, 4, 3, seed=1)])
-    yield sample([between(-1, 1, 0, 2), between(-1, 1, 2, 3, seed=1), between(-1, 1, 3, 2, seed=1)])
-
-
-@composite(method=False, takes="ifc", product="matmul", reference=np.linalg.multi_dot, samples=_chains)
+@composite(method=False, takes="ifc", product="matmul")
 def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
@@ -171,13 +127,7 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return splits
 
 
-@composite(
-    method=False,
-    takes="ifc",
-    product="matmul",
-    reference=lambda *matrices: matrices[0] if len(matrices) == 1 else np.linalg.multi_dot(matrices),
-    samples=lambda: iter([sample(*each.args[0]) for each in _chains()]),
-)
+@composite(method=False, takes="ifc", product="matmul")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of one or more matrices in the cheapest order."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from ...kernels.rows import Standardized
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..samples import Sample, between, sample
-from .standardize import standardize, standardize_reference
+from .standardize import standardize
 
 # One op standardises, scales and shifts
 
@@ -75,26 +73,8 @@ def _check(name: str, argument: str, tensor: Tensor | None, shape: tuple[int, ..
         raise RuntimeError(f"{name}: expected {argument} to be of shape {list(shape)}, but got {list(tensor.shape)}")
 
 
-def _last_samples(with_bias: bool) -> Callable[[], Iterator[Sample]]:
-    def samples() -> Iterator[Sample]:
-        weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)][: 1 + with_bias]
-        yield sample(between(-2, 2, 3, 4), (4,))
-        yield sample(between(-2, 2, 3, 4), (4,), *weights)
-        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (2,), between(0.5, 1.5, 2), eps=0.1)
-        yield sample(between(-2, 2, 2, 3, 4), (3, 4), between(0.5, 1.5, 3, 4, seed=1))
-        yield sample(between(-2, 2, 0, 4), (4,), *weights)
-
-    return samples
-
-
-def _layer_norm_reference(
-    input: Any, normalized_shape: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5
-) -> np.ndarray:
-    return standardize_reference(input, weight, bias, tuple(range(-len(normalized_shape), 0)), eps).output
-
-
 @functional
-@composite(method=False, takes="f", reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
+@composite(method=False, takes="f")
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -110,13 +90,8 @@ def layer_norm(
     return _affine(contiguous, weight, bias, shape, dim, eps).output
 
 
-def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:
-    square = np.square(input).mean(tuple(range(-len(normalized_shape), 0)), keepdims=True)
-    return input / np.sqrt(square + (np.finfo(input.dtype).eps if eps is None else eps)) * weight
-
-
 @functional
-@composite(method=False, takes="fc", reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
+@composite(method=False, takes="fc")
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
 
@@ -175,41 +150,8 @@ def _refuse_half_of_statistics(name: str, mean: Tensor | None, var: Tensor | Non
         raise ValueError(f"{name}(): running_mean and running_var must both be given or both be None, got no {missing}")
 
 
-def _batch_samples() -> Iterator[Sample]:
-    statistics = [between(-1, 1, 3, seed=1), between(0.5, 1.5, 3, seed=2)]
-    weights = [between(0.5, 1.5, 3, seed=3), between(-1, 1, 3, seed=4)]
-    yield sample(between(-2, 2, 4, 3), *statistics, *weights)
-    yield sample(between(-2, 2, 2, 3, 4, 2), *statistics, eps=0.1)
-    yield sample(between(-2, 2, 6, 4)[::2, ::-2].T, None, None, between(0.5, 1.5, 3), None, training=True)
-    yield sample(between(-2, 2, 4, 3), None, None, *weights, True)
-    yield sample(between(-2, 2, 2, 3, 4), None, None, training=True)
-    yield sample(between(-2, 2, 0, 3), *statistics)
-
-
-def _columns(ndim: int, *values: Any) -> list[Any]:
-    return [value if value is None else value.reshape((-1,) + (1,) * (ndim - 2)) for value in values]
-
-
-def _batch_norm_reference(
-    input: Any,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> np.ndarray:
-    mean, var, weight, bias = _columns(input.ndim, running_mean, running_var, weight, bias)
-    if training:
-        dim = (0, *range(2, input.ndim))
-        mean, var = input.mean(dim, keepdims=True), input.var(dim, keepdims=True)
-    out = (input - mean) / np.sqrt(var + eps)
-    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
-
-
 @functional
-@composite(method=False, takes="f", stateful=True, reference=_batch_norm_reference, samples=_batch_samples)
+@composite(method=False, takes="f", stateful=True)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -257,25 +199,8 @@ def batch_norm(
     return output
 
 
-def _group_samples() -> Iterator[Sample]:
-    weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)]
-    yield sample(between(-2, 2, 2, 4, 3), 2, *weights)
-    yield sample(between(-2, 2, 2, 4), 1)
-    yield sample(between(-2, 2, 4, 2, 6).T[::2], 2, between(0.5, 1.5, 2), eps=0.1)
-    yield sample(between(-2, 2, 0, 4, 2), 2, *weights)
-
-
-def _group_norm_reference(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> np.ndarray:
-    weight, bias = _columns(input.ndim, weight, bias)
-    groups = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
-    out = standardize_reference(groups, 1, 0, (2,), eps).output.reshape(input.shape)
-    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
-
-
 @functional
-@composite(method=False, takes="f", reference=_group_norm_reference, samples=_group_samples)
+@composite(method=False, takes="f")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -299,31 +224,8 @@ def group_norm(
     return _affine(groups, weight, bias, (num_groups, channels, 1), (2, 3), eps).output.reshape(input.shape)
 
 
-def _instance_samples() -> Iterator[Sample]:
-    weights = [between(0.5, 1.5, 3, seed=1), between(-1, 1, 3, seed=2)]
-    yield sample(between(-2, 2, 2, 3, 4), weight=weights[0], bias=weights[1])
-    yield sample(between(-2, 2, 2, 3, 4), weights[1], weights[0], use_input_stats=False)
-    yield sample(between(-2, 2, 4, 3, 4).T[::2], eps=0.1)
-    yield sample(between(-2, 2, 0, 3, 2))
-
-
-def _instance_norm_reference(
-    input: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> np.ndarray:
-    if use_input_stats:
-        return _group_norm_reference(input, input.shape[1], weight, bias, eps)
-    return _batch_norm_reference(input, running_mean, running_var, weight, bias, eps=eps)
-
-
 @functional
-@composite(method=False, takes="f", stateful=True, reference=_instance_norm_reference, samples=_instance_samples)
+@composite(method=False, takes="f", stateful=True)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -359,22 +261,8 @@ def instance_norm(
 # By a norm
 
 
-def _normalize_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4))
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 1.0, 0)
-    yield sample(between(-2, 2, 2, 3, 4), p=3.0, dim=(0, 2))
-    yield sample(between(-2, 2, 3, 4), dim=-1, eps=5.0)
-    yield sample(between(-2, 2.5), dim=0)
-    yield sample(between(-2, 2, 0, 3))
-
-
-def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> np.ndarray:
-    axis = (dim if input.ndim else None) if isinstance(dim, int) else tuple(dim)
-    return input / np.maximum((np.abs(input) ** p).sum(axis, keepdims=True) ** (1 / p), eps)
-
-
 @functional
-@composite(widen=True, takes="fc", method=False, reference=_normalize_reference, samples=_normalize_samples)
+@composite(widen=True, takes="fc", method=False)
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
     """`input` divided by its p-norm over `dim`, or by `eps` where that is larger."""
     return input / input.norm(p, dim, keepdim=True).clamp(min=eps)

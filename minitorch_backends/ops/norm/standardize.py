@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,35 +12,11 @@ from ...kernels import rows
 from ...kernels.rows import Standardized, StandardizeGradients
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import counts
-from ..samples import Sample, between, sample
 
 __all__ = ["standardize", "standardize_reference"]
 
 # With h = g * weight and y = (input - mean) / deviation, the gradient of the input is P(h) = (h - mean(h) - y * mean(h
 # * y)) / deviation. Fixed statistics drop terms of P.
-
-
-def _backward_samples() -> Iterator[Sample]:
-    for (input, weight, bias, *options), _ in _standardize_samples():
-        _, mean, deviation = standardize_reference(input, weight, bias, *options)
-        dim, _, statistics = options
-        g = between(-1, 1, *input.shape, seed=3)
-        yield sample(g, input, mean, deviation, weight, dim, statistics)
-
-
-def _backward_reference(
-    grad_output: Any, input: Any, mean: Any, deviation: Any, weight: Any, dim: tuple[int, ...], statistics: str
-) -> StandardizeGradients:
-    y = _standard(input, mean, deviation, statistics)
-    of_input = h = grad_output * weight
-    if statistics == "moments":
-        of_input = of_input - h.mean(dim, keepdims=True)
-    if statistics != "nothing":
-        of_input = (of_input - y * (h * y).mean(dim, keepdims=True)) / deviation
-    sizes = (1,) * (input.ndim - weight.ndim) + weight.shape
-    repeated = tuple(each for each, size in enumerate(sizes) if size != input.shape[each])
-    sums = (each.sum(repeated).reshape(weight.shape) for each in (grad_output * y, grad_output))
-    return StandardizeGradients(of_input, *sums)
 
 
 def _standard(input: Any, mean: Any, deviation: Any, statistics: str) -> Any:
@@ -76,15 +51,7 @@ def _backward_gradients(
     return of_grad_output, of_input, of_mean, of_deviation, of_weight
 
 
-@op(
-    takes="f",
-    method=False,
-    widen=False,
-    widen_rules=True,
-    gradients=_backward_gradients,
-    reference=_backward_reference,
-    samples=_backward_samples,
-)
+@op(takes="f", method=False, widen=False, widen_rules=True, gradients=_backward_gradients)
 def standardize_backward(
     grad_output: Array,
     input: Array,
@@ -109,16 +76,6 @@ def standardize_reference(
     return Standardized((input - mean) / deviation * weight + bias, mean, deviation)
 
 
-def _standardize_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), between(0.5, 2, 4), between(-1, 1, 4), (1,), 1e-5, "moments")
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(0.5, 2, 2), between(-1, 1, 2), (0,), 0.1, "square")
-    yield sample(between(-2, 2, 2, 3, 4), between(0.5, 2, 3, 1), between(-1, 1, 3, 1), (0, 2), 1e-5, "moments")
-    yield sample(between(-2, 2, 2, 3, 4), between(0.5, 2, 3, 1), between(-1, 1, 3, 1), (0, 2), 0.0, "nothing")
-    yield sample(between(-2, 2, 3, 4), between(0.5, 2), between(-1, 1), (0,), 1e-5, "moments")
-    yield sample(between(-2, 2, 1, 4), between(0.5, 2, 4), between(-1, 1, 4), (1,), 1e-5, "moments")
-    yield sample(between(-2, 2, 0, 3), between(0.5, 2, 3), between(-1, 1, 3), (1,), 1e-5, "moments")
-
-
 def _standardize_gradients(
     g: Any, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor, dim: tuple[int, ...],
     statistics: str,
@@ -135,14 +92,7 @@ def _standardize_gradients(
     return of_input, of_weight, of_bias
 
 
-@op(
-    takes="f",
-    method=False,
-    widen=False,
-    gradients=_standardize_gradients,
-    reference=standardize_reference,
-    samples=_standardize_samples,
-)
+@op(takes="f", method=False, widen=False, gradients=_standardize_gradients)
 def standardize(
     input: Array, weight: Array, bias: Array, dim: tuple[int, ...], eps: float, statistics: str = "moments"
 ) -> Standardized:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from ...dispatch.op import composite
 from ...tensor.dtypes import FLOATING, bool_, get_default_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dims
-from ..samples import Sample, between, sample
 from ..views.join import cat
 
 __all__ = ["gradient"]
@@ -54,27 +53,7 @@ def _along(input: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     return cat([_edge(input, dim, steps, edge_order), inner, last], dim)
 
 
-def _samples() -> Iterator[Sample]:
-    x = between(-2, 2, 4, 5)
-    yield sample(x)
-    yield sample(x, spacing=0.5, edge_order=2)
-    yield sample(x, spacing=[2.0, 0.5], dim=(1, 0))
-    yield sample(between(-2, 2, 2, 3, seed=1).T, dim=0, edge_order=2)
-    yield sample(x[:, :2], dim=-1)
-    yield sample(between(-2, 2))
-
-
-def _reference(input: np.ndarray, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
-    if not input.ndim:
-        return ()
-    spaces = spacing if isinstance(spacing, list) else [spacing]
-    axes = tuple(range(input.ndim)) if dim is None else tuple(np.atleast_1d(dim).tolist())
-    differentiate: Any = np.gradient
-    found = differentiate(input, *spaces, axis=axes, edge_order=edge_order)
-    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
-
-
-@composite(method=False, takes="ifc", widen=True, reference=_reference, samples=_samples)
+@composite(method=False, takes="ifc", widen=True)
 def gradient(
     input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:

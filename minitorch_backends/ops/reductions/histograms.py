@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import index as as_int
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from ...dispatch.op import Array, composite, op
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
-from ..samples import Sample, between, sample, strided_matrix
 
 __all__ = ["histogram", "histogramdd"]
 
@@ -61,31 +60,7 @@ def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.
     return hist / volumes / np.float64(hist.sum())
 
 
-def _points_samples() -> Iterator[Sample]:
-    points, weight = between(-2, 2, 6, 2), between(0.5, 2, 6, seed=1)
-    yield sample(points, (3, 2))
-    yield sample(points, (2, 2), weight, (-1.0, 1.0, -2.0, 1.5), True)
-    yield sample(strided_matrix(), (2, 3))
-    yield sample(between(-2, 2, 0, 2), (2, 1))
-
-
-def _points_reference(
-    points: np.ndarray, bins: Any, weight: Any = None, range: Any = None, density: bool = False
-) -> tuple[np.ndarray, ...]:
-    ranges = None if range is None else [*zip(range[::2], range[1::2], strict=True)]
-    hist, edges = np.histogramdd(points, bins, ranges, density, weight)
-    return hist, *edges
-
-
-@op(
-    points=no_derivative("histogram"),
-    weight=no_derivative("histogram"),
-    takes="f",
-    method=False,
-    called="histogramdd",
-    reference=_points_reference,
-    samples=_points_samples,
-)
+@op(points=no_derivative("histogram"), weight=no_derivative("histogram"), takes="f", method=False, called="histogramdd")
 def histogram_of_points(points: Array, bins, weight: Array | None = None, range=None, density=False):
     """`histogramdd` of points (n, d), for d counts of bins or arrays of edges: the histogram, and the edges of each
     dimension."""
@@ -144,27 +119,7 @@ def _histogram(
     return histogram_of_points(points.reshape(math.prod(batch), dims), known, weights, bounds, density)
 
 
-def _histogramdd_samples() -> Iterator[Sample]:
-    points, weight = between(-2, 2, 6, 2), between(0.5, 2, 6, seed=1)
-    yield sample(points, 3)
-    yield sample(points, (3, 2), weight=weight)
-    yield sample(points.reshape(3, 2, 2), [2, 2], [-1.0, 1.0, -2.0, 1.5], weight.reshape(3, 2), True)
-    yield sample(strided_matrix(), [2, 3])
-    yield sample(points, [np.array([-1.5, 0.0, 1.0]), np.array([-2.0, 2.0])])
-    yield sample(between(-2, 2, 0, 2), [2, 1])
-
-
-def _histogramdd_reference(
-    input: np.ndarray, bins: Any, range: Any = None, weight: Any = None, density: bool = False
-) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    dims = input.shape[-1]
-    weights = None if weight is None else weight.reshape(-1)
-    each = (bins,) * dims if isinstance(bins, int) else bins
-    hist, *edges = _points_reference(input.reshape(-1, dims), each, weights, range, density)
-    return hist, tuple(edges)
-
-
-@composite(method=False, takes="f", reference=_histogramdd_reference, samples=_histogramdd_samples)
+@composite(method=False, takes="f")
 def histogramdd(
     input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
@@ -184,22 +139,7 @@ def histogramdd(
     return Histogram(hist, tuple(edges))
 
 
-def _histogram_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), 5)
-    yield sample(between(-2, 2, 3, 4), 4, range=(-1.0, 1.5), weight=between(0.5, 2, 3, 4, seed=1), density=True)
-    yield sample(strided_matrix(), np.array([-1.0, 0.0, 0.5, 2.0]))
-    yield sample(between(-2, 2), 2)
-    yield sample(between(-2, 2, 0, 3), 2)
-
-
-def _histogram_reference(
-    input: np.ndarray, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    hist, edges = np.histogram(input, bins, range, density, weight)
-    return hist.astype(np.float64), edges
-
-
-@composite(takes="f", reference=_histogram_reference, samples=_histogram_samples)
+@composite(takes="f")
 def histogram(
     input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:

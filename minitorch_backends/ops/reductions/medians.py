@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,7 @@ from ...dispatch.op import Array, composite, op
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..gradients import kept_shape, shared_among_ties
-from ..indexing.sorting import (
-    ValuesIndices,
-    distinct_matrix,
-    of_selected,
-    rank_reference,
-    rank_samples,
-    select_rank,
-    sorted_pair,
-    take_along,
-)
-from ..samples import Sample, between, sample
+from ..indexing.sorting import ValuesIndices, of_selected, select_rank, sorted_pair, take_along
 
 __all__ = ["median", "mode", "nanmedian"]
 
@@ -44,36 +33,6 @@ def _reduced_shape(shape: tuple[int, ...], axis: int, keepdim: bool) -> tuple[in
 # Medians
 
 
-def _median_of_all(input: np.ndarray, ignore_nan: bool = False) -> Any:
-    values = input[~np.isnan(input)] if ignore_nan else input.reshape(-1)
-    return _median_reference(values, 0)[0] if values.size else np.array(math.nan)
-
-
-def _median_reference(input: np.ndarray, dim: int, keepdim: bool = False, ignore_nan: bool = False) -> Any:
-    if not ignore_nan:
-        return rank_reference(input, (np.atleast_1d(input).shape[dim] + 1) // 2, dim, keepdim)
-    rows = np.moveaxis(np.atleast_1d(input), dim, -1)
-    values, places = np.full(rows.shape[:-1], math.nan), np.zeros(rows.shape[:-1], np.int64)
-    for place in np.ndindex(values.shape):
-        if (known := np.sort(rows[place][~np.isnan(rows[place])])).size:
-            values[place] = known[(known.size - 1) // 2]
-            places[place] = np.flatnonzero(rows[place] == values[place])[0]
-    shape = kept_shape(input.shape, dim) if keepdim else values.shape
-    return values.reshape(shape), places.reshape(shape)
-
-
-def _along_samples() -> Iterator[Sample]:
-    for call in rank_samples():
-        yield sample(call.args[0], *call.args[2:] or (-1,))
-
-
-def _with_nan() -> np.ndarray:
-    """Distinct values and two NaN, in different rows and columns."""
-    x = between(1, 30, 4, 5)
-    x[0, 1] = x[2, 3] = math.nan
-    return x
-
-
 def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
     """The median of the non-NaN values in each sorted row, which come first."""
     found = sorted_pair(array, axis, False)
@@ -87,10 +46,6 @@ def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
     warns=False,
     takes="if",
     called="median",
-    reference=_median_reference,
-    samples=lambda: iter(
-        [*_along_samples(), sample(_with_nan(), 0, True, True), sample(_with_nan()[:, 1:], 1, ignore_nan=True)]
-    ),
 )
 def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIndices:
     """The lower median along `dim` and its index. NaN if any element is NaN, or with `ignore_nan` if all are."""
@@ -113,17 +68,6 @@ def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIn
     warns=False,
     takes="if",
     called="median",
-    reference=_median_of_all,
-    samples=lambda: iter(
-        [
-            sample(between(-2, 2, 3, 4)),
-            sample(between(1, 30, 5)),
-            sample(distinct_matrix()),
-            sample(between(-2, 2)),
-            sample(between(-2, 2, 0)),
-            sample(_with_nan(), True),
-        ]
-    ),
 )
 def median_of_all(input: Array, ignore_nan=False):
     """The lower median of all elements. NaN if any element is NaN, or if there are none; ties share the gradient.
@@ -140,31 +84,13 @@ def median_of_all(input: Array, ignore_nan=False):
     return found[last] if found[last] != found[last] else found[middle]  # NaN is the largest
 
 
-@composite(
-    takes="if",
-    reference=lambda input, dim=None, keepdim=False: (
-        _median_of_all(input) if dim is None else _median_reference(input, dim, keepdim)
-    ),
-    samples=lambda: (sample(call.args[0], *call.args[2:]) for call in rank_samples()),
-)
+@composite(takes="if")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements, or along `dim` with its indices. NaN if any element is NaN."""
     return median_of_all(input) if dim is None else median_along(input, dim, keepdim)
 
 
-@composite(
-    takes="if",
-    reference=lambda input, dim=None, keepdim=False: (
-        _median_of_all(input, True) if dim is None else _median_reference(input, dim, keepdim, True)
-    ),
-    samples=lambda: iter(
-        [
-            *(sample(call.args[0], *call.args[2:]) for call in rank_samples()),
-            sample(np.array([math.nan, 3.0, 1.0, 2.0])),
-            sample(np.array([[math.nan, 3.0, 1.0], [4.0, 5.0, 6.0]]), 1, True),
-        ]
-    ),
-)
+@composite(takes="if")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """`median` of the elements that are not NaN; NaN if there are none."""
     return median_of_all(input, True) if dim is None else median_along(input, dim, keepdim, True)
@@ -173,34 +99,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 # Modes
 
 
-def _mode_reference(input: np.ndarray, dim: int = -1, keepdim: bool = False) -> Any:
-    """Count each value, and return the most frequent one with its last position."""
-    rows = np.moveaxis(np.atleast_1d(input), dim, -1)
-    values, places = np.zeros(rows.shape[:-1], input.dtype), np.zeros(rows.shape[:-1], np.int64)
-    for place in np.ndindex(values.shape):
-        row = list(rows[place])
-        values[place] = max(sorted(set(row)), key=row.count)
-        places[place] = len(row) - 1 - row[::-1].index(values[place])
-    shape = kept_shape(input.shape, dim) if keepdim else values.shape
-    return values.reshape(shape), places.reshape(shape)
-
-
-def _mode_samples() -> Iterator[Sample]:
-    yield sample(np.array([[3, 1, 3, 1, 0], [2, 2, 5, 5, 5]]))
-    yield sample(np.array([[3, 1, 3, 1, 0], [3, 2, 5, 1, 5]]), 0, True)
-    yield sample(between(1, 30, 3, 4), 1)
-    yield sample(distinct_matrix(), 0)
-    yield sample(between(-2, 2))
-    yield sample(between(-2, 2, 0, 3))
-
-
-@op(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    warns=False,
-    takes="bif",
-    reference=_mode_reference,
-    samples=_mode_samples,
-)
+@op(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), warns=False, takes="bif")
 def mode(input: Array, dim=-1, keepdim=False) -> ValuesIndices:
     """The most frequent element along `dim`, of several the smallest, and the index of its last occurrence.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +14,7 @@ from ..dims import wrap_dim
 from ..elementwise.comparison import maximum, minimum
 from ..gradients import axes_of, shared_among_ties
 from ..indexing.sorting import ValuesIndices, of_selected
-from ..samples import Sample, between, sample, strided_matrix
-from .reduce import join_elements, reductions
+from .reduce import join_elements
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -52,32 +50,10 @@ def _smallest(input: np.ndarray) -> np.ndarray:
     return join_elements("Smallest", np.minimum, input)
 
 
-def _full(samples: Any, empty: bool = True) -> Any:
-    """The samples with elements in every reduced dimension; with `empty=False`, the other dimensions too."""
-
-    def full_samples() -> Iterator[Sample]:
-        for call in samples():
-            dim = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else None)
-            if call.args[0].size or (empty and dim is not None and dim != () and call.args[0].shape[dim]):
-                yield call
-
-    return full_samples
-
-
-def _axis_of(dim: Any, input: np.ndarray) -> Any:
-    return None if dim is None or dim == () else dim if input.ndim else ()
-
-
 _extreme = functools.partial(op, row_major=True, takes="bif", warns=False)
 
 
-@_extreme(
-    input=shared_among_ties,
-    ufunc=_largest,
-    widen=False,
-    reference=lambda input, dim=(), keepdim=False: np.max(input, axis=_axis_of(dim, input), keepdims=keepdim),
-    samples=_full(reductions(), empty=False),
-)
+@_extreme(input=shared_among_ties, ufunc=_largest, widen=False)
 def amax(input: Array, dim=(), keepdim=False):
     """The largest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
@@ -88,13 +64,7 @@ def amax(input: Array, dim=(), keepdim=False):
     return join_elements("Largest", np.maximum, input, axes, keepdim)
 
 
-@_extreme(
-    input=shared_among_ties,
-    ufunc=_smallest,
-    widen=False,
-    reference=lambda input, dim=(), keepdim=False: np.min(input, axis=_axis_of(dim, input), keepdims=keepdim),
-    samples=_full(reductions(), empty=False),
-)
+@_extreme(input=shared_among_ties, ufunc=_smallest, widen=False)
 def amin(input: Array, dim=(), keepdim=False):
     """The smallest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
@@ -129,62 +99,16 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
     return ValuesIndices(reduce(input, axis=axis, keepdims=keepdim), _places(arg, input, axis, keepdim))
 
 
-def _one_dim_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), 0)
-    yield sample(between(-2, 2, 2, 3, 4), -2, True)
-    yield sample(strided_matrix(), 1)
-    yield sample(between(-2, 2), -1)
-    yield sample(between(-2, 2, 0, 3), 1)
-    yield sample(np.array([[1.0, 2.0, 2.0], [-1.0, -1.0, -2.0]])[:, :2], 0)
-
-
-def _first_reference(values: Any, arg: Any) -> Any:
-    def reference(input: np.ndarray, dim: int, keepdim: bool = False) -> Any:
-        axis = dim if input.ndim else None
-        return values(input, axis=axis, keepdims=keepdim), np.asarray(arg(input, axis=axis, keepdims=keepdim))
-
-    return reference
-
-
-@_extreme(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    method=False,
-    reference=_first_reference(np.max, np.argmax),
-    samples=_one_dim_samples,
-)
+@_extreme(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False)
 def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(join_elements, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
-@_extreme(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    method=False,
-    reference=_first_reference(np.min, np.argmin),
-    samples=_one_dim_samples,
-)
+@_extreme(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False)
 def min_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(join_elements, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
-
-
-def _three_forms() -> Iterator[Sample]:
-    for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2)):
-        yield sample(array)
-        yield sample(array, dim=0, keepdim=True)
-    yield sample(between(-2, 2, 0, 3), 1)
-    yield sample(between(-2, 2, 3, 1), between(-2, 2, 4, seed=1))
-
-
-def _three_references(elementwise: Any, values: Any, arg: Any) -> Any:
-    along = _first_reference(values, arg)
-
-    def reference(input: np.ndarray, dim: Any = None, keepdim: bool = False) -> Any:
-        if isinstance(dim, np.ndarray):
-            return elementwise(input, dim)
-        return values(input) if dim is None else along(input, dim, keepdim)
-
-    return reference
 
 
 def _form(all_of_it: Any, along: Any, elementwise: Any, input: Tensor, dim: Any, keepdim: bool, other: Any) -> Any:
@@ -198,7 +122,7 @@ def _form(all_of_it: Any, along: Any, elementwise: Any, input: Tensor, dim: Any,
     return all_of_it(input)
 
 
-@composite(takes="bif", reference=_three_references(np.maximum, np.max, np.argmax), samples=_three_forms)
+@composite(takes="bif")
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest of all elements; or along `dim`, with the indices; or of two tensors, as `maximum`.
 
@@ -208,7 +132,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return _form(amax, max_along, maximum, input, dim, keepdim, other)
 
 
-@composite(takes="bif", reference=_three_references(np.minimum, np.min, np.argmin), samples=_three_forms)
+@composite(takes="bif")
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest of all elements; or along `dim`, with the indices; or of two tensors, as `minimum`.
 
@@ -225,16 +149,7 @@ class MinMax(NamedTuple):
     max: Any
 
 
-@composite(
-    takes="bif",
-    reference=lambda input, dim=None, keepdim=False: tuple(
-        each(input, axis=_axis_of(dim, input), keepdims=keepdim) for each in (np.min, np.max)
-    ),
-    samples=lambda: (
-        sample(call.args[0], **({"dim": call.args[1]} if len(call.args) > 1 else {}))
-        for call in _full(reductions(keepdim=False, several=False))()
-    ),
-)
+@composite(takes="bif")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """`amin` and `amax`."""
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
@@ -249,14 +164,7 @@ def _place(arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> A
     return _places(arg, input, axis if input.ndim else None, keepdim)
 
 
-@op(
-    warns=False,
-    takes="if",
-    reference=lambda input, dim=None, keepdim=False: np.argmax(
-        input, axis=dim if input.ndim else None, keepdims=keepdim
-    ),
-    samples=lambda: (call for call in _full(reductions(several=False))()),
-)
+@op(warns=False, takes="if")
 def argmax(input: Array, dim=None, keepdim=False):
     """The index of the first largest element along `dim`, or in row-major order among all; NaN counts as largest.
 
@@ -265,14 +173,7 @@ def argmax(input: Array, dim=None, keepdim=False):
     return _place(np.argmax, "argmax", input, dim, keepdim)
 
 
-@op(
-    warns=False,
-    takes="if",
-    reference=lambda input, dim=None, keepdim=False: np.argmin(
-        input, axis=dim if input.ndim else None, keepdims=keepdim
-    ),
-    samples=lambda: (call for call in _full(reductions(several=False))()),
-)
+@op(warns=False, takes="if")
 def argmin(input: Array, dim=None, keepdim=False):
     """The index of the first smallest element along `dim`, or in row-major order among all; NaN counts as smallest.
 

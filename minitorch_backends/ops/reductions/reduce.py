@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from ...tensor.tensor import Tensor
 from ..dims import shape_of
 from ..elementwise.comparison import isnan
 from ..gradients import axes_of, spread
-from ..samples import Sample, between, sample, strided_matrix
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
 
@@ -46,49 +44,7 @@ def prepare_sum(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
 
 
-def reductions(*, keepdim: bool = True, several: bool = True, of_nothing: bool = True) -> Any:
-    """Samples of a reduction over all dimensions, one or several, with and without keepdim; with gaps, empty and 0-dim
-    inputs."""
-
-    def samples() -> Iterator[Sample]:
-        for array in (between(-2, 2.3, 3, 4), strided_matrix(), between(-2, 2.3)):
-            yield sample(array)
-        if of_nothing:
-            yield sample(between(-2, 2.3, 0, 3))
-        yield sample(between(-2, 2.3, 3, 4), 0)
-        yield sample(strided_matrix(), -1)
-        yield sample(between(-2, 2.3, 3, 0), 0)
-        yield sample(between(-2, 2.3), -1)
-        if several:
-            yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
-            yield sample(between(-2, 2.3, 2, 3), ())
-        if keepdim:
-            yield sample(between(-2, 2.3, 2, 3, 4), 1, True)
-            yield sample(between(-2, 2.3, 3, 4), dim=0, keepdim=True)
-
-    return samples
-
-
-def _with_axis(function: Any) -> Any:
-    """A NumPy reduction as a reference that takes torch's arguments."""
-
-    def reference(input: np.ndarray, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        axis = None if dim is None or dim == () else dim if input.ndim else ()
-        return function(input if dtype is None else input.astype(to_dtype(dtype).dtype), axis=axis, keepdims=keepdim)
-
-    return reference
-
-
-@op(
-    takes="bifcn",
-    row_major=True,
-    input=spread,
-    widen=False,
-    warns=False,
-    ufunc=sums.sum_of_all,
-    reference=_with_axis(np.sum),
-    samples=reductions(),
-)
+@op(takes="bifcn", row_major=True, input=spread, widen=False, warns=False, ufunc=sums.sum_of_all)
 def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
     array, result = prepare_sum(input, dtype)
@@ -115,31 +71,7 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     return sums.sum(array, axes, True).reshape(size)
 
 
-def _sum_to_size_samples() -> Iterator[Sample]:
-    for size in ((4,), (1, 4), (3, 1), (1,), ()):
-        yield sample(between(-2, 2, 3, 4), size)
-    yield sample(strided_matrix(), (1, 2))
-    yield sample(between(-2, 2, 2, 3, 4), (3, 1))
-    yield sample(between(-2, 2), ())
-    yield sample(between(-2, 2, 0, 3), (3,))
-
-
-def _sum_to_size_reference(input: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
-    """By the definition: every element is added where broadcasting `size` would have read it."""
-    out = np.zeros(size, input.dtype)
-    places = np.broadcast_to(np.arange(out.size).reshape(size), input.shape)
-    np.add.at(out.reshape(-1), places, input)
-    return out
-
-
-@op(
-    input=lambda g, input_shape: g.expand(input_shape),
-    name="sum_to_size",
-    variadic="size",
-    method=False,
-    reference=_sum_to_size_reference,
-    samples=_sum_to_size_samples,
-)
+@op(input=lambda g, input_shape: g.expand(input_shape), name="sum_to_size", variadic="size", method=False)
 def _sum_to_size(input: Array, size):
     return np.array(_summed_to(input, shape_of(size)), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
@@ -178,8 +110,6 @@ def count_reduced(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     ),
     widen=False,
     ufunc=sums.mean_of_all,
-    reference=_with_axis(np.mean),
-    samples=reductions(of_nothing=False),
 )
 def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The mean over `dim`, an int or several; over all dimensions by default; NaN of nothing.
@@ -196,7 +126,7 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
     return out if out.dtype == result else cast_unchecked(out, result)
 
 
-@composite(takes="bif", reference=_with_axis(np.nansum), samples=reductions())
+@composite(takes="bif")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """`sum` of the elements that are not NaN. Raises RuntimeError for complex numbers."""
     if input.is_complex():
@@ -204,7 +134,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     return sum(input.where(~isnan(input), 0), dim, keepdim, dtype=dtype)
 
 
-@composite(takes="f", reference=_with_axis(np.nanmean), samples=reductions(of_nothing=False))
+@composite(takes="f")
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types."""
     if not input.is_floating_point():
@@ -226,31 +156,19 @@ def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarra
     return out.astype(np.uint8) if input.dtype == np.uint8 else out
 
 
-def _some_zeros() -> Iterator[Sample]:
-    for call in reductions(several=False)():
-        yield call
-        yield sample(np.where(call.args[0] > 0, call.args[0], 0), *call.args[1:], **call.kwargs)
-    yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
-
-
-@op(takes="bifcn", row_major=True, warns=False, reference=_with_axis(np.all), samples=_some_zeros)
+@op(takes="bifcn", row_major=True, warns=False)
 def all(input: Array, dim=None, keepdim=False):
     """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_and.reduce, input, dim, keepdim)
 
 
-@op(takes="bifcn", row_major=True, warns=False, reference=_with_axis(np.any), samples=_some_zeros)
+@op(takes="bifcn", row_major=True, warns=False)
 def any(input: Array, dim=None, keepdim=False):
     """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_or.reduce, input, dim, keepdim)
 
 
-@op(
-    row_major=True,
-    warns=False,
-    reference=lambda input, dim=None: np.sum(input != 0, axis=dim if input.ndim else None),
-    samples=lambda: (call for call in _some_zeros() if len(call.args) < 3 and not call.kwargs),
-)
+@op(row_major=True, warns=False)
 def count_nonzero(input: Array, dim=None):
     """The number of nonzero elements over `dim`, an int or several; over all dimensions by default."""
     return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

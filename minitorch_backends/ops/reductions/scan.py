@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,8 @@ from ..dims import wrap_dim
 from ..elementwise.exponential import logaddexp
 from ..gradients import conjugate, restore_dims
 from ..indexing.sorting import ValuesIndices
-from ..samples import Sample, between, sample, strided_matrix
 from ..views.join import cat
-from .reduce import prepare_sum, reductions
+from .reduce import prepare_sum
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod"]
 
@@ -30,30 +28,10 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "pro
 _FLOAT32 = np.dtype(np.float32)
 
 
-def _one_dim(*rest: Any) -> Any:
-    """Samples of a function along one dimension, with further arguments."""
-
-    def samples() -> Iterator[Sample]:
-        for array in (between(-2, 2, 3, 4), strided_matrix(), between(-2, 2, 3, 0), between(-2, 2, 0, 3)):
-            yield sample(array, 0, *rest)
-            yield sample(array, -1, *rest)
-        yield sample(between(-2, 2), 0, *rest)
-
-    return samples
-
-
 # Sums
 
 
-@op(
-    takes="bifcn",
-    row_major=True,
-    widen=False,
-    input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
-    inplace=True,
-    reference=lambda input, dim: np.cumsum(np.atleast_1d(input), axis=dim).reshape(input.shape),
-    samples=_one_dim(),
-)
+@op(takes="bifcn", row_major=True, widen=False, input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim), inplace=True)
 def cumsum(input: Array, dim, *, dtype=None):
     """Cumulative sums along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype` is
     given."""
@@ -71,14 +49,7 @@ def cumsum(input: Array, dim, *, dtype=None):
 # Products. Their gradients never divide by an element, so zeros need no special case.
 
 
-@op(
-    input=lambda g, dim, by: shift(g, dim, -by),
-    method=False,
-    widen=False,
-    warns=False,
-    reference=lambda input, dim, by, fill=0: _shift_reference(input, dim, by, fill),
-    samples=lambda: (sample(*call.args[:2], by, *fill) for call in _one_dim()() for by, *fill in ((1, 5), (-1,))),
-)
+@op(input=lambda g, dim, by: shift(g, dim, -by), method=False, widen=False, warns=False)
 def shift(input: Array, dim, by, fill=0):
     """The elements moved along `dim` by one place, up (`by` 1) or down (-1), with `fill` in the place that is left."""
     array, axis = np.atleast_1d(input), wrap_dim(dim, input.ndim)
@@ -91,34 +62,6 @@ def shift(input: Array, dim, by, fill=0):
     return out.reshape(input.shape)
 
 
-def _shift_reference(input: np.ndarray, dim: int, by: int, fill: Any) -> np.ndarray:
-    array = np.atleast_1d(input)
-    if not array.shape[dim]:
-        return array
-    out = np.roll(array, by, dim)
-    np.moveaxis(out, dim, 0)[0 if by == 1 else -1] = fill
-    return out.reshape(input.shape)
-
-
-def _recurrence_reference(factors: np.ndarray, input: np.ndarray, dim: int, reverse: bool = False) -> np.ndarray:
-    """By the definition, element after element."""
-    out = np.array(np.atleast_1d(input))
-    values, rates = np.moveaxis(out, dim, 0), np.moveaxis(np.atleast_1d(factors), dim, 0)
-    for place in range(len(values) - 1):
-        if reverse:
-            values[-2 - place] += rates[-1 - place] * values[-1 - place]
-        else:
-            values[place + 1] += rates[place + 1] * values[place]
-    return out.reshape(input.shape)
-
-
-def _recurrences() -> Iterator[Sample]:
-    for call in _one_dim()():
-        array, dim = call.args
-        yield sample(array, array[..., ::-1] if array.ndim else array, dim)
-        yield sample(array, array[..., ::-1] if array.ndim else array, dim, True)
-
-
 def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse: bool) -> Tensor:
     carried = linear_recurrence(conjugate(factors), g, dim, not reverse)
     return shift(carried, dim, 1) * conjugate(out) if reverse else carried * conjugate(shift(out, dim, 1))
@@ -129,8 +72,6 @@ def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse
     input=lambda g, factors, dim, reverse: linear_recurrence(conjugate(factors), g, dim, not reverse),
     method=False,
     takes="fc",
-    reference=_recurrence_reference,
-    samples=_recurrences,
 )
 def linear_recurrence(factors: Array, input: Array, dim, reverse=False):
     """out[k] = input[k] + factors[k] * out[k-1] along `dim`; in reverse, out[k] = input[k] + factors[k+1] * out[k+1].
@@ -184,25 +125,7 @@ def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
     return _product_with_overflow(before, linear_recurrence(x, g, dim, True))
 
 
-def _with_zeros(samples: Any) -> Any:
-    """The samples, and calls with one or two zero elements along the dimension."""
-
-    def all_samples() -> Iterator[Sample]:
-        yield from samples()
-        zeros = np.array([[2.0, 0.0, 3.0, -1.0], [0.0, 1.5, 0.0, 2.0], [1.0, -2.0, 0.5, 3.0]])
-        yield sample(zeros, 1)
-        yield sample(zeros.T, 0)
-
-    return all_samples
-
-
-@op(
-    row_major=True,
-    input=_cumprod_gradient,
-    inplace=True,
-    reference=lambda input, dim: np.cumprod(np.atleast_1d(input), axis=dim).reshape(input.shape),
-    samples=_with_zeros(_one_dim()),
-)
+@op(row_major=True, input=_cumprod_gradient, inplace=True)
 def cumprod(input: Array, dim, *, dtype=None):
     """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
     is given."""
@@ -230,12 +153,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
     return restore_dims(g, input._array.shape, dim) * conjugate(_others(input, dim))
 
 
-@op(
-    row_major=True,
-    input=_prod_gradient,
-    reference=lambda input, dim=None, keepdim=False: np.prod(input, axis=dim if input.ndim else None, keepdims=keepdim),
-    samples=_with_zeros(reductions(several=False)),
-)
+@op(row_major=True, input=_prod_gradient)
 def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
     array, result = prepare_sum(input, dtype)
@@ -288,12 +206,7 @@ def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -
     return (conjugate((input - base).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
 
 
-@op(
-    input=_log_cum_sum_exp_gradient,
-    takes="fc",
-    reference=lambda input, dim: np.log(np.cumsum(np.exp(np.atleast_1d(input)), axis=dim)).reshape(input.shape),
-    samples=_one_dim(),
-)
+@op(input=_log_cum_sum_exp_gradient, takes="fc")
 def logcumsumexp(input: Array, dim):
     """log(cumsum(exp(input))) along `dim`, without overflow."""
     return _log_cum_sum_exp(np.atleast_1d(input), wrap_dim(dim, input.ndim)).reshape(input.shape)
@@ -309,30 +222,13 @@ def _running(input: np.ndarray, dim: int, largest: bool) -> ValuesIndices:
     return ValuesIndices(values.reshape(input.shape), indices.reshape(input.shape))
 
 
-def _running_reference(better: Any) -> Any:
-    def reference(input: np.ndarray, dim: int) -> Any:
-        values, indices = np.array(np.atleast_1d(input)), np.zeros(np.atleast_1d(input).shape, np.int64)
-        rows, places = np.moveaxis(values, dim, 0), np.moveaxis(indices, dim, 0)
-        for place in range(1, len(rows)):
-            new = better(rows[place], rows[place - 1])
-            rows[place] = np.where(new, rows[place], rows[place - 1])
-            places[place] = np.where(new, place, places[place - 1])
-        return values.reshape(input.shape), indices.reshape(input.shape)
-
-    return reference
-
-
 def _scatter_gradient(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
     """The gradient of elements taken along `dim`, some of them several times."""
     return adopt(np.zeros(shape, g[0]._array.dtype)).scatter_add(dim, indices, g[0])
 
 
 @op(
-    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
-    takes="bif",
-    warns=False,
-    reference=_running_reference(np.greater_equal),
-    samples=_one_dim(),
+    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim), takes="bif", warns=False
 )
 def cummax(input: Array, dim) -> ValuesIndices:
     """The largest element up to each one along `dim`, and where it was last reached."""
@@ -340,24 +236,14 @@ def cummax(input: Array, dim) -> ValuesIndices:
 
 
 @op(
-    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
-    takes="bif",
-    warns=False,
-    reference=_running_reference(np.less_equal),
-    samples=_one_dim(),
+    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim), takes="bif", warns=False
 )
 def cummin(input: Array, dim) -> ValuesIndices:
     """The smallest element up to each one along `dim`, and where it was last reached."""
     return _running(input, dim, False)
 
 
-@composite(
-    widen=True,
-    reference=lambda input, n=1, dim=-1: np.diff(input, n, dim),
-    samples=lambda: (
-        sample(call.args[0], n, call.args[1]) for n, call in zip((1, 2, 1, 1, 1, 1), _one_dim()(), strict=False)
-    ),
-)
+@composite(widen=True)
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:

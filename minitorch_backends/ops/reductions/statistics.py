@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ...tensor.tensor import Tensor, adopt
 from ..creation.from_data import array_from
 from ..dims import integer, wrap_dim
 from ..matmul.matmul import times
-from ..samples import Sample, between, sample
 
 __all__ = [
     "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "nanquantile", "quantile", "trapezoid", "trapz",
@@ -26,22 +24,6 @@ __all__ = [
 # Quantiles
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
-
-
-def _quantile_samples() -> Iterator[Sample]:
-    x = between(-2, 2, 3, 5)
-    yield sample(x, 0.3)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 0.75, 1)
-    yield sample(x, 0.5, 0, keepdim=True)
-    yield sample(between(-2, 2), 0.25)
-    for interpolation in _INTERPOLATIONS:
-        yield sample(x, 0.6, 1, interpolation=interpolation)
-
-
-def _quantile_reference(
-    input: np.ndarray, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: Any = "linear"
-) -> np.ndarray:
-    return np.quantile(input, q, axis=dim, keepdims=keepdim, method=interpolation)
 
 
 def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, skip_nan: bool) -> Tensor:
@@ -89,7 +71,7 @@ def _at_ranks(rows: Tensor, parts: Tensor, how: str, skip_nan: bool) -> Tensor:
     return lower.lerp(upper, weights)
 
 
-@composite(takes="f", reference=_quantile_reference, samples=_quantile_samples)
+@composite(takes="f")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -102,18 +84,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skip_nan=False)
 
 
-def _nan_samples() -> Iterator[Sample]:
-    yield from _quantile_samples()
-    yield sample(np.where(between(-2, 2, 3, 5) > 1, np.nan, between(-2, 2, 3, 5)), 0.6, 1)
-
-
-def _nan_reference(
-    input: np.ndarray, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: Any = "linear"
-) -> np.ndarray:
-    return np.nanquantile(input, q, axis=dim, keepdims=keepdim, method=interpolation)
-
-
-@composite(takes="f", reference=_nan_reference, samples=_nan_samples)
+@composite(takes="f")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -124,19 +95,7 @@ def nanquantile(
 # Counts
 
 
-def _count_samples() -> Iterator[Sample]:
-    yield sample(np.array([3, 1, 1, 0, 5]))
-    yield sample(np.array([3, 1, 1, 0, 5]), None, 9)
-    yield sample(np.zeros(0, np.int64), None, 2)
-
-
-@op(
-    takes="bif",
-    widen=False,
-    warns=False,
-    reference=lambda input, weights=None, minlength=0: np.bincount(input, weights, minlength),
-    samples=_count_samples,
-)
+@op(takes="bif", widen=False, warns=False)
 def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
     """The number of occurrences of each integer from 0 to the largest, or to `minlength` - 1, int64.
 
@@ -160,27 +119,7 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
     return np.bincount(input, weights, minlength).astype(np.float32 if weights.dtype == np.float32 else np.float64)
 
 
-def _histogram_reference(input: np.ndarray, bins: int = 100, min: float = 0, max: float = 0) -> np.ndarray:
-    if min == max:
-        min, max = (input.min(), input.max()) if input.size else (0, 0)
-    if min == max:
-        min, max = min - 1, max + 1
-    return np.histogram(input, bins, (min, max))[0].astype(np.float64)
-
-
-@op(
-    takes="f",
-    warns=False,
-    reference=_histogram_reference,
-    samples=lambda: iter(
-        [
-            sample(between(-2, 2, 3, 7), 4, -2, 2),
-            sample(between(-2, 2, 4, 6)[::2, ::-2].T, 5, -1, 1.5),
-            sample(between(-2, 2), 3),
-            sample(between(-2, 2, 0, 3), 2),
-        ]
-    ),
-)
+@op(takes="f", warns=False)
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
     """The number of elements in each of `bins` equal parts of [min, max], in the input's dtype.
 
@@ -208,25 +147,7 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
 # Covariances
 
 
-def _covariance_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 5))
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T)
-    yield sample(between(-2, 2, 6))
-    yield sample(between(-2, 2, 3, 5), correction=0)
-    yield sample(between(-2, 2, 3, 5), fweights=np.array([1, 2, 0, 1, 3]))
-    yield sample(between(-2, 2), correction=0)
-    yield sample(between(-2, 2, 0, 3), correction=0)
-
-
-def _covariance_reference(
-    input: np.ndarray, *, correction: int = 1, fweights: Any = None, aweights: Any = None
-) -> np.ndarray:
-    if not input.size:
-        return np.zeros((0, 0), input.dtype)
-    return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
-
-
-@composite(takes="ifc", product="matmul", reference=_covariance_reference, samples=_covariance_samples)
+@composite(takes="ifc", product="matmul")
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -277,19 +198,7 @@ def _of_observations(count: int, fweights: Tensor | None, aweights: Tensor | Non
     return weights
 
 
-def _correlation_samples() -> Iterator[Sample]:
-    yield from (each for each in _covariance_samples() if not each.kwargs)
-    yield sample(between(-2, 2))
-    yield sample(between(-2, 2, 0, 3))
-
-
-def _correlation_reference(input: np.ndarray) -> np.ndarray:
-    if input.ndim and input.size:
-        return np.corrcoef(input)
-    return np.zeros((0, 0), input.dtype) if input.ndim else np.array(np.nan, input.dtype)
-
-
-@composite(takes="ifc", product="matmul", reference=_correlation_reference, samples=_correlation_samples)
+@composite(takes="ifc", product="matmul")
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1."""
     if input.ndim > 2:
@@ -307,16 +216,6 @@ def _correlations(input: Tensor, precision: str | None) -> Tensor:
 
 
 # Areas
-
-
-def _area_samples() -> Iterator[Sample]:
-    y = between(-2, 2, 3, 5)
-    yield sample(y)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, dx=0.5, dim=0)
-    yield sample(y, np.sort(between(0, 3, 5, seed=1)))
-    yield sample(y, np.sort(between(0, 3, 3, 5, seed=1), 0), dim=0)
-    yield sample(between(-2, 2, 0, 3))
-    yield sample(between(-2, 2, 3, 1))
 
 
 def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, Any, int]:
@@ -347,11 +246,7 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) 
     return sums, x.diff(dim=wrap_dim(dim - y.ndim, x.ndim)), dim
 
 
-def _area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> np.ndarray:
-    return np.trapezoid(y, x, dx, dim)
-
-
-@composite(widen=True, takes="ifc", method=False, reference=_area_reference, samples=_area_samples)
+@composite(widen=True, takes="ifc", method=False)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoidal rule, at places x or with the step `dx`, 1 by default."""
     sums, widths, dim = _widths("trapezoid", y, x, dx, dim)
@@ -361,13 +256,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
 trapz = trapezoid
 
 
-def _running_area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> np.ndarray:
-    y = np.moveaxis(y, dim, -1)
-    x = np.arange(y.shape[-1]) * dx if x is None else np.asarray(x) if np.ndim(x) == 1 else np.moveaxis(x, dim, -1)
-    return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) * np.diff(x) / 2, -1), -1, dim)
-
-
-@composite(widen=True, takes="ifc", method=False, reference=_running_area_reference, samples=_area_samples)
+@composite(widen=True, takes="ifc", method=False)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The area up to each point but the first (`trapezoid`)."""
     sums, widths, dim = _widths("cumulative_trapezoid", y, x, dx, dim)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import axes_of, conjugate, restore_dims, zero
-from ..samples import Sample, between, sample, strided_matrix
-from .reduce import count_reduced, mean, reductions
+from .reduce import count_reduced, mean
 
 __all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
 
@@ -47,39 +45,13 @@ def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> 
     return squares / max(count_reduced(input.shape, axes) - correction, 0)
 
 
-def _corrections() -> Iterator[Sample]:
-    for call in reductions(of_nothing=False)():
-        dim = call.kwargs.get("dim", (*call.args[1:], None)[0])
-        yield sample(call.args[0], dim, 1 if call.args[0].ndim else 0, len(call.args) > 2)
-    yield sample(between(-2, 2.3, 3, 4), 0, 0, False)
-    yield sample(between(-2, 2.3, 3, 4), None, 0.5, True)
-
-
-def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
-    return np.var(input, axis=None if dim == () or not input.ndim else dim, ddof=correction, keepdims=keepdim)
-
-
-@op(
-    row_major=True,
-    input=_variance_gradient,
-    method=False,
-    takes="fc",
-    reference=_variance_reference,
-    samples=_corrections,
-)
+@op(row_major=True, input=_variance_gradient, method=False, takes="fc")
 def variance(input: Array, dim, correction, keepdim):
     """The sum of squared distances from the mean, over the number of elements less `correction`."""
     return _round_to_real(_variance(input, dim, correction, keepdim), input)
 
 
-@op(
-    row_major=True,
-    input=_deviation_gradient,
-    method=False,
-    takes="fc",
-    reference=lambda *args: np.sqrt(_variance_reference(*args)),
-    samples=_corrections,
-)
+@op(row_major=True, input=_deviation_gradient, method=False, takes="fc")
 def standard_deviation(input: Array, dim, correction, keepdim):
     """The root of `variance`, which may leave the range of the type."""
     return _round_to_real(np.sqrt(_variance(input, dim, correction, keepdim)), input)
@@ -98,24 +70,7 @@ def _resolve_correction(dim: Any, unbiased: bool | None, correction: float | Non
     return dim, int(unbiased)
 
 
-def _public_samples() -> Iterator[Sample]:
-    for call in reductions(keepdim=False, of_nothing=False)():
-        if call.args[1:] != ((),):  # torch's gradient of that is infinite
-            yield sample(*call.args, correction=1 if call.args[0].ndim else 0)
-    yield sample(between(-2, 2.3, 3, 4), False)
-    yield sample(between(-2, 2.3, 3, 4), 0, False, True)
-    yield sample(between(-2, 2.3, 3, 4), dim=(0, 1), correction=2, keepdim=True)
-
-
-def _public_reference(
-    input: np.ndarray, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float = 1
-) -> Any:
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    return _variance_reference(input, dim, correction if unbiased is None else unbiased, keepdim)
-
-
-@composite(takes="fc", reference=_public_reference, samples=_public_samples)
+@composite(takes="fc")
 def var(
     input: Tensor,
     dim: Any = None,
@@ -132,9 +87,7 @@ def var(
     return variance(input, *_resolve_correction(dim, unbiased, correction), keepdim)
 
 
-@composite(
-    takes="fc", reference=lambda *args, **named: np.sqrt(_public_reference(*args, **named)), samples=_public_samples
-)
+@composite(takes="fc")
 def std(
     input: Tensor,
     dim: Any = None,
@@ -147,18 +100,7 @@ def std(
     return standard_deviation(input, *_resolve_correction(dim, unbiased, correction), keepdim)
 
 
-def _with_mean(reference: Any) -> Any:
-    def both(
-        input: np.ndarray, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float = 1
-    ) -> Any:
-        axis = None if dim is None or dim == () or isinstance(dim, bool) or not input.ndim else dim
-        found = _public_reference(input, dim, unbiased, keepdim, correction=correction)
-        return reference(found), np.mean(input, axis=axis, keepdims=keepdim)
-
-    return both
-
-
-@composite(widen=True, takes="fc", method=False, reference=_with_mean(np.positive), samples=_public_samples)
+@composite(widen=True, takes="fc", method=False)
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -172,7 +114,7 @@ def var_mean(
     return variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
-@composite(widen=True, takes="fc", method=False, reference=_with_mean(np.sqrt), samples=_public_samples)
+@composite(widen=True, takes="fc", method=False)
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -200,22 +142,12 @@ def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
     return out if keepdim else np.squeeze(out, axis=axes)
 
 
-def _terms() -> Iterator[Sample]:
-    for call in reductions()():
-        if call.kwargs or call.args[1:] not in ((), ((),)):
-            yield call
-
-
 @op(
     row_major=True,
     input=lambda g, input, out, dim: (
         restore_dims(g, input._array.shape, dim) * conjugate((input - restore_dims(out, input._array.shape, dim)).exp())
     ),
     promote="float",
-    reference=lambda input, dim, keepdim=False: np.log(
-        np.sum(np.exp(input), axis=(None if dim == () else dim) if input.ndim else (), keepdims=keepdim)
-    ),
-    samples=_terms,
 )
 def logsumexp(input: Array, dim, keepdim=False):
     """log(sum(exp(input))) over `dim`, an int or several, without overflow; -inf for nothing."""
@@ -256,38 +188,7 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
     return found if order > 0 else found.masked_fill(out == 0, 0)  # with a 0, which excludes all others
 
 
-def _norm_samples() -> Iterator[Sample]:
-    for call in reductions()():
-        yield sample(call.args[0], "fro", *call.args[1:], **call.kwargs)
-    for p in (1, 2, 3, 0.5, -1, math.inf, -math.inf, 0):
-        yield sample(between(-2, 2.3, 3, 4), p, 1)
-        yield sample(strided_matrix(), p, None, True)
-
-
-def _norm_reference(
-    input: np.ndarray, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
-    size, order = np.abs(input), 2 if p == "fro" else p
-    named: dict[str, Any] = {
-        "axis": None if dim is None or dim == () else dim if input.ndim else (),
-        "keepdims": keepdim,
-    }
-    if order == 0:
-        return np.sum(size != 0, dtype=size.dtype, **named)
-    if math.isinf(order):
-        return (np.max if order > 0 else np.min)(size, **named)
-    return np.sum(size**order, **named) ** (1 / order)
-
-
-@op(
-    called="norm",
-    method=False,
-    row_major=True,
-    input=_norm_gradient,
-    takes="fc",
-    reference=_norm_reference,
-    samples=_norm_samples,
-)
+@op(called="norm", method=False, row_major=True, input=_norm_gradient, takes="fc")
 def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
     """`norm` of vectors."""
     order, axes = _order(p), axes_of(dim, input.ndim)

@@ -15,7 +15,6 @@ from ...kernels.shapes import broadcast_shapes as shape_of_all
 from ...tensor.size import Size, addressable
 from ...tensor.tensor import Tensor, adopt, is_foreign, not_a_tensor
 from ..dims import shape_of
-from ..samples import between, sample, samples_of_shapes, strided_matrix
 from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 
@@ -46,10 +45,7 @@ def _at_least(atleast: Any, tensors: tuple[Any, ...]) -> Any:
     return tuple(map(atleast, _several(atleast.__name__, tensors)))
 
 
-_any_shape = samples_of_shapes(((),), ((3,),), ((2, 3),), (strided_matrix(),), ((2, 0, 3),))
-
-
-@composite(method=False, reference=np.atleast_1d, samples=_any_shape)
+@composite(method=False)
 def atleast_1d(*tensors: Any) -> Any:
     """A view with one dimension for a 0-dim tensor, else the tensor; a tuple for several tensors."""
     if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
@@ -57,7 +53,7 @@ def atleast_1d(*tensors: Any) -> Any:
     return tensors[0] if tensors[0]._array.ndim else reshape(tensors[0], (1,))
 
 
-@composite(method=False, reference=np.atleast_2d, samples=_any_shape)
+@composite(method=False)
 def atleast_2d(*tensors: Any) -> Any:
     """A view with at least two dimensions, new ones first; a tuple for several tensors."""
     if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
@@ -65,7 +61,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return tensors[0] if tensors[0]._array.ndim > 1 else reshape(tensors[0], (1, tensors[0]._array.size))
 
 
-@composite(method=False, reference=np.atleast_3d, samples=_any_shape)
+@composite(method=False)
 def atleast_3d(*tensors: Any) -> Any:
     """A view with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1); a tuple for several
     tensors."""
@@ -88,18 +84,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
         ) from None
 
 
-def _broadcast_reference(*tensors: np.ndarray) -> tuple[np.ndarray, ...]:
-    shape = shape_of_all(*(each.shape for each in tensors))
-    return tuple(each + np.zeros(shape) for each in tensors)
-
-
-def _broadcast_samples() -> Any:
-    yield sample(between(-2, 2, 3, 1), between(-2, 2, 4))
-    yield sample(strided_matrix(), between(-2, 2), between(-2, 2, 2))
-    yield sample(between(-2, 2, 0, 1), between(-2, 2, 3))
-
-
-@composite(method=False, reference=_broadcast_reference, samples=_broadcast_samples)
+@composite(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Views of the tensors, expanded to their common shape."""
     several = _several("broadcast_tensors", tensors)
@@ -107,18 +92,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(expand(each, shape) for each in several)
 
 
-def _meshgrid_samples() -> Any:
-    a, b = between(-2, 2, 3), between(-2, 2, 4, seed=1)
-    yield sample(a, b, indexing="ij")
-    yield sample(a, b, between(-2, 2), indexing="xy")
-    yield sample(a, b[::2], between(-2, 2, 0), indexing="ij")
-
-
-@composite(
-    method=False,
-    reference=lambda *tensors, indexing="ij": tuple(np.meshgrid(*tensors, indexing=indexing)),
-    samples=_meshgrid_samples,
-)
+@composite(method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first
     two axes."""
@@ -133,21 +107,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple(transpose(each, 0, 1) for each in grids) if indexing == "xy" and len(grids) > 1 else grids
 
 
-def _vectors() -> Any:
-    yield sample(between(-2, 2, 3), between(-2, 2, 2, seed=1))
-    yield sample(between(-2, 2, 6)[::2], between(-2, 2, 2, seed=1), between(-2, 2, 2, seed=2))
-    yield sample(between(-2, 2, 3))
-    yield sample(between(-2, 2, 3), between(-2, 2, 0))
-
-
-def _product_reference(*tensors: np.ndarray) -> np.ndarray:
-    if len(tensors) == 1:
-        return tensors[0]
-    rows = list(itertools.product(*tensors))
-    return np.array(rows, np.result_type(*tensors)).reshape(len(rows), len(tensors))
-
-
-@composite(method=False, reference=_product_reference, samples=_vectors)
+@composite(method=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, one in a row, the last one changing fastest."""
     if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
@@ -159,21 +119,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([reshape(each, (each._array.size,)) for each in meshgrid(*tensors)], 1)
 
 
-def _combination_samples() -> Any:
-    for array in (between(-2, 2, 4), strided_matrix()[0]):
-        yield sample(array)
-        yield sample(array, 3)
-        yield sample(array, 2, True)
-    yield sample(between(-2, 2, 3), 0)
-    yield sample(between(-2, 2, 0))
-
-
-def _combination_reference(input: np.ndarray, r: int = 2, with_replacement: bool = False) -> np.ndarray:
-    chosen = [*(itertools.combinations_with_replacement if with_replacement else itertools.combinations)(input, r)]
-    return np.array(chosen, input.dtype).reshape(len(chosen) if r else 0, *(r,) * (r > 0))
-
-
-@composite(method=False, reference=_combination_reference, samples=_combination_samples)
+@composite(method=False)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of `r` elements of a vector, one per row; with replacement, elements may repeat.
 

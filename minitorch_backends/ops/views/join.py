@@ -10,11 +10,9 @@ import numpy as np
 from ...autograd.modes import derives
 from ...dispatch.op import Arrays, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...kernels.first_use import load
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
-from ..samples import between, sample, strided_matrix
 from .broadcasting import atleast_1d, atleast_2d, atleast_3d, tensors_of
 from .shape import reshape
 from .slices import getitem, narrow, unbind
@@ -51,30 +49,10 @@ def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
     return pieces
 
 
-def _cat_samples() -> Any:
-    a, b = between(-2, 2, 2, 3), between(-2, 2, 4, 3, seed=1)
-    yield sample([a, b])
-    yield sample([a, strided_matrix().T], 0)
-    yield sample([a, a, b[:2]], 1)
-    yield sample([a, b[:2]], -1)
-    yield sample([a, np.empty((0, 3))], 0)
-    yield sample([a, np.empty(0)], 1)
-    yield sample([np.empty((0, 3)), np.empty((0, 3))], 1)
-
-
-def _cat_reference(tensors: list[np.ndarray], dim: int = 0) -> np.ndarray:
-    return np.concatenate([each for each in tensors if each.shape != (0,)], dim)
-
-
 _joining = functools.partial(op, method=False, promote=True, row_major=True, warns=False, widen=False)
 
 
-@_joining(
-    takes=EVERY_DTYPE,
-    tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim),
-    reference=_cat_reference,
-    samples=_cat_samples,
-)
+@_joining(takes=EVERY_DTYPE, tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim))
 def cat(tensors: Arrays, dim=0):
     """The tensors one after the other along `dim`; their other sizes must agree. Tensors of shape (0,) count for
     nothing.
@@ -105,16 +83,7 @@ def _refuse_unlike(arrays: list[np.ndarray], dim: int) -> None:
             ) from None
 
 
-def _stack_samples() -> Any:
-    a, b = between(-2, 2, 2, 3), between(-2, 2, 2, 3, seed=1)
-    yield sample([a, b])
-    yield sample([a, strided_matrix().T], 1)
-    yield sample([a, b, a], -1)
-    yield sample([between(-2, 2), between(-3, 3)])
-    yield sample([between(-2, 2, 0, 3), between(-2, 2, 0, 3)], 2)
-
-
-@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)), reference=np.stack, samples=_stack_samples)
+@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)))
 def stack(tensors: Arrays, dim=0):
     """The tensors, all of one shape, side by side in a new dimension `dim`.
 
@@ -135,23 +104,14 @@ def stack(tensors: Arrays, dim=0):
 concat = concatenate = cat
 
 
-def _list_samples() -> Any:
-    yield sample([between(-2, 2, 2, 3), between(-2, 2, 2, 3, seed=1)])
-    yield sample([strided_matrix(), strided_matrix()])
-    yield sample([between(-2, 2, 3), between(-2, 2, 3, seed=1)])
-    yield sample([between(-2, 2), between(-3, 3)])
-    yield sample([between(-2, 2, 2, 2, 2), between(-3, 3, 2, 2, 2)])
-    yield sample([between(-2, 2, 0, 3), between(-2, 2, 0, 3)])
-
-
-@composite(method=False, reference=np.hstack, samples=_list_samples)
+@composite(method=False)
 def hstack(tensors: Any) -> Tensor:
     """The tensors side by side: along the second dimension, or the first of vectors."""
     tensors = [atleast_1d(each) for each in _tensors_of("hstack", tensors)]
     return cat(tensors, 0 if tensors[0]._array.ndim == 1 else 1)
 
 
-@composite(method=False, reference=np.vstack, samples=_list_samples)
+@composite(method=False)
 def vstack(tensors: Any) -> Tensor:
     """The tensors below one another: along the first dimension; vectors are rows."""
     return cat([atleast_2d(each) for each in _tensors_of("vstack", tensors)], 0)
@@ -160,13 +120,13 @@ def vstack(tensors: Any) -> Tensor:
 row_stack = vstack
 
 
-@composite(method=False, reference=np.dstack, samples=_list_samples)
+@composite(method=False)
 def dstack(tensors: Any) -> Tensor:
     """The tensors behind one another: along the third dimension."""
     return cat([atleast_3d(each) for each in _tensors_of("dstack", tensors)], 2)
 
 
-@composite(method=False, reference=np.column_stack, samples=_list_samples)
+@composite(method=False)
 def column_stack(tensors: Any) -> Tensor:
     """The tensors side by side, vectors and scalars as columns."""
     columns = [
@@ -187,22 +147,11 @@ def _corners(shapes: Any) -> Any:
         row, column = row + height, column + width
 
 
-def _block_samples() -> Any:
-    yield sample([between(-2, 2, 2, 3), between(-2, 2), strided_matrix()])
-    yield sample([between(-2, 2, 3), between(-2, 2, 0), between(-2, 2, 2, 0)])
-
-
-def _block_reference(*tensors: np.ndarray) -> np.ndarray:
-    return load("scipy.linalg").block_diag(*(np.atleast_2d(each) for each in tensors))
-
-
 @_joining(
     tensors=lambda g, tensors_shape: [
         reshape(getitem(g, corner), shape) for corner, shape in zip(_corners(tensors_shape), tensors_shape, strict=True)
     ],
     called="block_diag",
-    reference=lambda tensors: _block_reference(*tensors),
-    samples=_block_samples,
 )
 def blocks_on_diagonal(tensors: Arrays):
     """The tensors as blocks on the diagonal of a matrix of zeros; vectors are rows."""
@@ -214,9 +163,7 @@ def blocks_on_diagonal(tensors: Arrays):
     return out
 
 
-@composite(
-    method=False, reference=_block_reference, samples=lambda: (sample(*call.args[0]) for call in _block_samples())
-)
+@composite(method=False)
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix with the tensors as blocks on its diagonal, zero elsewhere; vectors are rows, 0-dim tensors 1 x 1.
 

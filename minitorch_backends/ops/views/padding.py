@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import index
 from typing import Any
 
@@ -15,7 +15,6 @@ from ...tensor.dtypes import dtype_of
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..samples import Sample, between, sample
 from .slices import narrow
 
 Pairs = tuple[tuple[int, int], ...]
@@ -33,27 +32,7 @@ def _without(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs) -> Tensor:
     return g
 
 
-def _constant_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 2, 3), ((0, 0), (1, 2)), 0.5)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, ((1, 0), (0, 3)))
-    yield sample(between(-2, 2), ())
-    yield sample(between(-2, 2, 0, 3), ((2, 0), (0, 1)), 1.0)
-
-
-def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndarray:
-    return np.pad(input, pairs, constant_values=value) if input.ndim else np.array(input)
-
-
-@op(
-    takes=EVERY_DTYPE,
-    row_major=True,
-    method=False,
-    widen=False,
-    warns=False,
-    input=_without,
-    reference=_constant_reference,
-    samples=_constant_samples,
-)
+@op(takes=EVERY_DTYPE, row_major=True, method=False, widen=False, warns=False, input=_without)
 def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
     """`input` padded with `value`, by (before, after) pairs, one per dimension."""
     out = _wider(input, pairs)
@@ -97,13 +76,6 @@ def _fold_gradient(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs, mode: 
     return g
 
 
-def _mirrored_samples() -> Iterator[Sample]:
-    for mode in _MODES:
-        yield sample(between(-2, 2, 3, 4), ((2, 1), (0, 3)), mode)
-        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, ((0, 2), (1, 0)), mode)
-        yield sample(between(-2, 2, 0, 3), ((0, 0), (1, 1)), mode)
-
-
 def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
     for dim, ((before, after), size) in enumerate(zip(pairs, shape, strict=True)):
         if before or after:
@@ -115,19 +87,7 @@ def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
                 )
 
 
-_NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-
-
-@op(
-    row_major=True,
-    method=False,
-    widen=False,
-    widen_rules=True,
-    warns=False,
-    input=_fold_gradient,
-    reference=lambda input, pairs, mode: np.pad(input, pairs, mode=_NUMPY_MODES[mode]),
-    samples=_mirrored_samples,
-)
+@op(row_major=True, method=False, widen=False, widen_rules=True, warns=False, input=_fold_gradient)
 def mirrored_pad(input: Array, pairs: Pairs, mode: str):
     """`input` padded with its own values, by (before, after) pairs, one per dimension.
 
@@ -149,35 +109,8 @@ def mirrored_pad(input: Array, pairs: Pairs, mode: str):
     return out
 
 
-def _pad_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 2, 3), (1, 2))
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (1, -1, 0, 2), "constant", 1.5)
-    yield sample(between(-2, 2, 2, 2, 3, 4), (1, 2, 2, 1), "reflect")
-    yield sample(between(-2, 2, 2, 3, 4), (3, 1), mode="replicate")
-    yield sample(between(-2, 2, 2, 2, 3, 4), (4, 1, 0, 3), mode="circular")
-    yield sample(between(-2, 2, 2, 4), (-1, 1), mode="replicate")
-    yield sample(between(-2, 2, 2, 3), (-2, 2), mode="reflect")
-    yield sample(between(-2, 2, 2, 3, 1), (3, -1, -3, 4), mode="replicate")
-    yield sample(between(-2, 2, 0, 3), (1, 0))
-    yield sample(between(-2, 2), ())
-
-
-def _pad_reference(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> np.ndarray:
-    pairs = pairs_of(pad, input.ndim)
-    cut = tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, input.shape, strict=True))
-    widths = [(max(before, 0), max(after, 0)) for before, after in pairs]
-    if input.ndim == 0:
-        return np.array(input)
-    if mode == "constant":
-        return np.pad(input[cut], widths, constant_values=value or 0)
-    if mode == "circular":
-        return np.pad(input[cut], widths, mode="wrap")
-    wide = np.pad(input, widths, mode="edge" if mode == "replicate" else "reflect")
-    return wide[tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, wide.shape, strict=True))]
-
-
 @functional
-@composite(method=False, reference=_pad_reference, samples=_pad_samples)
+@composite(method=False)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: complex | None = None) -> Tensor:
     """Pad the last dimensions; `pad` is (before, after) for the last one, then for the one before it, and so on.
     Negative numbers crop.

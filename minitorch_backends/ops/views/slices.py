@@ -15,7 +15,6 @@ from ...tensor.dtypes import INTEGER, int64
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
 from ..indexing.index_parts import refusal, refuse_index_dtype
-from ..samples import between, sample, samples_of_shapes, strided_matrix
 from .view_replay import view_embed
 
 __all__ = [
@@ -38,32 +37,10 @@ def slice_index(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
     return (slice(None),) * dim + (part,) + (slice(None),) * (ndim - dim - 1)
 
 
-def _getitem_samples() -> Any:
-    a = between(-2, 2, 3, 4)
-    for index in (
-        (1, ...),
-        (slice(None), slice(1, 3)),
-        (..., None, 2),
-        (slice(2, 0), ...),
-        (-1, slice(None, None, 2)),
-        (0, 1, ...),
-        (slice(None, None, -1), slice(2, None, -2)),
-    ):
-        yield sample(a, index)
-    yield sample(strided_matrix(), (slice(1, None), ...))
-    yield sample(between(-2, 2), (None, ...))
-    yield sample(between(-2, 2, 0, 3), (slice(None), 1))
-
-
 _slice = functools.partial(op, view=True, warns=False, widen=False)
 
 
-@_slice(
-    input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index),
-    method=False,
-    reference=lambda input, index: input[index],
-    samples=_getitem_samples,
-)
+@_slice(input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index), method=False)
 def getitem(input: Array, index):
     """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
     not be selected away."""
@@ -75,14 +52,7 @@ def getitem(input: Array, index):
         raise TypeError(f"slice indices must be integers or None, got {index}") from None
 
 
-def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:
-    return np.take(input, index, axis=dim)
-
-
-@composite(
-    reference=_select_reference,
-    samples=samples_of_shapes(((3, 4), 0, 1), ((3, 4), -1, -2), (strided_matrix(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)),
-)
+@composite()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The view at one `index` of dimension `dim`, which is removed. Raises IndexError out of range."""
     shape = input._array.shape
@@ -94,21 +64,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return getitem(input, (*slice_index(len(shape), dim, index), ...))
 
 
-def _narrow_reference(input: np.ndarray, dim: int, start: int, length: int) -> np.ndarray:
-    return np.take(input, np.arange(start, start + length), axis=dim)
-
-
-@composite(
-    reference=_narrow_reference,
-    samples=samples_of_shapes(
-        ((3, 4), 0, 1, 2),
-        ((3, 4), -1, 0, 4),
-        ((3, 4), 1, -3, 2),
-        (strided_matrix(), 0, 2, 1),
-        ((3, 4), 0, 3, 0),
-        ((0, 3), 1, 1, 2),
-    ),
-)
+@composite()
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """The view of `length` elements of dimension `dim` from `start` on, which may count from the end.
 
@@ -136,18 +92,10 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     return getitem(input, slice_index(len(shape), dim, slice(start, start + length)))
 
 
-def _diagonal_samples() -> Any:
-    yield from samples_of_shapes(
-        ((3, 4),), ((3, 4), 1), ((3, 4), -2), ((3, 4), 4), ((2, 3, 4), 0, 2, 0), (strided_matrix(), 0), ((0, 3),)
-    )()
-
-
 @_slice(
     input=lambda g, input_shape, offset, dim1, dim2: embed(
         diagonal, g, input_shape, offset=offset, dim1=dim1, dim2=dim2
-    ),
-    reference=np.diagonal,
-    samples=_diagonal_samples,
+    )
 )
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """The view of the diagonal of two dimensions, `offset` above the main one, as a new last dimension.
@@ -164,20 +112,10 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
     return view
 
 
-def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -> np.ndarray:
-    starts = range(0, input.shape[dimension] - size + 1, step)
-    return np.stack(
-        [np.moveaxis(np.take(input, range(start, start + size), axis=dimension), dimension, -1) for start in starts],
-        dimension,
-    )
-
-
 @_slice(
     input=lambda g, input_shape, dimension, size, step: embed(
         unfold, g, input_shape, dimension=dimension, size=size, step=step
-    ),
-    reference=_unfold_reference,
-    samples=samples_of_shapes(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (strided_matrix(), 0, 2, 1), ((0, 3), 1, 2, 1)),
+    )
 )
 def unfold(input: Array, dimension: int, size: int, step: int):
     """The view of all windows of `size` elements along `dimension`, `step` apart, as a new last dimension. Windows may
@@ -219,29 +157,7 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
     return [min(each, size - start) for start in range(0, size, each)] if size else [0]
 
 
-def _split_reference(tensor: np.ndarray, split_size_or_sections: Any, dim: int = 0) -> tuple[np.ndarray, ...]:
-    each = split_size_or_sections
-    cuts = np.cumsum(each)[:-1] if isinstance(each, (tuple, list)) else np.arange(each, tensor.shape[dim], each)
-    return tuple(np.split(tensor, cuts, dim))
-
-
-_split_samples = samples_of_shapes(
-    ((5, 2), 2),
-    ((5, 2), (1, 0, 4)),
-    ((2, 5), 3, 1),
-    ((2, 4), 2, -1),
-    (strided_matrix(), 2),
-    ((0, 3), 2),
-    ((0, 3), 2, 1),
-)
-
-
-@_slice(
-    tensor=lambda g, dim: _join_gradients(g, dim),
-    reference=_split_reference,
-    samples=_split_samples,
-    aliases={"split_size": "split_size_or_sections"},
-)
+@_slice(tensor=lambda g, dim: _join_gradients(g, dim), aliases={"split_size": "split_size_or_sections"})
 def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...]:
     """Views of pieces along dimension `dim`: of one size (the last may be smaller), or of the sizes in a list.
 
@@ -268,15 +184,7 @@ def _stack_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
     return stack(list(g), dim)
 
 
-def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]:
-    return tuple(np.moveaxis(input, dim, 0))
-
-
-@_slice(
-    input=lambda g, dim: _stack_gradients(g, dim),
-    reference=_unbind_reference,
-    samples=samples_of_shapes(((3, 2),), ((3, 2), 1), ((3,),), (strided_matrix(), -1), ((2, 0),)),
-)
+@_slice(input=lambda g, dim: _stack_gradients(g, dim))
 def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
     """Views at every index of dimension `dim`, which is removed. Raises IndexError for a dim out of range."""
     if input.ndim == 0:
@@ -286,10 +194,7 @@ def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
     return tuple(rows[position, ...] for position in range(rows.shape[0]))
 
 
-@composite(
-    reference=lambda input, chunks, dim=0: tuple(np.array_split(input, chunks, dim)),
-    samples=samples_of_shapes(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (strided_matrix(), 3), ((0, 2), 3)),
-)
+@composite()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` pieces of equal size along dimension `dim`; the last may be smaller."""
     if chunks < 1:
@@ -305,19 +210,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 _CUTS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
 
 
-@composite(
-    reference=_split_reference, samples=samples_of_shapes(((5, 2), (2, 3)), ((2, 5), (1, 4), 1), ((0, 3), (0, 0)))
-)
+@composite()
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` by a list of sizes."""
     return split(input, list(split_sizes), dim)
 
 
-@composite(
-    reference=lambda input, indices_or_sections, dim=0: tuple(np.array_split(input, indices_or_sections, dim)),
-    samples=samples_of_shapes(((7, 2), 3), ((7, 2), (2, 5)), ((2, 4), 3, 1), (strided_matrix(), (1,)), ((0, 3), 2)),
-    aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS},
-)
+@composite(aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS})
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of a number of pieces along dimension `dim`, the first ones larger by one if needed, or of pieces split at
     indices."""
@@ -354,31 +253,19 @@ def _cut(name: str, input: Tensor, *indices_or_sections: Any, dim: int, least: i
     return tensor_split(input, cuts, dim)
 
 
-@composite(
-    reference=np.hsplit,
-    samples=samples_of_shapes(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (strided_matrix(), 2), ((0, 4), 2)),
-    aliases=_CUTS,
-)
+@composite(aliases=_CUTS)
 def hsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the second dimension, or the first of a vector. Raises RuntimeError for unequal sections."""
     return _cut("hsplit", input, *indices_or_sections, dim=min(input._array.ndim - 1, 1), least=1)
 
 
-@composite(
-    reference=np.vsplit,
-    samples=samples_of_shapes(((4, 2), 2), ((4, 2), (1, 3)), (strided_matrix(), 3), ((0, 2), 2)),
-    aliases=_CUTS,
-)
+@composite(aliases=_CUTS)
 def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the first dimension of a matrix or more. Raises RuntimeError for unequal sections."""
     return _cut("vsplit", input, *indices_or_sections, dim=0, least=2)
 
 
-@composite(
-    reference=np.dsplit,
-    samples=samples_of_shapes(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (strided_matrix()[None], 2), ((0, 1, 4), 2)),
-    aliases=_CUTS,
-)
+@composite(aliases=_CUTS)
 def dsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension. Raises RuntimeError for unequal sections."""
     return _cut("dsplit", input, *indices_or_sections, dim=2, least=3)

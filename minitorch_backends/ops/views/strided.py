@@ -8,7 +8,6 @@ that it looks at before that memory is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from operator import index as as_int
 from typing import Any
 
@@ -20,7 +19,6 @@ from ...dispatch.op import Array, composite, op
 from ...kernels.shapes import strided_view
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
-from ..samples import Sample, between, sample
 from .slices import embed
 from .view_replay import overlaps
 
@@ -77,25 +75,6 @@ def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:
     return copied
 
 
-def _window_samples() -> Iterator[Sample]:
-    x = between(-2, 2, 3, 4)
-    yield sample(x, (2, 3), (1, 4), 0)
-    yield sample(x, (2, 2, 3), (4, 1, 1), 1)
-    yield sample(x, (3, 2), (0, 5), 6)
-    yield sample(x, (), (), 11)
-    yield sample(x, (2, 0), (7, 100), 3)
-    yield sample(between(-2, 2), (2,), (0,), 0)
-    yield sample(between(-2, 2, 0, 3), (0,), (1,), 0)
-
-
-def _window_reference(input: np.ndarray, size: Numbers, stride: Numbers, storage_offset: int = 0) -> np.ndarray:
-    """Gather the window of a contiguous input element by element."""
-    out = np.empty(size, input.dtype)
-    for place in np.ndindex(*size):
-        out[place] = input.reshape(-1)[storage_offset + sum(np.array(place, int) * np.array(stride, int))]
-    return out
-
-
 @op(
     input=lambda g, input_shape, size, stride, offset, layout: embed(
         strided_window, g, input_shape, size=size, stride=stride, offset=offset, layout=layout
@@ -105,8 +84,6 @@ def _window_reference(input: np.ndarray, size: Numbers, stride: Numbers, storage
     warns=False,
     method=False,
     called="as_strided",
-    reference=_window_reference,
-    samples=_window_samples,
 )
 def strided_window(input: Array, size, stride, offset, layout=None):
     """The view of `size` and `stride` that begins `offset` elements behind the lowest address of `input`, when that has
@@ -172,7 +149,7 @@ def window_of(
     return window
 
 
-@composite(reference=_window_reference, samples=_window_samples)
+@composite()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """The view of `size` with the given `stride` (in elements) in the memory of `input`, starting at `storage_offset`.
 

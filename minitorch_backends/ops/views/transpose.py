@@ -4,37 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...dispatch.op import Array, composite, op
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim, wrap_dims
-from ..samples import arrays_like, between, sample
 
 __all__ = ["adjoint", "moveaxis", "movedim", "permute", "swapaxes", "swapdims", "t", "transpose"]
-
-
-def _transpose_samples() -> Any:
-    for array in (between(-2, 2, 3, 4), arrays_like(-2, 2)[1], between(-2, 2, 0, 3)):
-        yield sample(array, 0, 1)
-    yield sample(between(-2, 2, 2, 3, 4), -1, 0)
-    yield sample(between(-2, 2, 2, 3), 1, 1)
-    yield sample(between(-2, 2), 0, -1)
-
-
-def _matrices() -> Any:
-    yield sample(between(-2, 2, 3, 4))
-    yield sample(arrays_like(-2, 2)[1])
-    yield sample(between(-2, 2, 0, 3))
-
-
-def _batches() -> Any:
-    yield from _matrices()
-    yield sample(between(-2, 2, 2, 3, 4))
-
-
-def _swap_axes(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
-    return input.swapaxes(dim0, dim1) if input.ndim else input.copy()
 
 
 @op(
@@ -43,8 +17,6 @@ def _swap_axes(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
     view=True,
     widen=False,
     method=False,
-    reference=_swap_axes,
-    samples=_transpose_samples,
     aliases={"axis0": "dim0", "axis1": "dim1"},
 )
 def _exchange(input: Array, dim0, dim1):
@@ -65,14 +37,7 @@ transpose.op, transpose.overloads = _exchange.op, _exchange.overloads  # type: i
 _exchange.op.public = Tensor.transpose = transpose  # type: ignore[method-assign]
 
 
-@op(
-    input=lambda g: mT(g),
-    view=True,
-    widen=False,
-    method=False,
-    reference=lambda input: input.swapaxes(-2, -1),
-    samples=_batches,
-)
+@op(input=lambda g: mT(g), view=True, widen=False, method=False)
 def mT(input: Array):
     """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
     if input.ndim < 2:
@@ -90,21 +55,11 @@ def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
     return tuple(inverse)
 
 
-def _permute_samples() -> Any:
-    yield sample(between(-2, 2, 2, 3, 4), (2, 0, 1))
-    yield sample(between(-2, 2, 2, 3, 4), (-1, 1, 0))
-    yield sample(arrays_like(-2, 2)[1], (1, 0))
-    yield sample(between(-2, 2, 0, 3), (1, 0))
-    yield sample(between(-2, 2), ())
-
-
 @op(
     input=lambda g, input_shape, dims: permute(g, _inverse(dims, len(input_shape))),
     view=True,
     widen=False,
     variadic="dims",
-    reference=np.transpose,
-    samples=_permute_samples,
 )
 def permute(input: Array, dims):
     """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""
@@ -120,12 +75,7 @@ def permute(input: Array, dims):
     return input.transpose(wrap_dims(tuple(dims), input.ndim))
 
 
-def _small() -> Any:
-    yield from _matrices()
-    yield sample(between(-2, 2))
-
-
-@composite(reference=np.transpose, samples=_small)
+@composite()
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; vectors and scalars are unchanged.
 
@@ -144,7 +94,7 @@ def _reverse_dims(self: Tensor) -> Tensor:
     return mT(self) if ndim == 2 else permute(self, tuple(range(ndim - 1, -1, -1)))
 
 
-@composite(method=False, name="H", reference=lambda input: input.conj().T, samples=_small)
+@composite(method=False, name="H")
 def _hermitian(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix (or a scalar). Raises RuntimeError for other tensors."""
     if input._array.ndim not in (0, 2):
@@ -155,7 +105,7 @@ def _hermitian(input: Tensor) -> Tensor:
     return adjoint(input) if input._array.ndim else input.conj()
 
 
-@composite(reference=lambda input: input.conj().swapaxes(-2, -1), samples=_batches)
+@composite()
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or a batch of matrices; for real tensors the same as `mT`."""
     return mT(input).conj() if input.is_complex() else mT(input)
@@ -165,14 +115,7 @@ Tensor.mT, Tensor.T = property(mT), property(_reverse_dims)  # type: ignore[assi
 Tensor.H, Tensor.mH = property(_hermitian), property(adjoint)  # type: ignore[assignment, method-assign]
 
 
-def _movedim_samples() -> Any:
-    yield sample(between(-2, 2, 2, 3, 4), 0, 2)
-    yield sample(between(-2, 2, 2, 3, 4), -1, 0)
-    yield sample(between(-2, 2, 2, 3, 4), (0, 1), (2, 0))
-    yield sample(between(-2, 2, 0, 3), 0, 1)
-
-
-@composite(reference=np.moveaxis, samples=_movedim_samples)
+@composite()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """A view with the dimensions `source` moved to `destination`; the others keep their order."""
     ndim = input._array.ndim

@@ -5,22 +5,18 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from typing import Any
 
 import numpy as np
 
 from ...autograd.views import shares_memory, walk
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...dispatch.registry import registry
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import is_float8
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import adopt
 from ..indexing.accumulate import add_at
-from ..samples import between, sample
 
 __all__ = ["embed_adjoint", "overlaps", "scatter"]
 
@@ -110,54 +106,12 @@ def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
         numbers += found.astype(numbers.dtype)
 
 
-def _steps_samples() -> Any:
-    transpose, expand, reshape = (registry[name] for name in ("transpose", "expand", "reshape"))
-    transposed = (transpose, {"dim0": 0, "dim1": 1}, None)
-    yield (3, 4), (4, 3), (transposed,)
-    yield (3, 4), (2, 6), (transposed, (reshape, {"shape": (2, 6)}, None))
-    yield (1, 4), (3, 4), ((expand, {"size": (3, 4)}, None),)
-    yield (0, 3), (3, 0), (transposed,)
-    yield (1,), (), ((reshape, {"shape": ()}, None),)
-
-
-def _read_samples() -> Any:
-    for shape, _, steps in _steps_samples():
-        yield sample(between(-2, 2, *shape), steps)
-
-
-def _embed_samples() -> Any:
-    for shape, view_shape, steps in _steps_samples():
-        yield sample(between(-2, 2, *view_shape), shape, steps)
-
-
-def _scatter_samples() -> Any:
-    for shape, view_shape, steps in _steps_samples():
-        if math.prod(shape) == math.prod(view_shape):  # expanded memory rejects writes
-            yield sample(between(-2, 2, *shape), between(-2, 2, *view_shape, seed=1), steps)
-
-
-def _embed_reference(value: np.ndarray, shape: tuple[int, ...], steps: tuple) -> np.ndarray:
-    """By the definition: the sum over all elements of the view that came from one place."""
-    positions = _positions(shape, steps)
-    sums = [value[positions == place].sum() for place in range(int(np.prod(shape)))]
-    return np.array(sums, value.dtype).reshape(shape)
-
-
-def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.ndarray:
-    flat, positions = base.flatten(), _positions(base.shape, steps)
-    for place, element in zip(positions.flat, value.flat, strict=True):
-        flat[place] = element
-    return flat.reshape(base.shape)
-
-
 @op(
     base=lambda g, base_shape, base_dtype, steps, strides: view_embed(g, base_shape, steps, base_dtype, strides),
     view=True,
     method=False,
     widen=False,
     warns=False,
-    reference=lambda base, steps: base.reshape(-1)[_positions(base.shape, steps)],
-    samples=_read_samples,
 )
 def view_steps(base: Array, steps, strides=None):
     """The view of `base` to which `steps` lead, as a new result. `strides` are those of a base on which the steps are
@@ -170,14 +124,7 @@ def view_steps(base: Array, steps, strides=None):
     return walk(_laid_out(base, strides), steps)
 
 
-@op(
-    takes=EVERY_DTYPE,
-    value=lambda g, steps, strides: view_steps(g, steps, strides),
-    method=False,
-    widen=False,
-    reference=_embed_reference,
-    samples=_embed_samples,
-)
+@op(takes=EVERY_DTYPE, value=lambda g, steps, strides: view_steps(g, steps, strides), method=False, widen=False)
 def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     """Zeros of `shape` (and of `dtype`, by default that of `value`) with `value` added where `steps` lead. They have
     the memory layout of `strides`."""
@@ -192,8 +139,6 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     value=lambda g, base_strides, steps, strides: view_steps(g, steps, base_strides if strides is None else strides),
     method=False,
     widen=False,
-    reference=_scatter_reference,
-    samples=_scatter_samples,
 )
 def view_scatter(base: Array, value: Array, steps, strides=None):
     """A copy of `base` with `value` written to the view that `steps` lead to. It has the memory layout of `strides`, by

@@ -1,0 +1,39 @@
+"""Samples and references of `ops/elementwise/exponential.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from minitorch_backends.ops.elementwise.exponential import _LOG_2, _LOG_10
+
+from ..samples import Sample, pairs, sample, unary_samples
+from ..table import declare
+
+declare("exp", np.exp)
+declare("exp2", lambda input: 2.0**input)
+declare("expm1", np.expm1)
+declare("log", np.log, unary_samples(0.3, 4))
+declare("log2", lambda input: np.log(input) / _LOG_2, unary_samples(0.3, 4))
+declare("log10", lambda input: np.log(input) / _LOG_10, unary_samples(0.3, 4))
+declare("log1p", np.log1p, unary_samples(-0.7, 3))
+declare("sigmoid", lambda input: 0.5 + 0.5 * np.tanh(input / 2), unary_samples(-6, 6))
+declare("logaddexp", lambda input, other: np.log(np.exp(input) + np.exp(other)), pairs(-3, 3, numbers=False))
+declare("logaddexp2", lambda input, other: np.log2(2.0**input + 2.0**other), pairs(-3, 3, numbers=False))
+
+
+def _xlogy_samples() -> Iterator[Sample]:
+    yield from pairs(-2, 2.3, 0.3, 3)()
+    yield sample(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1.5, 0.5]))
+
+
+declare("xlogy", lambda input, other: np.where(input == 0, 0.0, input * np.log(other)), _xlogy_samples)
+declare("xlog1py", lambda input, other: np.where(input == 0, 0.0, input * np.log1p(other)), pairs(-2, 2.3, -0.7, 2))
+
+
+def _entropy_reference(input: np.ndarray) -> np.ndarray:
+    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0.0, np.where(input < 0, -np.inf, np.nan)))
+
+
+declare("entr", _entropy_reference, unary_samples(0.2, 3))

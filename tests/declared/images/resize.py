@@ -1,0 +1,133 @@
+"""Samples and references of `ops/images/resize.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from minitorch_backends.ops.images.resize import _CUBIC, _DIMS, _MODES, _steps
+
+from ..samples import Sample, between, sample
+from ..table import declare
+
+
+def _interpolate(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]:
+    dims = _DIMS.get(mode, 2)
+    x = between(-2, 2, 1, 2, *(4, 3, 3)[:dims])
+    yield sample(x, size, None, mode, align_corners or (False if mode in _DIMS else None))
+    if mode in _DIMS:
+        yield sample(x, [3] * dims, None, mode, True)
+    yield sample(np.moveaxis(between(-2, 2, 2, *(4, 3, 3)[:dims], 3), -1, 1), None, 2.0, mode)
+    yield sample(x, None, 1.3, mode)  # some sizes stay, where linear modes copy and the others do not
+    yield sample(x[:0], 3, None, mode)
+
+
+def _samples() -> Iterator[Sample]:
+    for mode in _MODES:
+        yield from _interpolate(5, mode, False)
+
+
+def _matrix(size: int, count: int, scale: float | None, mode: str, align_corners: bool) -> np.ndarray:
+    """The weights of all values in all results along one dimension, result by result."""
+    matrix = np.zeros((count, size))
+    for i in range(count):
+        if mode == "nearest" and size == count:
+            matrix[i, i] = 1  # of images, which samples are
+        elif mode in ("nearest", "nearest-exact"):
+            at = i + 0.5 if mode == "nearest-exact" else i
+            matrix[i, min(int(at * (1 / scale if scale else size / count)), size - 1)] = 1
+        elif mode == "area":
+            start, stop = i * size // count, -(-(i + 1) * size // count)
+            matrix[i, start:stop] = 1 / (stop - start)
+        elif mode != "bicubic" and size == count:
+            matrix[i, i] = 1
+        else:
+            step = _steps(size, count, scale, align_corners)
+            place = i * step if align_corners else (i + 0.5) * step - 0.5
+            place = place if mode == "bicubic" else max(place, 0.0)
+            for shift in (-1, 0, 1, 2) if mode == "bicubic" else (0, 1):
+                index, far = math.floor(place) + shift, abs(place - math.floor(place) - shift)
+                share = 1 - far
+                if mode == "bicubic":
+                    near = (_CUBIC + 2) * far**3 - (_CUBIC + 3) * far**2 + 1
+                    share = near if far <= 1 else _CUBIC * (far**3 - 5 * far**2 + 8 * far - 4)
+                matrix[i, min(max(index, 0), size - 1)] += share
+    return matrix
+
+
+def _reference(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None
+) -> np.ndarray:
+    for dim in range(2, input.ndim):
+        count = size if isinstance(size, int) else size[dim - 2] if size else int(input.shape[dim] * scale_factor)
+        matrix = _matrix(input.shape[dim], count, scale_factor, mode, bool(align_corners))
+        input = np.moveaxis(np.tensordot(matrix, input, (1, dim)), 0, dim)
+    return input
+
+
+declare("interpolate", _reference, _samples)
+
+
+def _shuffle_reference(input: Any, upscale_factor: int) -> np.ndarray:
+    *batch, channels, height, width = input.shape
+    r = upscale_factor
+    out = np.empty((*batch, channels // r**2, height * r, width * r), input.dtype)
+    for i in range(r):
+        for j in range(r):
+            out[..., i::r, j::r] = input[..., i * r + j :: r * r, :, :]
+    return out
+
+
+def _unshuffle_reference(input: Any, downscale_factor: int) -> np.ndarray:
+    *batch, channels, height, width = input.shape
+    r = downscale_factor
+    out = np.empty((*batch, channels * r**2, height // r, width // r), input.dtype)
+    for i in range(r):
+        for j in range(r):
+            out[..., i * r + j :: r * r, :, :] = input[..., i::r, j::r]
+    return out
+
+
+declare(
+    "pixel_shuffle",
+    _shuffle_reference,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 2, 8, 2, 3), 2),
+            sample(between(-2, 2, 2, 3, 9).transpose(2, 0, 1), 3),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+declare(
+    "pixel_unshuffle",
+    _unshuffle_reference,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 2, 3, 4, 6), 2),
+            sample(between(-2, 2, 3, 6, 2).transpose(2, 0, 1), 3),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+
+
+def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
+    batch, channels, *sizes = input.shape
+    return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
+
+
+declare(
+    "channel_shuffle",
+    _channel_shuffle_reference,
+    lambda: iter(
+        [
+            sample(between(-2, 2, 2, 6, 3), 2),
+            sample(between(-2, 2, 3, 2, 4).transpose(1, 2, 0), 4),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)

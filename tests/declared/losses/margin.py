@@ -1,0 +1,74 @@
+"""Samples and references of `ops/losses/margin.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..losses.reduction import reduced_array
+from ..samples import Sample, between, sample
+from ..table import declare
+
+
+def _margin_reference(
+    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    rows, loss = np.atleast_2d(input), np.zeros(target.size)
+    for place, (row, label) in enumerate(zip(rows, target.reshape(-1), strict=True)):
+        terms = np.maximum(margin - row[label] + row, 0) ** p
+        loss[place] = (terms.sum() - margin**p) / row.size * (1 if weight is None else weight[label])
+    return reduced_array(loss.reshape(target.shape), reduction)
+
+
+def _margin_samples() -> Iterator[Sample]:
+    x, target = between(-2, 2.31, 3, 4), np.array([2, 0, 3])
+    yield sample(x, target)
+    yield sample(x, target, 2, 0.7, between(0.5, 2, 4), reduction="none")
+    yield sample(between(-2, 2.31, 8, 6)[::2, ::-2].T, target, margin=0.3, reduction="sum")
+    yield sample(x[0], np.array(1), reduction="none")
+    yield sample(x[:0], target[:0], reduction="none")
+
+
+declare("multi_margin_loss", _margin_reference, _margin_samples)
+
+
+def _multilabel_reference(input: Any, target: Any, reduction: str = "mean") -> Any:
+    rows, targets = np.atleast_2d(input), np.atleast_2d(target)
+    loss = np.zeros(len(rows))
+    for place, (row, labels) in enumerate(zip(rows, targets, strict=True)):
+        named = [*labels[: np.argmax(labels < 0) if (labels < 0).any() else None]]
+        others = [c for c in range(row.size) if c not in named]
+        loss[place] = sum(max(0, 1 - row[y] + row[c]) for y in named for c in others) / row.size
+    return reduced_array(loss.reshape(input.shape[:-1]), reduction)
+
+
+def _multilabel_samples() -> Iterator[Sample]:
+    x, target = between(-2, 2.3, 3, 4), np.array([[3, 0, -1, 1], [0, 1, 2, 3], [-1, 0, 1, 2]])
+    yield sample(x, target)
+    yield sample(x, target, reduction="sum")
+    yield sample(between(-2, 2.31, 6, 8)[::2, ::-2], target[[0, 0, 1]], reduction="none")
+    yield sample(x[0], np.array([2, 2, -1, 0]), reduction="none")
+    yield sample(between(-2, 2), np.array(0))
+    yield sample(x[:0], target[:0], reduction="none")
+
+
+declare("multilabel_margin_loss", _multilabel_reference, _multilabel_samples)
+
+
+def _soft_reference(input: Any, target: Any, weight: Any = 1, reduction: str = "mean") -> Any:
+    terms = target * np.log1p(np.exp(-input)) + (1 - target) * np.log1p(np.exp(input))
+    return reduced_array((terms * weight).mean(-1), reduction)
+
+
+def _soft_samples() -> Iterator[Sample]:
+    x, target = between(-3, 3, 3, 4), between(0.1, 0.9, 3, 4, seed=5)
+    yield sample(x, target)
+    yield sample(x, target, between(0.5, 2, 4), reduction="sum")
+    yield sample(between(-3, 3, 8, 6)[::2, ::-2].T, target, reduction="none")
+    yield sample(x[0], target[0], reduction="none")
+    yield sample(x[:0], target[:0], reduction="none")
+
+
+declare("multilabel_soft_margin_loss", _soft_reference, _soft_samples)

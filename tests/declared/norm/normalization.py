@@ -1,0 +1,142 @@
+"""Samples and references of `ops/norm/normalization.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from minitorch_backends.ops.norm.standardize import standardize_reference
+
+from ..samples import Sample, between, sample
+from ..table import declare
+
+
+def _last_samples(with_bias: bool) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)][: 1 + with_bias]
+        yield sample(between(-2, 2, 3, 4), (4,))
+        yield sample(between(-2, 2, 3, 4), (4,), *weights)
+        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (2,), between(0.5, 1.5, 2), eps=0.1)
+        yield sample(between(-2, 2, 2, 3, 4), (3, 4), between(0.5, 1.5, 3, 4, seed=1))
+        yield sample(between(-2, 2, 0, 4), (4,), *weights)
+
+    return samples
+
+
+def _layer_norm_reference(
+    input: Any, normalized_shape: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5
+) -> np.ndarray:
+    return standardize_reference(input, weight, bias, tuple(range(-len(normalized_shape), 0)), eps).output
+
+
+declare("layer_norm", _layer_norm_reference, _last_samples(with_bias=True))
+
+
+def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:
+    square = np.square(input).mean(tuple(range(-len(normalized_shape), 0)), keepdims=True)
+    return input / np.sqrt(square + (np.finfo(input.dtype).eps if eps is None else eps)) * weight
+
+
+declare("rms_norm", _rms_norm_reference, _last_samples(with_bias=False))
+
+
+def _batch_samples() -> Iterator[Sample]:
+    statistics = [between(-1, 1, 3, seed=1), between(0.5, 1.5, 3, seed=2)]
+    weights = [between(0.5, 1.5, 3, seed=3), between(-1, 1, 3, seed=4)]
+    yield sample(between(-2, 2, 4, 3), *statistics, *weights)
+    yield sample(between(-2, 2, 2, 3, 4, 2), *statistics, eps=0.1)
+    yield sample(between(-2, 2, 6, 4)[::2, ::-2].T, None, None, between(0.5, 1.5, 3), None, training=True)
+    yield sample(between(-2, 2, 4, 3), None, None, *weights, True)
+    yield sample(between(-2, 2, 2, 3, 4), None, None, training=True)
+    yield sample(between(-2, 2, 0, 3), *statistics)
+
+
+def _columns(ndim: int, *values: Any) -> list[Any]:
+    return [value if value is None else value.reshape((-1,) + (1,) * (ndim - 2)) for value in values]
+
+
+def _batch_norm_reference(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> np.ndarray:
+    mean, var, weight, bias = _columns(input.ndim, running_mean, running_var, weight, bias)
+    if training:
+        dim = (0, *range(2, input.ndim))
+        mean, var = input.mean(dim, keepdims=True), input.var(dim, keepdims=True)
+    out = (input - mean) / np.sqrt(var + eps)
+    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+declare("batch_norm", _batch_norm_reference, _batch_samples)
+
+
+def _group_samples() -> Iterator[Sample]:
+    weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)]
+    yield sample(between(-2, 2, 2, 4, 3), 2, *weights)
+    yield sample(between(-2, 2, 2, 4), 1)
+    yield sample(between(-2, 2, 4, 2, 6).T[::2], 2, between(0.5, 1.5, 2), eps=0.1)
+    yield sample(between(-2, 2, 0, 4, 2), 2, *weights)
+
+
+def _group_norm_reference(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> np.ndarray:
+    weight, bias = _columns(input.ndim, weight, bias)
+    groups = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
+    out = standardize_reference(groups, 1, 0, (2,), eps).output.reshape(input.shape)
+    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+declare("group_norm", _group_norm_reference, _group_samples)
+
+
+def _instance_samples() -> Iterator[Sample]:
+    weights = [between(0.5, 1.5, 3, seed=1), between(-1, 1, 3, seed=2)]
+    yield sample(between(-2, 2, 2, 3, 4), weight=weights[0], bias=weights[1])
+    yield sample(between(-2, 2, 2, 3, 4), weights[1], weights[0], use_input_stats=False)
+    yield sample(between(-2, 2, 4, 3, 4).T[::2], eps=0.1)
+    yield sample(between(-2, 2, 0, 3, 2))
+
+
+def _instance_norm_reference(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> np.ndarray:
+    if use_input_stats:
+        return _group_norm_reference(input, input.shape[1], weight, bias, eps)
+    return _batch_norm_reference(input, running_mean, running_var, weight, bias, eps=eps)
+
+
+declare("instance_norm", _instance_norm_reference, _instance_samples)
+
+
+def _normalize_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4))
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 1.0, 0)
+    yield sample(between(-2, 2, 2, 3, 4), p=3.0, dim=(0, 2))
+    yield sample(between(-2, 2, 3, 4), dim=-1, eps=5.0)
+    yield sample(between(-2, 2.5), dim=0)
+    yield sample(between(-2, 2, 0, 3))
+
+
+def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> np.ndarray:
+    axis = (dim if input.ndim else None) if isinstance(dim, int) else tuple(dim)
+    return input / np.maximum((np.abs(input) ** p).sum(axis, keepdims=True) ** (1 / p), eps)
+
+
+declare("normalize", _normalize_reference, _normalize_samples)
