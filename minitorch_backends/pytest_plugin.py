@@ -1,6 +1,7 @@
 """A pytest plugin: tests must not leak flags, and a suite can run as on a GPU, a TPU or oneDNN.
 
     pytest --minitorch-emulate=cuda --minitorch-profile=a100
+    pytest --minitorch-torch --minitorch-emulate=ort-cuda
     pytest --minitorch-closest=20
 
 The plugin is active wherever this package is installed; `pytest -p no:minitorch_backends` switches it off. A test that
@@ -8,17 +9,24 @@ ends with other flags than it began with is an error at its teardown, and the pl
 fixtures of a wider scope belong to the beginning. A test's own fixtures may set flags if they restore them.
 
 `--minitorch-emulate` and `--minitorch-profile` set the flags of these names for the whole suite and for the processes
-that it starts. `--minitorch-closest` lists the calls of `testing.assert_close` that came closest to failing. They fail
-first at a lower precision or on another CPU. With either of the other options the plugin lists ten of them.
+that it starts. `--minitorch-torch` runs each test inside `interop.torch.emulate`, so that products of torch obey them
+as well; fixtures and collection run outside. With any of the three, a suite in which no product obeyed the flags
+fails, and the summary counts those that did not. `--minitorch-closest` lists the calls of `testing.assert_close` that
+came closest to failing. They fail first at a lower precision or on another CPU. With any of the other options the
+plugin lists ten of them. JUnit files have the closest call of each test as a property, and GitHub Actions show the
+listed calls at their lines.
 
 NumPy's floating-point warnings from this package are ignored, as they are on import.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import math
 import os
 import sys
+import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +34,10 @@ from typing import Any
 import pytest
 
 from minitorch_backends import backends, testing
+from minitorch_backends.explain.product_counts import ProductCounts
 from minitorch_backends.flags import Snapshot, assign, rows
 from minitorch_backends.flags.state import override
+from minitorch_backends.kernels.registry import observe
 
 __all__ = ["QUIET"]
 
@@ -48,6 +58,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="list the N calls of assert_close that came closest to failing (default: 10 with the options below, "
         "otherwise 0)",
     )
+    group.addoption(
+        "--minitorch-torch", action="store_true", help="run each test's torch products on minitorch_backends' kernels"
+    )
     for flag, text in _OPTIONS.items():
         names = [name for name in rows[flag].choices.examples if name is not None]
         group.addoption(f"--minitorch-{flag}", choices=names, default=None, help=text)
@@ -61,10 +74,15 @@ filters."""
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", QUIET)
     wanted, count = _requested_flags(config), config.getoption("--minitorch-closest")
+    in_torch = config.getoption("--minitorch-torch")
+    if in_torch and importlib.util.find_spec("torch") is None:
+        raise pytest.UsageError("--minitorch-torch needs torch: pip install 'minitorch-backends[torch]'")
     if count is None:
-        count = 10 if wanted else 0
+        count = 10 if wanted or in_torch else 0
     if count > 0:
         config.pluginmanager.register(_Closest(count, config.rootpath))
+    if wanted or in_torch:
+        config.pluginmanager.register(_Products(in_torch))
     if not wanted:
         return
     before = backends.snapshot()
@@ -89,8 +107,9 @@ def _requested_flags(config: pytest.Config) -> dict[str, str]:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    wanted = ", ".join(f"backends.{flag} = {value!r}" for flag, value in _requested_flags(config).items())
-    return f"minitorch-backends: {wanted}" if wanted else None
+    wanted = [f"backends.{flag} = {value!r}" for flag, value in _requested_flags(config).items()]
+    wanted += ["torch's products obey the flags"] if config.getoption("--minitorch-torch") else []
+    return f"minitorch-backends: {', '.join(wanted)}" if wanted else None
 
 
 def _set(saved: Snapshot) -> dict[str, Any]:
@@ -146,7 +165,10 @@ class _Closest:
             self._found[place] = share, rule.removeprefix(", ")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        if call.when == "call" and self._found:
+            place, (share, rule) = max(self._found.items(), key=lambda each: each[1])
+            item.user_properties.append(("minitorch_closest", _line(share, place, rule)))
         report = yield
         if call.when == "call":
             report.minitorch_closest = [[share, place, rule] for place, (share, rule) in self._found.items()]
@@ -163,5 +185,78 @@ class _Closest:
                 "calls of assert_close that came closest to failing, with the share of the tolerance that they used"
             )
         for share, place, test, rule in worst:
-            used = f"{share:8.1%}" if math.isfinite(share) else "     inf"
-            terminalreporter.line("  ".join(filter(None, (used, place, test, rule))))
+            terminalreporter.line(_line(share, place, test, rule))
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for share, place, test, rule in worst:
+                file, _, line = place.rpartition(":")
+                kind = "error" if share > 1 else "notice"
+                terminalreporter.line(f"::{kind} file={file},line={line}::{_line(share, test, rule).strip()}")
+
+
+def _line(share: float, *texts: str) -> str:
+    """A share of a tolerance, and what it is of."""
+    return "  ".join(filter(None, (f"{share:8.1%}" if math.isfinite(share) else "     inf", *texts)))
+
+
+class _Products:
+    """Counts the products of each test that obeyed the flags, and those that did not, also those of xdist's workers.
+
+    With `in_torch`, tests run inside `interop.torch.emulate`.
+    """
+
+    def __init__(self, in_torch: bool) -> None:
+        self._in_torch, self._tests = in_torch, 0
+        self._counts, self._all = ProductCounts(), ProductCounts()
+        self._has_torch = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+        self._counts = ProductCounts()
+        with observe(self._counts), _bridge(self._counts) if self._in_torch else contextlib.nullcontext():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        report = yield
+        if call.when == "call":
+            has_torch = not self._in_torch and "torch" in sys.modules
+            report.minitorch_products = [self._counts.obeyed, dict(self._counts.others), has_torch]
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if found := getattr(report, "minitorch_products", None):
+            self._tests += 1
+            self._all.obeyed += found[0]
+            self._all.others.update(found[1])
+            self._has_torch |= found[2]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._tests and not self._all.obeyed and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self._tests:
+            return
+        terminalreporter.section("products and the flags of minitorch-backends")
+        terminalreporter.line(f"{self._all}, in {self._tests} tests")
+        if self._has_torch:
+            terminalreporter.line("torch was imported, and its products were not counted: --minitorch-torch runs them")
+        if not self._all.obeyed:
+            terminalreporter.line("the run fails, since it says nothing about the flags", red=True)
+
+
+@contextlib.contextmanager
+def _bridge(counts: ProductCounts) -> Iterator[None]:
+    """Run the block inside `interop.torch.emulate`, and count what torch computes itself."""
+    from minitorch_backends.interop.torch import LeftProductWarning, emulate
+
+    with contextlib.ExitStack() as scopes:
+        mode = scopes.enter_context(emulate())
+        try:
+            yield
+        finally:
+            counts.others.update({f"{each.op} of torch ({each.why})": each.count for each in mode.left})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LeftProductWarning)  # the summary names them
+                scopes.close()

@@ -11,9 +11,10 @@ import numpy as np
 from .backends.precision_policy import precision_of
 from .dispatch.call_errors import argument_errors
 from .kernels.precision import predicted_error
+from .ops.creation.factories import as_tensor
 from .ops.limits import finfo
 from .tensor.dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
-from .tensor.tensor import Tensor
+from .tensor.tensor import Tensor, is_foreign
 
 __all__ = ["assert_close"]
 
@@ -35,6 +36,8 @@ _MARGIN = 2.0
 """The tolerance is this factor times the largest error expected of normally distributed operands."""
 
 _NUMBERS = (bool, int, float, complex, np.generic)
+
+__tracebackhide__ = True  # pytest shows a failure at the test's own line
 
 
 class _Allowed(NamedTuple):
@@ -60,8 +63,8 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    `actual` and `expected` are tensors, arrays, numbers, or sequences or mappings of these. `rtol` and `atol` are given
-    together; without them torch's tolerances apply, by dtype.
+    `actual` and `expected` are tensors (torch's too), arrays, numbers, or sequences or mappings of these. `rtol` and
+    `atol` are given together; without them torch's tolerances apply, by dtype.
 
     With `k` the tolerance is that of a sum of k products: twice the largest error expected of normally distributed
     operands at `precision`. The default precision is the one that the flags select for float32 products. A test that
@@ -111,7 +114,7 @@ def _of_products(expected: np.ndarray, k: int, precision: str | None, scale: flo
 
 def _pairs(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     """Pair up the leaves of both arguments, each with its path."""
-    if isinstance(expected, (Tensor, np.ndarray, *_NUMBERS)) and isinstance(actual, (Tensor, np.ndarray, *_NUMBERS)):
+    if _is_array(expected) and _is_array(actual):
         yield path, actual, expected
     elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
         if actual.keys() != expected.keys():
@@ -135,6 +138,19 @@ def _pairs(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, An
         )
 
 
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray, *_NUMBERS)) or is_foreign(value)
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """The array of a tensor, of a torch tensor on any device, or of another array."""
+    if is_foreign(value):
+        if hasattr(value, "resolve_conj"):  # torch's, whose views may be lazily conjugated
+            value = value.detach().cpu().resolve_conj().resolve_neg()
+        value = as_tensor(value)
+    return value._array if isinstance(value, Tensor) else np.asarray(value)
+
+
 def _is_sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
@@ -148,7 +164,7 @@ def _difference(
     check_stride: bool,
 ) -> str | None:
     """Describe the difference of two arrays; None if they are close."""
-    a, b = (each._array if isinstance(each, Tensor) else np.asarray(each) for each in (actual, expected))
+    a, b = _as_array(actual), _as_array(expected)
     if a.shape != b.shape:
         return f"The shapes differ: {list(a.shape)} is not {list(b.shape)}."
     if check_dtype and a.dtype != b.dtype:

@@ -28,6 +28,8 @@ from .registry import registry
 
 _PACKAGE = __name__.partition(".")[0]
 
+__tracebackhide__ = True  # pytest leaves out the frames of this module
+
 
 def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
     """Raise TypeError unless the value is True or False."""

@@ -14,11 +14,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends.invariance import check_value
+from ..explain.outputs import as_array
 from ..explain.records import as_text
 from ..flags import Snapshot, current, snapshot
 from ..flags.writes import Flags, expand_paths
@@ -26,7 +28,7 @@ from ..kernels import cpu
 from ..kernels.registry import Call, observe
 from ..kernels.threading import num_threads
 from ..random import manual_seed
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, is_foreign
 
 _PATIENCE = 1800
 """Seconds until a child counts as hanging; a first call compiles kernels."""
@@ -127,7 +129,8 @@ def certificate(
     """Check that the bits of a function's results depend neither on the batch nor on threads nor on instructions.
 
     Arguments:
-        function: gives a tensor, or a tuple, list or dict of them. Child processes import it, so that it must be a
+        function: gives a tensor, or a tuple, list or dict of them. Torch's products run on our kernels, inside
+            `interop.torch.emulate`, where an input is a torch tensor. Child processes import it, so that it must be a
             function of a module, or a module whose class is.
         inputs: a tensor, a tuple of positional arguments or a dict of named ones. The first dimension of the first
             tensor is the batch; parts are taken of all tensors that have that first dimension, and of outputs.
@@ -187,9 +190,19 @@ def _trace(function: Callable[..., Any], inputs: Any) -> _Trace:
         steps.append(_Step(call.kernel, text, np.array(found)))
 
     manual_seed(0)
-    with observe(note):
+    with _bridge(inputs), observe(note):
         found = function(**inputs) if isinstance(inputs, Mapping) else function(*_arguments(inputs))
     return _Trace(dict(_arrays("output", found)), steps)
+
+
+def _bridge(inputs: Any) -> AbstractContextManager[Any]:
+    """The block in which torch's tensors are computed by our kernels, where inputs have any."""
+    values = inputs.values() if isinstance(inputs, Mapping) else _arguments(inputs)
+    if not any(type(each).__module__.partition(".")[0] == "torch" for each in values):
+        return nullcontext()
+    from ..interop.torch import emulate
+
+    return emulate()
 
 
 def _arguments(inputs: Any) -> Sequence[Any]:
@@ -197,8 +210,8 @@ def _arguments(inputs: Any) -> Sequence[Any]:
 
 
 def _arrays(name: str, found: Any) -> Iterator[tuple[str, np.ndarray]]:
-    if isinstance(found, Tensor):
-        yield name, found._array
+    if isinstance(array := as_array(found), np.ndarray):
+        yield name, array
     elif isinstance(found, Mapping):
         for key, each in found.items():
             yield from _arrays(f"{name}.{key}", each)
@@ -223,7 +236,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _batch_of(inputs: Any) -> int:
     values = inputs.values() if isinstance(inputs, Mapping) else _arguments(inputs)
-    first = next((each for each in values if isinstance(each, Tensor) and each.ndim), None)
+    first = next((each for each in values if _has_shape(each) and each.ndim), None)
     if first is None or not first.shape[0]:
         raise ValueError("certificate(): inputs must hold a tensor whose first dimension is the batch, got none")
     return int(first.shape[0])
@@ -234,8 +247,11 @@ def _part(inputs: Any, size: int, rows: slice) -> Any:
         return {name: _part(each, size, rows) for name, each in inputs.items()}
     if isinstance(inputs, (tuple, list)):
         return tuple(_part(each, size, rows) for each in inputs)
-    batched = isinstance(inputs, Tensor) and inputs.ndim and inputs.shape[0] == size
-    return inputs[rows] if batched else inputs
+    return inputs[rows] if _has_shape(inputs) and inputs.ndim and inputs.shape[0] == size else inputs
+
+
+def _has_shape(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray)) or is_foreign(value)
 
 
 def _of_parts(

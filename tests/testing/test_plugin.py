@@ -203,6 +203,52 @@ def test_an_emulated_family_lists_what_had_the_least_room(tmp_path: Path) -> Non
     assert "test_suite.py:13  test_products  as expected of sums of 4 products at bf16" in done.stdout
 
 
+NOTHING = """
+from minitorch_backends.testing import assert_close
+
+def test_numbers():
+    assert_close(1.0, 1.0)
+"""
+
+
+def test_a_suite_in_which_no_product_obeys_the_flags_fails(tmp_path: Path) -> None:
+    assert run_suite(tmp_path, NOTHING).returncode == 0
+    done = run_suite(tmp_path, NOTHING, "--minitorch-emulate=xla")
+    assert done.returncode == 1
+    assert "no product obeyed precision flags, in 1 tests" in done.stdout
+    assert "the run fails, since it says nothing about the flags" in done.stdout
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "1")])
+def test_products_are_counted(processes: tuple[str, ...], tmp_path: Path) -> None:
+    suite = """
+    import minitorch_backends as mt
+
+    def test_two():
+        mt.ones(2, 2) @ mt.ones(2, 2) @ mt.ones(2, 2)
+
+    def test_doubles():
+        mt.ones(2, 2).double() @ mt.ones(2, 2).double()
+    """
+    done = run_suite(tmp_path, suite, "--minitorch-emulate=xla", *processes)
+    assert done.returncode == 0
+    assert "2 products obeyed precision flags, 1 did not: 1 matmul of float64, in 2 tests" in done.stdout
+
+
+def test_failures_are_short_and_stand_where_reports_are_read(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    done = run_suite(
+        tmp_path, ROOM, "--minitorch-closest=9", f"--junitxml={report}", "-p", "no:xdist", GITHUB_ACTIONS="true"
+    )
+    failure = done.stdout.partition("test_that_fails ____")[2].partition("\n====")[0].partition("\n----")[0]
+    assert len([line for line in failure.splitlines()[1:] if line.strip()]) <= 10
+    assert "testing.py" not in failure
+    assert "call_errors.py" not in failure
+    assert '<property name="minitorch_closest" value="   75.0%  test_suite.py:8"' in report.read_text()
+    assert "::notice file=test_suite.py,line=8::75.0%  test_numbers[0.75]" in done.stdout
+    assert "::error file=test_suite.py,line=16::inf  test_that_fails" in done.stdout
+
+
 @pytest.mark.parametrize("flag", ["emulate", "profile"])
 def test_an_unknown_name_is_refused(flag: str, tmp_path: Path) -> None:
     done = run_suite(tmp_path, "", f"--minitorch-{flag}=gameboy")
