@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--jobs", metavar="N", type=positive, help="number of worker processes (default: run in this process)")
     add("--threads", metavar="N", type=positive, help="threads of each process")
     add("--store", metavar="DIR", help="folder for the rows; rows found there are not run again")
-    add("--fresh", action="store_true", help="discard the rows in the store")
+    add("--reuse", action=argparse.BooleanOptionalAction, help="keep rows of a changed function, or discard all rows")
     add("--timing", choices=("shared", "exclusive"), default="shared", help="exclusive: time one cell at a time")
     add("--repeats", metavar="N", type=positive, default=3, help="number of timed calls (%(default)s)")
     add_outputs(parser)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         found = lab.sweep(
             function, over=over, flags=flags or None, seeds=options.seeds, executor=options.jobs,
             reference=None if options.reference == "none" else options.reference, metric=options.metric,
-            threads=options.threads, store=options.store, fresh=options.fresh, timing=options.timing,
+            threads=options.threads, store=options.store, reuse=options.reuse, timing=options.timing,
             repeats=options.repeats,
         )  # fmt: skip
     return show(found, options)

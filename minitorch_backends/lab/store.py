@@ -5,30 +5,16 @@ Several processes, on several hosts, may write to one store at once. A manifest 
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import json
 import os
 import platform
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 from ..kernels.files import write_file
 
-_VERSION = 1
-
-
-def source_digest(function: Callable[..., Any]) -> str:
-    """A hash of a function's source, or of its bytecode if the source is missing."""
-    function = inspect.unwrap(function)
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        text = repr((code.co_code, code.co_names, list(map(repr, code.co_consts)))) if code else repr(type(function))
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+_VERSION = 2
 
 
 def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
@@ -47,26 +33,28 @@ def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
 class Store:
     """Rows by the keys of their cells, in a folder.
 
-    Raises ValueError if the folder holds rows of another function; `fresh` discards them.
+    `manifest` is what the rows depend on: values by name, or such dicts. If the folder holds rows of another one,
+    `reuse` decides: True keeps them, False discards them; None raises ValueError, which names what changed. False
+    discards rows of the same manifest too.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], manifest: dict[str, Any], fresh: bool = False) -> None:
+    def __init__(self, folder: str | os.PathLike[str], manifest: dict[str, Any], reuse: bool | None = None) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._file: TextIO | None = None
         path, wanted = self.folder / "manifest.json", {"version": _VERSION, **manifest}
-        if fresh:
+        if reuse is False:
             for old in (path, *self.folder.glob("rows-*.jsonl")):
                 old.unlink(missing_ok=True)
         found = self._manifest(path)
-        if found is None:
-            write_file(path, json.dumps(wanted, indent=1) + "\n")
-        elif found != wanted:
-            changed = ", ".join(name for name in wanted.keys() | found.keys() if found.get(name) != wanted.get(name))
+        if found == wanted:
+            return
+        if found is not None and not reuse:
             raise ValueError(
-                f"sweep(): store {str(self.folder)!r} holds rows of another run ({changed} changed); pass "
-                "fresh=True to discard them, or name another folder"
+                f"sweep(): store {str(self.folder)!r} holds rows of another run ({_changes(found, wanted)}); pass "
+                "reuse=True to keep them, reuse=False to discard them, or name another folder"
             )
+        write_file(path, json.dumps(wanted, indent=1) + "\n")
 
     def _manifest(self, path: Path) -> dict[str, Any] | None:
         try:
@@ -94,3 +82,12 @@ class Store:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _changes(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """What differs between two manifests, by name."""
+    before, after = ({**each, **each.get("functions", {}), "functions": None} for each in (found, wanted))
+    names = [name for name in sorted(before.keys() | after.keys()) if before.get(name, ...) != after.get(name, ...)]
+    words = ("new" if name not in before else "gone" if name not in after else "changed" for name in names)
+    listed = [f"{name} {word}" for name, word in zip(names, words, strict=True)]
+    return ", ".join([*listed[:8], *(["..."] if len(listed) > 8 else [])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -26,12 +27,14 @@ from .columns import (
     to_markdown,
     with_settings,
 )
+from .dependencies import dependencies
 from .executors import results
 from .grid import Cell, Flags, cells
+from .machine import machine
 from .metrics import Metric, check_metric
 from .pareto import Pareto, pareto
 from .progress import Progress
-from .store import Store, read_rows, source_digest
+from .store import Store, read_rows
 from .task import Settings, replay
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Sweep:
             "peak_bytes";
             "kernels", the implementations that ran and how often;
             "flops" by precision, and the "passes" of a device's units that they take;
+            "products", the number that "obeyed" precision flags, and of others by kind;
+            "reference", the truth, or "none: " and the reason;
             "exception";
             "threads", "host", "cpu", "capability", "versions".
             Values that are dicts are hashable, so that tables can group by them.
@@ -267,7 +272,7 @@ def sweep(
     metric: Metric = None,
     executor: Executor | int | None = None,
     store: str | os.PathLike[str] | None = None,
-    fresh: bool = False,
+    reuse: bool | None = None,
     timing: str = "shared",
     repeats: int = 3,
     threads: int | None = None,
@@ -290,7 +295,10 @@ def sweep(
             arrays, that returns a number, or numbers by name.
         executor: None for this process, a number of processes, or any executor of `concurrent.futures`: dask's
             `Client(...).get_executor(pure=False)`, mpi4py's `MPIPoolExecutor()`.
-        store: a folder for the rows; rows found there are not run again. `fresh` discards them.
+        store: a folder for the rows; rows found there are not run again.
+        reuse: whether to keep rows whose dependencies changed: the source of the function, and what it reaches in your
+            own files (helpers, classes, constants, models), the versions of packages, or the CPU's capability. None
+            raises ValueError, which names what changed; False discards all rows.
         timing: "exclusive" times one cell per host at a time; "shared" does not wait.
         repeats: the number of timed calls, after an untimed one.
         threads: threads per process. None: all in this process, an equal share in each of several processes; an
@@ -299,7 +307,10 @@ def sweep(
         progress: whether to show progress; None: on a terminal.
 
     An exception in a cell is recorded in its row. After Ctrl-C or the death of a process, the same call resumes from
-    the store. Raises ValueError or TypeError for invalid arguments, and ValueError for a store of another function.
+    the store. A function that calls torch runs inside `interop.torch.emulate`, and its float64 reference on converted
+    tensors. A cell whose flags choose a precision, and in which no product obeyed it, has an exception. Where the
+    reference is not float64, "reference" says why, the errors are None, and a UserWarning says so. Raises ValueError or
+    TypeError for invalid arguments, and ValueError for a store that depends on something else.
     """
     _check(function, reference, timing, executor, repeats, threads)
     check_metric("sweep", metric)
@@ -317,7 +328,11 @@ def sweep(
         exclusive=timing == "exclusive",
     )
     name = getattr(function, "__qualname__", type(function).__name__)
-    rows = _rows(name, settings, grid, executor, _open_store(store, function, reference, entropy, fresh), progress)
+    kept = None if store is None else _open_store(store, settings, reuse, (function, reference, metric))
+    rows = _rows(name, settings, grid, executor, kept, progress)
+    missing = {row["reference"] for row in rows if str(row.get("reference")).startswith("none: ")}
+    for each in sorted(missing):
+        warnings.warn(f"sweep(): {name} has no float64 reference: {each.removeprefix('none: ')}", stacklevel=2)
     return Sweep(name, rows, settings, grid)
 
 
@@ -351,13 +366,12 @@ def _pickle(function: Callable[..., Any]) -> bytes:
     return cloudpickle.dumps(function)
 
 
-def _open_store(
-    folder: str | os.PathLike[str] | None, function: Callable[..., Any], reference: Any, entropy: int, fresh: bool
-) -> Store | None:
-    if folder is None:
-        return None
-    truth = source_digest(reference) if callable(reference) else reference
-    return Store(folder, {"function": source_digest(function), "reference": truth, "entropy": entropy}, fresh)
+def _open_store(folder: str | os.PathLike[str], settings: Settings, reuse: bool | None, functions: Any) -> Store:
+    manifest: dict[str, Any] = {"functions": dependencies(*filter(callable, functions))}
+    for name, value in (("reference", settings.reference), ("metric", settings.metric)):
+        manifest[name] = "function" if isinstance(value, bytes) else value
+    about = {name: machine()[name] for name in ("versions", "capability")}
+    return Store(folder, {**manifest, "entropy": settings.entropy, "grad": settings.grad, **about}, reuse)
 
 
 def _rows(

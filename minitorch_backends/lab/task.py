@@ -8,6 +8,7 @@ import functools
 import hashlib
 import inspect
 import statistics
+import sys
 import time
 import tracemalloc
 from collections import Counter
@@ -20,6 +21,8 @@ from .. import backends
 from ..autograd.modes import set_grad_enabled
 from ..backends.precision_policy import precision_of
 from ..explain.outputs import arrays_of
+from ..explain.product_counts import ProductCounts
+from ..explain.sensitivity import PRECISION_FLAGS
 from ..kernels import store, threading
 from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
@@ -32,6 +35,9 @@ from .measures import distances
 from .metrics import measures_of
 
 _REFERENCES_KEPT = 8
+
+_PRODUCT_FLAGS = PRECISION_FLAGS | {"profile"}
+"""Flags that act on products alone."""
 
 
 class Settings(NamedTuple):
@@ -67,7 +73,8 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
             threading.set_num_threads(settings.threads)
         with cell.flags, set_grad_enabled(settings.grad):
             row["effective"] = {kind: precision_of(kind).precision for kind in ("matmul", "conv", "rnn")}
-            answer, measured = _measure(settings, cell)
+            answer, measured, counts = _measure(settings, cell)
+        _check_products(cell, row["effective"], counts)
         row |= {"error": None, **_errors(settings, cell, answer), "exception": None, **measured}
     except Exception as error:
         row |= {"error": None, "exception": f"{type(error).__name__}: {error}"}
@@ -83,6 +90,14 @@ def replay(settings: Settings, cell: Cell) -> Any:
         return _call(_unpickle(settings.function), settings, cell)
 
 
+def _check_products(cell: Cell, effective: dict[str, str], counts: ProductCounts) -> None:
+    """Raise RuntimeError if the cell's flags choose a precision and no product obeyed it."""
+    chosen = _PRODUCT_FLAGS & cell.given.keys() or (cell.given and set(effective.values()) != {"ieee"})
+    if chosen and not counts.obeyed:
+        outside = "" if counts.others else "; functions of NumPy obey no flag, and those of torch run on CPU tensors"
+        raise RuntimeError(f"no flag of precision acted: {counts}{outside}")
+
+
 @functools.lru_cache(maxsize=16)
 def _unpickle(pickled: bytes) -> Callable[..., Any]:
     import cloudpickle
@@ -95,6 +110,8 @@ def _call(function: Callable[..., Any], settings: Settings, cell: Cell) -> Any:
     draw = np.random.SeedSequence([settings.entropy, int(cell.draw, 16)]).generate_state(4, np.uint32)
     manual_seed(int(draw[0]) << 32 | int(draw[1]))
     np.random.seed(draw)  # noqa: NPY002  (for functions that use NumPy's global state)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(int(draw[2]) << 32 | int(draw[3]))
     named = {} if cell.seed is None or not _takes_seed(function) else {"seed": cell.seed}
     return function(**cell.parameters, **named)
 
@@ -104,36 +121,60 @@ def _takes_seed(function: Callable[..., Any]) -> bool:
     return any(each.name == "seed" or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
-def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+@contextlib.contextmanager
+def _bridge(settings: Settings, counts: ProductCounts, wanted: bool = True) -> Iterator[list[bool]]:
+    """Run the block inside torch's bridge if torch is loaded; the value becomes whether the block called torch."""
+    calls_torch = [False]
+    if not wanted or "torch" not in sys.modules:
+        yield calls_torch
+        return
+    from ..interop.torch.experiments import observe_products
+
+    with observe_products(counts, settings.grad) as uses:
+        yield calls_torch
+        calls_torch[0] = uses.used
+
+
+def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any], ProductCounts]:
     """The answer, and the cost of a call: the first call compiles, the second is counted, the others are timed."""
-    function, calls = _unpickle(settings.function), Counter[str]()
+    function, calls, counts = _unpickle(settings.function), Counter[str](), ProductCounts()
     flops: Counter[str] = Counter()
 
     def note(call: Call) -> None:
         calls[f"{call.kernel}: {call.implementation}"] += 1
         flops[str(call.keywords.get("precision", "ieee"))] += flops_of(call)
 
+    loads_torch = "torch" not in sys.modules
     start = time.perf_counter()
-    answer = arrays_of(_call(function, settings, cell))
+    with _bridge(settings, ProductCounts()) as by_torch:
+        answer = arrays_of(_call(function, settings, cell))
     first = time.perf_counter() - start
-    with observe(note), _peak() as peak:
+    if loads_torch and "torch" in sys.modules:
+        with _bridge(settings, ProductCounts()) as by_torch:
+            answer = arrays_of(_call(function, settings, cell))
+    with _bridge(settings, counts, by_torch[0]), observe(note), observe(counts), _peak() as peak:
         _call(function, settings, cell)
     taken = []
-    with _alone() if settings.exclusive else contextlib.nullcontext():
+    with _alone() if settings.exclusive else contextlib.nullcontext(), _bridge(settings, ProductCounts(), by_torch[0]):
         for _ in range(settings.repeats):
             start = time.perf_counter()
             _call(function, settings, cell)
             taken.append(time.perf_counter() - start)
     passes = {name: count * len(PRECISIONS[name].terms) for name, count in flops.items() if name in PRECISIONS}
-    return answer, {
-        "seconds": statistics.median(taken) if taken else None,
-        "first_seconds": first,
-        "timing": "exclusive" if settings.exclusive else "shared",
-        "peak_bytes": peak[0],
-        "kernels": dict(sorted(calls.items())),
-        "flops": {name: count for name, count in sorted(flops.items()) if count},
-        "passes": {name: count for name, count in sorted(passes.items()) if count},
-    }
+    return (
+        answer,
+        {
+            "seconds": statistics.median(taken) if taken else None,
+            "first_seconds": first,
+            "timing": "exclusive" if settings.exclusive else "shared",
+            "peak_bytes": peak[0],
+            "kernels": dict(sorted(calls.items())),
+            "flops": {name: count for name, count in sorted(flops.items()) if count},
+            "passes": {name: count for name, count in sorted(passes.items()) if count},
+            "products": {"obeyed": counts.obeyed, **counts.others},
+        },
+        counts,
+    )
 
 
 @contextlib.contextmanager
@@ -153,29 +194,50 @@ def _peak() -> Iterator[list[int]]:
             tracemalloc.stop()
 
 
-def _errors(settings: Settings, cell: Cell, answer: dict[str, np.ndarray]) -> dict[str, float]:
+def _errors(settings: Settings, cell: Cell, answer: dict[str, np.ndarray]) -> dict[str, Any]:
     if settings.reference is None:
-        return {}
-    truth = _truth(settings, cell)
+        return {"reference": None}
+    truth, why_none = _truth(settings, cell)
+    if why_none is not None:
+        return {"reference": f"none: {why_none}"}
     metric = _unpickle(settings.metric) if isinstance(settings.metric, bytes) else settings.metric
-    return distances(answer, truth) | measures_of(metric, answer, truth)
+    name = settings.reference if isinstance(settings.reference, str) else "function"
+    return distances(answer, truth) | measures_of(metric, answer, truth) | {"reference": name}
 
 
-_truths: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+_Truth = tuple[dict[str, np.ndarray], str | None]
+"""The reference's answer, and why it is not the truth, or None."""
+
+_truths: dict[tuple[str, str], _Truth] = {}
 
 
-def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
+def _truth(settings: Settings, cell: Cell) -> _Truth:
     """The reference's answer, shared by all flags, and cached for the last few parameters and seeds."""
     sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))
     key = hashlib.sha256(sources.encode()).hexdigest(), cell.draw
     if key not in _truths:
-        function = _unpickle(settings.function if isinstance(settings.reference, str) else settings.reference)
-        with backends.Snapshot(()), set_grad_enabled(settings.grad), _in_float64(settings.reference == "float64"):
+        function, counts = (
+            _unpickle(settings.function if isinstance(settings.reference, str) else settings.reference),
+            ProductCounts(),
+        )
+        wide = settings.reference == "float64"
+        with backends.Snapshot(()), set_grad_enabled(settings.grad), _in_float64(wide), observe(counts):
             found = arrays_of(_call(function, settings, cell))
         while len(_truths) >= _REFERENCES_KEPT:
             del _truths[next(iter(_truths))]
-        _truths[key] = found
+        _truths[key] = found, _why_not_float64(found, counts) if wide else None
     return _truths[key]
+
+
+def _why_not_float64(found: dict[str, np.ndarray], counts: ProductCounts) -> str | None:
+    """Why the answers with float64 as default dtype are not those of float64, or None."""
+    remedy = "make its tensors of the default dtype, or pass a function as reference"
+    if counts.obeyed:
+        return f"with float64 as default dtype it computes {counts.obeyed} products of float32 or complex64; {remedy}"
+    narrow = {each.dtype.name for each in found.values() if each.dtype.name in ("float16", "float32", "complex64")}
+    if narrow and not counts.others:
+        return f"with float64 as default dtype it returns {', '.join(sorted(narrow))}; {remedy}"
+    return None
 
 
 @contextlib.contextmanager
@@ -186,8 +248,13 @@ def _in_float64(wanted: bool) -> Iterator[None]:
         yield
         return
     set_default_dtype(float64)
+    torch_in_float64: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if "torch" in sys.modules:
+        from ..interop.torch.experiments import InFloat64
+
+        torch_in_float64 = InFloat64()
     try:
-        with drawn_as(default):
+        with drawn_as(default), torch_in_float64:
             yield
     finally:
         set_default_dtype(default)

@@ -1,8 +1,11 @@
 """Sweeps: the same rows wherever and however often they run, and whatever is killed meanwhile."""
 
+import contextlib
 import csv
 import functools
+import importlib
 import json
+import linecache
 import os
 import re
 import shutil
@@ -10,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,9 +22,11 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import lab
+from minitorch_backends.lab.dependencies import dependencies
 from minitorch_backends.lab.measures import distances
 from minitorch_backends.lab.metrics import embedding, logits, regression
 from minitorch_backends.lab.pages import Code, Markup, Section, Soft, Table, write_page
+from minitorch_backends.lab.store import Store
 
 from ..support.sweep_functions import FLAGS, OVER, dies, effective, fails, slow, sums
 
@@ -181,12 +187,154 @@ def test_lines_that_were_cut_are_run_again(tmp_path):
 
 def test_a_changed_function_is_refused(tmp_path):
     lab.sweep(sums, over=OVER, store=tmp_path, repeats=0)
-    with pytest.raises(ValueError, match="holds rows of another run \\(function changed\\); pass fresh=True"):
+    with pytest.raises(
+        ValueError, match=r"holds rows of another run \(tests.support.sweep_functions.slow new\); pass reuse=True"
+    ):
         lab.sweep(slow, over=OVER, store=tmp_path, repeats=0)
     with pytest.raises(ValueError, match="reference changed"):
         lab.sweep(sums, over=OVER, store=tmp_path, repeats=0, reference=None)
-    assert len(lab.sweep(slow, over=OVER, store=tmp_path, repeats=0, fresh=True).rows) == 6
+    assert len(lab.sweep(slow, over=OVER, store=tmp_path, repeats=0, reuse=False).rows) == 6
     assert rows_in(tmp_path) == 6
+
+
+MODULE = """
+import numpy as np
+import minitorch_backends as mt
+from {name} import helpers
+from {name}.helpers import shift
+MODEL = mt.nn.Linear({width}, 3)
+FACTOR = {factor}
+def local(x):
+    return x * FACTOR
+class Layer:
+    scale = {scale}
+    def __call__(self, x):
+        return x * self.scale
+layer = Layer()
+def f(n):
+    from {name} import late
+    return local(layer(shift(helpers.square(mt.eye(n))))) * late.VALUE + MODEL.weight.sum(){comment}
+"""
+HELPERS = """
+def square(x):
+    return x @ x {operator} OFFSET
+OFFSET = {offset}
+def shift(x, by={by}):
+    return x + by
+def unused():
+    return {unused}
+"""
+PARTS = {
+    "width": 2,
+    "factor": 2,
+    "scale": 3,
+    "comment": "",
+    "operator": "+",
+    "offset": 1,
+    "by": 4,
+    "unused": 5,
+    "late": 6,
+}
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """Writes a package with a swept function, and returns that function, loaded anew."""
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"study_{tmp_path.name.replace('-', '_')}"
+
+    def load(**changes):
+        parts = {**PARTS, "late": 6, **changes, "name": name}
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        for file, text in (("__init__", ""), ("main", MODULE), ("helpers", HELPERS), ("late", "VALUE = {late}\n")):
+            (folder / f"{file}.py").write_text(text.format(**parts))
+        for each in [each for each in sys.modules if each.partition(".")[0] == name]:
+            del sys.modules[each]
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        mt.manual_seed(0)
+        return importlib.import_module(f"{name}.main").f
+
+    with monkeypatch.context() as context:
+        context.setattr(sys, "dont_write_bytecode", True)
+        yield load
+
+
+@pytest.mark.parametrize(("change", "named"), [
+    ({"width": 5}, "main.MODEL changed"), ({"factor": 7}, "main.FACTOR changed"),
+    ({"scale": 8}, "main.Layer changed"), ({"comment": " + 1"}, "main.f changed"),
+    ({"operator": "-"}, "helpers.square changed"), ({"offset": 9}, "helpers.OFFSET changed"),
+    ({"by": 2}, "helpers.shift"), ({"late": 1}, "late.VALUE changed"), ({"unused": 0}, None), ({}, None),
+])  # fmt: skip
+def test_stores_depend_on_what_the_function_reaches(study, change, named, tmp_path):
+    before, after = dependencies(study()), dependencies(study(**change))
+    if named is None:
+        assert before == after
+        return
+    assert not any("unused" in each or each.startswith(("minitorch", "numpy")) for each in after)
+    changes = [f"{name} changed" for name in before if before[name] != after.get(name)]
+    assert any(named in each for each in changes), changes
+    with contextlib.closing(Store(tmp_path / "store", {"functions": before})) as store:
+        store.add("key", {"n": 1})
+    with pytest.raises(ValueError, match=f"holds rows of another run .*{re.escape(named)}.*reuse=True"):
+        Store(tmp_path / "store", {"functions": after})
+    assert Store(tmp_path / "store", {"functions": after}, reuse=True).read() == {"key": {"n": 1}}
+    assert Store(tmp_path / "store", {"functions": after}).read() == {"key": {"n": 1}}
+    assert Store(tmp_path / "store", {"functions": after}, reuse=False).read() == {}
+
+
+def test_stores_depend_on_versions_the_cpu_and_the_metric(tmp_path, monkeypatch):
+    grid = {"over": {"n": [2], "scale": [1.0]}, "store": tmp_path, "repeats": 0}
+    lab.sweep(sums, **grid)
+    with pytest.raises(ValueError, match=r"\(metric changed\)"):
+        lab.sweep(sums, metric="regression", **grid)
+    monkeypatch.setattr("minitorch_backends.lab.sweeps.machine", lambda: {"versions": "other", "capability": "none"})
+    with pytest.raises(ValueError, match=r"\(capability changed, versions changed\)"):
+        lab.sweep(sums, **grid)
+    assert len(lab.sweep(sums, reuse=True, **grid).rows) == 1
+
+
+def by_numpy(n, seed):
+    x = np.random.default_rng(seed).standard_normal((n, n)).astype(np.float32)
+    return x @ x
+
+
+def by_float32(n, seed):
+    x = mt.from_numpy(np.random.default_rng(seed).standard_normal((n, n)).astype(np.float32))
+    return x @ x
+
+
+def in_float64(n, seed):
+    return mt.randn(n, n).double() @ mt.eye(n).double()
+
+
+def elementwise(n, seed):
+    return mt.randn(n, n).exp()
+
+
+@pytest.mark.parametrize("function", [by_numpy, in_float64, elementwise])
+@pytest.mark.parametrize("flag", ["fp32_precision", "cuda.matmul.fp32_precision", "profile"])
+def test_flags_that_act_on_nothing_are_an_error(function, flag):
+    value = "h100" if flag == "profile" else "tf32"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (row,) = lab.sweep(function, over={"n": [8]}, flags={flag: [value]}, repeats=0).rows
+        assert row["error"] is None
+        assert row["exception"].startswith("RuntimeError: no flag of precision acted: no product obeyed")
+        assert lab.sweep(function, over={"n": [8]}, repeats=0).rows[0]["exception"] is None
+
+
+@pytest.mark.parametrize("function", [by_numpy, by_float32])
+def test_references_that_are_not_float64_are_none(function):
+    with pytest.warns(UserWarning, match=r"sweep\(\): by_.* has no float64 reference: with float64 as default dtype"):
+        (row,) = lab.sweep(function, over={"n": [8]}, repeats=0).rows
+    assert row["error"] is None
+    assert row["reference"].startswith("none: ")
+    (row,) = lab.sweep(function, over={"n": [8]}, repeats=0, reference=lambda n, seed: by_numpy(n, seed) * 1.5).rows
+    assert row["error"] == pytest.approx(1 / 3, rel=1e-3)
+    assert row["reference"] == "function"
+    assert row["products"] == {"obeyed": int(function is by_float32)}
 
 
 def test_flags_of_workers_are_the_parents():

@@ -1,5 +1,7 @@
 """The laboratory on torch's models and functions, inside and outside of the bridge."""
 
+import contextlib
+
 import pytest
 import torch
 
@@ -55,3 +57,47 @@ def test_outputs_of_half_types():
     assert lab.audit(Model().eval(), torch.randn(2, 16), "tf32").whole("tf32")["error"] > 0
     with pytest.raises(ValueError, match="precisions affect nothing in this Linear: no product obeyed precision flags"):
         lab.audit(torch.nn.Linear(4, 4).double(), torch.ones(1, 4).double(), "tf32")
+
+
+def products(n, seed, inside=False):
+    a = torch.randn(n, n, generator=torch.Generator().manual_seed(seed))
+    with emulate() if inside else contextlib.nullcontext():
+        return torch.einsum("ij,jk->ik", a, a.float()), {"drawn": torch.randn(3)}
+
+
+MODEL = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.LSTM(16, 4, batch_first=True))
+
+
+def gradient_of_model(n, seed):
+    torch.manual_seed(seed)
+    x = torch.randn(2, n, 16, requires_grad=True)
+    out, _ = MODEL(x)
+    return torch.autograd.grad(out.square().sum(), x)[0].numpy()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_functions_of_torch_run_in_the_bridge_and_have_a_reference(inside):
+    flags = {"fp32_precision": ["ieee", "tf32", "bf16"]}
+    rows = lab.sweep(products, over={"n": [32], "inside": [inside]}, flags=flags, repeats=1).rows
+    assert [row["exception"] for row in rows] == [None] * 3
+    errors = [row["error"] for row in rows]
+    assert 1e-9 < errors[0] < 1e-6
+    assert 1e-5 < errors[1] < errors[2] < 1e-2
+    assert [row["products"] for row in rows] == [{"obeyed": 1}] * 3
+    assert {row["reference"] for row in rows} == {"float64"}
+
+
+def test_models_and_gradients_of_torch_have_a_reference():
+    rows = lab.sweep(gradient_of_model, over={"n": [5]}, flags={"fp32_precision": ["ieee", "bf16"]}, repeats=0).rows
+    assert [row["exception"] for row in rows] == [None, None]
+    assert 0 < rows[0]["error"] < 1e-6 < 1e-4 < rows[1]["error"]
+
+
+def test_a_reference_that_cannot_be_had_is_an_error():
+    held = torch.zeros(4, 4)
+
+    def writes(n):
+        return held.copy_(torch.ones(n, n) @ torch.ones(n, n))
+
+    (row,) = lab.sweep(writes, over={"n": [4]}, repeats=0).rows
+    assert "copy_ writes into a float32 tensor that was made outside of the function" in row["exception"]
