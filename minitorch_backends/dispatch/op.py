@@ -32,13 +32,13 @@ from ..autograd.nodes import show_saved
 from ..tensor.dtypes import dtype_of, float32, float64, int64
 from ..tensor.tensor import Tensor, not_a_tensor
 from . import instrumentation
-from .call_errors import argument_errors, call_error, name_caller, scalar
+from .call_errors import argument_errors, call_error, name_caller, refuse_other_than_tensor, scalar
 from .codegen import call, inplace_call
 from .dispatch import Array, Arrays, Op
 from .mutation import refuse_unfit
 from .out_argument import written_out
 from .overloads import Overloads
-from .parameter_types import numeric_parameters
+from .parameter_types import NUMBERS, SWITCHES, numeric_parameters
 from .promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
 from .registry import registry
 
@@ -116,10 +116,10 @@ def _with_checks(
     names the function in errors."""
     name, parameters = function.__name__, inspect.signature(function).parameters
     known, most = overloads.known, overloads.most
-    kinds, order = numeric_parameters(parameters.values()), list(parameters)
+    kinds, order = numeric_parameters(parameters.values(), NUMBERS | SWITCHES), list(parameters)
     typed = stateful if isinstance(stateful, str) else next(iter(parameters), "")
     scalars = [(order.index(each), each, kinds[each]) for each in kinds]
-    first = _first_tensor(parameters) if takes != EVERY_CATEGORY else None
+    first = _first_tensor(parameters)
     taken = frozenset(each.dtype for each in _USUAL if each.letter in takes + also)
 
     @functools.wraps(function)
@@ -165,16 +165,18 @@ def _check_first(name: str, parameter: str, takes: str, also: str, args: tuple, 
     """Raise TypeError if the first argument is not a tensor, NotImplementedError if its dtype is not supported."""
     input = args[0] if args else named.get(parameter)
     if not isinstance(input, Tensor):
-        if args or parameter in named:
+        if takes == EVERY_CATEGORY:
+            refuse_other_than_tensor(name, parameter, input)
+        elif args or parameter in named:
             raise not_a_tensor(name, parameter, input)
-    elif (dtype := dtype_of(input._array)).letter not in takes and dtype.letter not in also:
+    elif takes != EVERY_CATEGORY and (dtype := dtype_of(input._array)).letter not in takes + also:
         raise refusal_of_dtype(name, dtype, takes)
 
 
 def _with_scalars(
     name: str, scalars: list[tuple[int, str, tuple[type, ...]]], args: tuple, named: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
-    """The arguments of a call, with the parameters named in `scalars` as Python numbers."""
+    """The arguments of a call, with the parameters named in `scalars` as Python numbers and booleans."""
     for index, parameter, kinds in scalars:
         if index < len(args):
             if type(args[index]) not in kinds:

@@ -22,6 +22,9 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
 }
 """Annotations of parameters that take one number, and the types whose values need no check."""
 
+SWITCHES: dict[Any, tuple[type, ...]] = {"bool": (bool,), "bool | None": (bool, type(None))}
+"""The same for parameters that take True or False."""
+
 INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (float, int, type(None))}
 """The same for parameters of constructors, where torch accepts floats as well."""
 
