@@ -13,7 +13,7 @@ from ...kernels.rows import Standardized, StandardizeGradients
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import counts
 
-__all__ = ["standardize", "standardize_reference"]
+__all__ = ["standardize"]
 
 # With h = g * weight and y = (input - mean) / deviation, the gradient of the input is P(h) = (h - mean(h) - y * mean(h
 # * y)) / deviation. Fixed statistics drop terms of P.
@@ -61,19 +61,8 @@ def standardize_backward(
     dim: tuple[int, ...],
     statistics: str,
 ) -> StandardizeGradients:
-    """The gradients of `standardize` from its input, its mean and its deviation."""
+    """The gradients of `standardize` from its input, its mean (whose rounding is corrected) and its deviation."""
     return rows.standardize_gradient(grad_output, input, mean, deviation, weight, dim=dim, statistics=statistics)
-
-
-def standardize_reference(
-    input: Any, weight: Any, bias: Any, dim: tuple[int, ...], eps: float, statistics: str = "moments"
-) -> Standardized:
-    mean, deviation = np.zeros((1,) * input.ndim), np.ones((1,) * input.ndim)
-    if statistics == "moments":
-        mean = input.mean(dim, keepdims=True)
-    if statistics != "nothing":
-        deviation = np.sqrt(np.square(input - mean).mean(dim, keepdims=True) + eps)
-    return Standardized((input - mean) / deviation * weight + bias, mean, deviation)
 
 
 def _standardize_gradients(

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.ops.norm.standardize import standardize_reference
-
 from ..samples import Sample, between, sample
 from ..table import declare
+from .standardize import standardize_reference
 
 
 def _last_samples(with_bias: bool) -> Callable[[], Iterator[Sample]]:

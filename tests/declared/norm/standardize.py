@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from minitorch_backends.kernels.rows import StandardizeGradients
-from minitorch_backends.ops.norm.standardize import _standard, standardize_reference
+import numpy as np
+
+from minitorch_backends.kernels.rows import Standardized, StandardizeGradients
+from minitorch_backends.ops.norm.standardize import _standard
 
 from ..samples import Sample, between, sample
 from ..table import declare
+
+
+def standardize_reference(
+    input: Any, weight: Any, bias: Any, dim: tuple[int, ...], eps: float, statistics: str = "moments"
+) -> Standardized:
+    mean, deviation = np.zeros((1,) * input.ndim), np.ones((1,) * input.ndim)
+    if statistics == "moments":
+        mean = input.mean(dim, keepdims=True)
+    if statistics != "nothing":
+        deviation = np.sqrt(np.square(input - mean).mean(dim, keepdims=True) + eps)
+    return Standardized((input - mean) / deviation * weight + bias, mean, deviation)
 
 
 def _backward_samples() -> Iterator[Sample]:
@@ -35,7 +48,18 @@ def _backward_reference(
     return StandardizeGradients(of_input, *sums)
 
 
-declare("standardize_backward", _backward_reference, _backward_samples)
+def _about_its_mean(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of its input's own mean: the op corrects a mean that was rounded."""
+
+    def about_mean(g: Any, input: Any, mean: Any, deviation: Any, weight: Any, dim: Any, statistics: str) -> Any:
+        if statistics == "moments" and mean.dtype == input.dtype and "float" in str(input.dtype):
+            mean = input.mean(dim, **{"keepdims" if isinstance(input, np.ndarray) else "keepdim": True})
+        return function(g, input, mean, deviation, weight, dim, statistics)
+
+    return about_mean
+
+
+declare("standardize_backward", _backward_reference, _backward_samples, _about_its_mean)
 
 
 def _standardize_samples() -> Iterator[Sample]:
