@@ -22,7 +22,7 @@ from .lengths import factors, lanes_of
 _ODD = (1, 3, 5, 9, 15)
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def smooth_length(n: int, lanes: int) -> int:
     """The least length for which convolutions of n numbers are whole, of those with many factors 2."""
     least = max(2 * n - 1, lanes * lanes)

@@ -24,7 +24,7 @@ _COSTS = {
 what was measured."""
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def _cheapest(n: int) -> tuple[float, tuple[int, ...]]:
     """The cost of the passes of length n, and their radices, the largest first."""
     if n == 1:
@@ -37,14 +37,14 @@ def _cheapest(n: int) -> tuple[float, tuple[int, ...]]:
     return min(found, default=(math.inf, ()))
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def factors(n: int) -> tuple[int, ...] | None:
     """The radices of the passes of length n, whose product it is; None where a prime factor has no pass."""
     cost, radices = _cheapest(n)
     return None if cost == math.inf else radices or (1,)
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def matrix(n: int, lanes: int) -> tuple[int, int] | None:
     """The rows and columns into which a length is divided: both at least `lanes`, near each other, so that few
     lanes are computed twice and rows of the result begin on cache lines; None where the length has no such factors."""
@@ -76,7 +76,7 @@ def passes_caches(n: int, rows: int, size: int, lanes: int) -> bool:
     return whole_lines and n * 2 * size >= crossovers.row.beyond_caches_bytes
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def narrow_lanes(n: int, size: int) -> int | None:
     """The lanes of the longest vectors, shorter than the CPU's, for which n has a matrix; None where there are none, of
     16 bytes or more."""
@@ -97,7 +97,7 @@ IN_REGISTERS = (*POWERS, *SMOOTH)
 _MOST_COLUMNS = 32
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def matrix_in_registers(n: int, lanes: int) -> tuple[int, int] | None:
     """Rows and columns of a length that is transformed in registers, in vectors of so many lanes; of a smooth one half
     as many rows, a quarter, or as many as there are lanes."""
@@ -162,7 +162,7 @@ def spectra_in_registers(n: int, lanes: int, real: str) -> bool:
     return real == "halved" or (real == "real" and found[0] * sharing(n, lanes, True) == lanes)
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def lanes_in_registers(n: int, size: int, real: str = "") -> int | None:
     """The lanes of the longest vectors that suit the matrix of n; None where n is not transformed in registers.
     `real`: the numbers stand for 2n real ones, whose spectra take less time as lanes than after registers where those
@@ -209,7 +209,7 @@ def _cost_of_wide(a: int, b: int, size: int) -> float:
     return (columns * (_TURNED + _COSTS[a]) + rows * passes) * (_BEYOND_L1 if beyond else 1)
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def rows_of_wide(n: int, size: int) -> int | None:
     """The rows of the cheapest matrix whose columns fit a vector, alone or with those of one or three other transforms;
     None if none fits, or too many lanes would be idle."""
