@@ -15,7 +15,7 @@ values, and multiplies the result.
 Inf and NaN stay as they are, and scales are those of the other numbers. A unit with `scaled_blocks` is given rounded
 numbers and the scales of blocks apart, and adds their exponents itself.
 
-Where K lies in the operands of each kernel is in `_ALONG`. Blocks do not cross the groups of a convolution. They follow
+Where K lies in the operands of each kernel is in `ALONG`. Blocks do not cross the groups of a convolution. They follow
 K in all products but two: a convolution's K is channels and taps, and blocks are of neighbouring channels at one place,
 shorter where a group has fewer of them. The K of its weight gradient is images and places; there both operands have
 blocks of neighbouring places of one image, each its own. So an operand is rounded once, as on a device, and not
@@ -138,7 +138,7 @@ _A, _B = _Operand(-1), _Operand(-2)
 _CHANNELS = _Operand(1, in_groups=True)
 _PLACES = _Operand(2, places=True)
 
-_ALONG = {
+ALONG = {
     "matmul": (_A, _B),
     "addmm": (_A, _B),
     "linear": (_A, _B),
@@ -153,7 +153,7 @@ _ALONG = {
 def _operands(kernel: str, arrays: tuple, precision: str, rounding: str | None, groups: int) -> list[Scaled]:
     """The operands of a call, scaled and rounded; `groups` are those of a convolution."""
     found = []
-    for x, where in zip(arrays, _ALONG.get(kernel, ()), strict=False):
+    for x, where in zip(arrays, ALONG.get(kernel, ()), strict=False):
         x = getattr(x, "array", x)
         lines = x.reshape(*x.shape[: where.axis], math.prod(x.shape[where.axis :])) if where.places else x
         done = scale_operand(lines, precision, where.axis, groups if where.in_groups else 1, rounding)

@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ..gemm import matmul
 from ..invariance import BATCH
 from ..precision import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, without_observers
 from . import exact
-from .sequences import by_loop, by_steps, gradient_of, sequence_of
+from .sequences import by_loop, by_steps, gradient_of, multiplier, sequence_of
 from .step import step, step_gradient
 
 __all__ = ["recurrence", "recurrence_gradient", "step", "step_gradient"]
@@ -48,8 +47,10 @@ Microseconds of a step on a Zen 3, forward and backward, here and by steps, of L
 (1, 512) 104, 94, 94, 110."""
 
 
-def _refuses(*specs: ArraySpec, precision: str = "ieee", **_: str) -> str | None:
+def _refuses(*specs: ArraySpec, precision: str = "ieee", operands: Any = None, **_: str) -> str | None:
     """Why the loop does not make the products."""
+    if operands is not None:
+        return f"does not round states, and {operands[0]} was asked for"
     (_, rows, _), weight = specs[0].shape, specs[1]
     if not is_exact(precision):
         return f"multiplies exactly, and {precision} was asked for"
@@ -101,7 +102,8 @@ def _finish(cell: str, weight: np.ndarray, results: tuple[np.ndarray, ...], **ke
     """The results with the gradient of the first state, from that of the first step's product."""
     of_products, *others = results
     with without_observers():
-        before = [matmul(each, weight, **keywords) for each in of_products[:1]]
+        multiply = multiplier(1, of_products.shape[1], weight, **keywords)
+        before = [multiply(each) for each in of_products[:1]]
     of_hidden = before[0] if before else np.zeros((of_products.shape[1], weight.shape[1]), weight.dtype)
     if cell == "gru":
         of_sums, beside = others

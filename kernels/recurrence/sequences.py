@@ -15,6 +15,7 @@ from .. import cpu, threading
 from ..elementwise.turned import in_order
 from ..gemm import Kept, gains_by_keeping, linear, matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..precisions.rounding import round_operand
 from ..registry import ArraySpec, without_observers
 
 NUMBERS = 1 << 11
@@ -85,9 +86,15 @@ def _table(sequence: Sequence) -> array[int]:
 # The ways
 
 
-def _multiplier(length: int, rows: int, matrix: np.ndarray, **keywords: Any) -> Callable[[np.ndarray], np.ndarray]:
+def multiplier(
+    length: int, rows: int, matrix: np.ndarray, operands: tuple[str, str, str] | None = None, **keywords: Any
+) -> Callable[[np.ndarray], np.ndarray]:
     """What multiplies one (rows, depth) after the other by a matrix, which stays as it is: packed once where products
-    gain by that."""
+    gain by that. `operands` are the formats of both and how they are rounded: of the matrix once."""
+    if operands is not None:
+        left, right, rounding = operands
+        inner = multiplier(length, rows, np.ascontiguousarray(round_operand(matrix, right, -2, rounding)), **keywords)
+        return lambda state: inner(round_operand(state, left, -1, rounding))
     a, b = ArraySpec((rows, matrix.shape[0]), matrix.dtype), ArraySpec(matrix.shape, matrix.dtype)
     if length < _LEAST_STEPS:
         return lambda state: matmul(state, matrix, **keywords)
@@ -106,7 +113,7 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
     pool = (0, 1) if sequence.rows <= block else threading.pool()
     leaf, table = leaf_of("StepLeaf", sequence.function, states.dtype)[0], _table(sequence)
     where = table.buffer_info()[0]
-    run, multiply = loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
+    run, multiply = loops().run_step, multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
     order = range(len(states))
     with without_observers():
         for number in reversed(order) if sequence.backward else order:

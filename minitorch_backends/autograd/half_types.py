@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..backends.operands import Roles
 from ..kernels.elementwise import is_half
 from ..tensor.dtypes import FLOATING, DType, float32, result_dtype
 from ..tensor.tensor import Tensor
@@ -55,7 +56,9 @@ def _wide(op: Any, rule: Rule) -> Rule:
         given["out"] = "recomputed", 0
 
     def wide(*values: Any) -> Any:
-        found = dict(zip(given, map(widen, values), strict=True)) | _PRECISION
+        found = dict(zip(given, map(widen, values), strict=True))
+        if type(found.get("precision")) is not Roles:
+            found |= _PRECISION
         found |= {name: found["out"][index] for name, index in results.items()}
         return function(*(found[name] for name, _, _ in arguments))
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..backends.operands import Roles, of_gradient
 from ..backends.precision_policy import GradientPrecisions
 from ..tensor.tensor import Parameter
 from .nodes import Leaf, Node
@@ -61,6 +62,8 @@ def _source(op: Any, name: str) -> tuple[str, int]:
 def precision_for(node: Node, index: int) -> Any:
     """The recorded precision for the gradient of one input: a parameter's, or another input's."""
     kept = node.metadata["precision"]
+    if type(kept) is Roles:
+        return of_gradient(kept, index - node.op.first_operand)
     if type(kept) is not GradientPrecisions:
         return kept
     edge = node.edges[index]

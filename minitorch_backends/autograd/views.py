@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dispatch import instrumentation
 from ..dispatch.registry import registry
-from ..tensor.tensor import State, Tensor, adopt, sharing
+from ..tensor.tensor import Parameter, State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell
 from .modes import grad_mode
@@ -201,3 +201,9 @@ def walk(array: np.ndarray, steps: tuple[Step, ...]) -> np.ndarray:
         array = op.forward(array, **metadata)
         array = array if index is None else array[index]
     return array
+
+
+def is_parameter(value: Any) -> bool:
+    """Whether a tensor is a parameter, or a view of one."""
+    state = value._state if isinstance(value, Tensor) else None
+    return isinstance(value, Parameter) or (type(state) is View and isinstance(state.base, Parameter))

@@ -22,14 +22,14 @@ from ..flags import (
     restore,
     snapshot,
 )
-from . import cpu, cuda, cudnn, mkl, mkldnn, opt_einsum, python_native, small_families, xla
+from . import cpu, cuda, cudnn, mkl, mkldnn, operands, opt_einsum, python_native, small_families, xla
 from .variables import MEANINGS
 
 __all__ = [
     "Snapshot", "cpu", "cuda", "cudnn", "cusparselt", "disable_global_flags", "flags_frozen",
     "get_float32_matmul_precision", "guard", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp",
-    "opt_einsum", "python_native", "quantized", "restore", "set_flags", "set_float32_matmul_precision", "snapshot",
-    "xla", "xnnpack",
+    "operands", "opt_einsum", "python_native", "quantized", "restore", "set_flags", "set_float32_matmul_precision",
+    "snapshot", "xla", "xnnpack",
 ]  # fmt: skip
 
 

@@ -18,9 +18,10 @@ from ..flags import NO_OPINION, State, current, per_state, rows
 from ..kernels.float8 import FORMATS, PACKED, is_float8
 from ..kernels.gemm.device import Unit
 from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
+from .operands import DTYPES, Roles, by_formats, formats_of
 from .profiles import PROFILES
 from .stacks import STACKS, Stack
-from .table import XLA_PRECISIONS
+from .table import OPERAND_PATHS, XLA_PRECISIONS
 
 FAMILIES: dict[str, dict[str, str]] = {
     "cuda": {
@@ -83,7 +84,8 @@ class Call(NamedTuple):
     Attributes:
         choice: the precision and its origin.
         keywords: the kernel's keywords; empty at ieee. `sums` replaces the precision for half products with rounded
-            sums. `unit` accompanies it for the matrix unit of a device.
+            sums. `unit` accompanies it for the matrix unit of a device. `operands` are the formats of a product by
+            roles, which ops apply to the operands (`ops.matmul.by_role`).
         decided_by: the origins of all keywords.
     """
 
@@ -95,15 +97,33 @@ class Call(NamedTuple):
 _EXACT = Choice("ieee", "precision flags affect float32 and complex64 products only")
 
 
-def resolve(kind: str, dtype: np.dtype, precision: str | GradientPrecisions | None = None) -> Call:
+def _without_effect(choice: Choice, dtype: np.dtype) -> Choice:
+    """The choice for a dtype that precision flags do not affect, with a sentence where one is set in vain."""
+    if choice.precision == "ieee" or dtype.name not in DTYPES:
+        return _EXACT
+    sentence = f"{choice.decided_by} changes no product of {dtype.name}, only of float32; see backends.operands"
+    return Choice("ieee", sentence)
+
+
+def resolve(
+    kind: str, dtype: np.dtype, precision: str | tuple[str, str] | GradientPrecisions | Roles | None = None
+) -> Call:
     """Resolve how a product of a kind (a key of `_PRODUCTS`) on arrays of a dtype runs under the current flags.
 
-    `precision` is that of the call, the one that a node recorded for its gradients, or None for that of the flags. A
-    precision recorded by `backward_precision` applies only while that flag is still "recorded". If the precisions for
-    gradients of inputs and parameters differ but one call computes both, that of the inputs applies.
+    `precision` is that of the call (a pair for formats of its operands), the one that a node recorded for its
+    gradients, the roles of its operands, or None for that of the flags. A precision recorded by `backward_precision`
+    applies only while that flag is still "recorded". If the precisions for gradients of inputs and parameters differ
+    but one call computes both, that of the inputs applies.
 
     All kernel calls and `explain` use this function. Raises ValueError for an unknown kind or precision.
     """
+    if by_formats(precision):
+        operands = formats_of(precision, dtype.name)  # type: ignore[arg-type]
+        call = resolve(kind, dtype, precision.recorded if type(precision) is Roles else None)
+        if operands is None:
+            return call
+        names = Choice(" x ".join(name or call.choice.precision for name in operands[:2]), operands.decided_by)
+        return Call(names, {"operands": operands}, operands.decided_by)
     if type(precision) is GradientPrecisions:
         precision = precision.input
     if type(precision) is not Recorded:
@@ -111,7 +131,7 @@ def resolve(kind: str, dtype: np.dtype, precision: str | GradientPrecisions | No
     if not precision.holds_always and current().read("backward_precision") != "recorded":
         return _resolve(kind, dtype, None, in_backward())
     call = _resolve(kind, dtype, str(precision), False)
-    return call if call.choice is _EXACT else _of_forward(call, precision)
+    return call if dtype not in _product(kind).dtypes and not precision.by_role else _of_forward(call, precision)
 
 
 def _of_forward(call: Call, recorded: Recorded) -> Call:
@@ -130,7 +150,7 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     sums, (profile, set_by) = _half_sums(state, dtype.name) if product.rounds_sums else None, _profile(state)
     if sums is not None and profile is None:
         return Call(sums, {"sums": sums.precision}, sums.decided_by + _of_invariance(state))
-    choice = choice if dtype in product.dtypes else _EXACT
+    choice = choice if dtype in product.dtypes else _without_effect(choice, dtype)
     keywords: dict[str, Any] = {}
     decided_by = choice.decided_by
     if choice.precision != "ieee":
@@ -229,11 +249,11 @@ def _choose(state: State, kind: str, precision: str | None, backward: bool) -> C
     return _permission(state, kind)
 
 
-def precision_of(kind: str) -> Choice:
-    """The precision of a float32 product of a kind under the current flags, and the flag that determined it.
-
-    Raises ValueError for an unknown kind.
-    """
+def precision_of(kind: str, roles: Roles | None = None) -> Choice:
+    """The precision of a float32 product of a kind under the current flags, and the flag that determined it; the
+    formats of its operands where their roles have some. Raises ValueError for an unknown kind."""
+    if roles is not None and formats_of(roles, "float32") is not None:
+        return resolve(_product(kind).governed_by, np.dtype(np.float32), roles).choice
     return _choose(_product(kind).governed_by, None, in_backward())
 
 
@@ -327,6 +347,18 @@ def _start_recording() -> None:
     may_record = True
 
 
+by_role = False
+"""Whether a format of operands was ever set; until then products do not look for roles."""
+
+
+def _start_roles() -> None:
+    global by_role
+    by_role = True
+
+
+for _path in OPERAND_PATHS:
+    rows[_path].wakes = _start_roles
+
 for _path in ("backward_precision", "input_gradient_precision", "weight_gradient_precision"):
     rows[_path].wakes = _start_recording
 
@@ -336,12 +368,14 @@ class Recorded(str):
 
     Attributes:
         holds_always: whether it applies independently of `backward_precision` at the time of the backward pass.
+        by_role: whether formats of operands are what decided, which hold for half types too.
     """
 
-    __slots__ = ("decided_by", "holds_always")
+    __slots__ = ("by_role", "decided_by", "holds_always")
 
     decided_by: str
     holds_always: bool
+    by_role: bool
 
 
 class GradientPrecisions(NamedTuple):
@@ -368,19 +402,19 @@ def precision_to_record(state: State, product: str, _: bool) -> Recorded | Gradi
     """What a node of a product records where its call names no precision; `_` is that of `in_backward`."""
     of_forward = None
     if state.read("backward_precision") == "recorded":
-        of_forward = _decision_metadata(*precision_of(product), holds_always=False)
+        of_forward = decision(*precision_of(product), holds_always=False)
     named = [state.read(f"{name}_gradient_precision") for name in GradientPrecisions._fields]
     if named == [NO_OPINION, NO_OPINION]:
         return of_forward
     kept = [
         of_forward if value == NO_OPINION
-        else _decision_metadata(value, f"{name}_gradient_precision = {value!r} in the forward pass", holds_always=True)
+        else decision(value, f"{name}_gradient_precision = {value!r} in the forward pass", holds_always=True)
         for name, value in zip(GradientPrecisions._fields, named, strict=True)
     ]  # fmt: skip
     return GradientPrecisions(*kept)
 
 
-def _decision_metadata(precision: str, decided_by: str, holds_always: bool) -> Recorded:
+def decision(precision: str, decided_by: str, holds_always: bool, by_role: bool = False) -> Recorded:
     kept = Recorded(precision)
-    kept.decided_by, kept.holds_always = decided_by, holds_always
+    kept.decided_by, kept.holds_always, kept.by_role = decided_by, holds_always, by_role
     return kept

@@ -11,10 +11,12 @@ from typing import Any
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.invariance import start as start_invariance
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
+from ..kernels.precisions import FORMATS
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .profiles import PROFILES
+from .roles import ROLES
 from .stacks import STACKS
 from .strategies import SLICES, STRATEGIES, check_strategy, checked_slices
 
@@ -36,6 +38,16 @@ class _Names(Sequence[str | None]):
 
     def __len__(self) -> int:
         return len(self._names())
+
+
+class _Formats(Sequence[str | None]):
+    """No opinion, and the registered formats of operands."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return (NO_OPINION, *FORMATS)[index]
+
+    def __len__(self) -> int:
+        return 1 + len(FORMATS)
 
 
 class _Profiles(Sequence[str | None]):
@@ -132,6 +144,13 @@ Flag(
     "how operands with scales (e4m3 to nvfp4) are rounded: to nearest with ties to even, or stochastically with "
     "the default generator",
 )
+OPERAND_PATHS = tuple(f"operands.{role}" for role in ROLES)
+"""The flags of formats by role. Those of one product of the backward pass inherit from the role's own."""
+
+for _path, _of in zip(OPERAND_PATHS, ROLES.values(), strict=True):
+    _doc = f"the format (`kernels.precisions`) of {_of}; ieee leaves them as they are"
+    _parent = f"operands.{_path.rpartition('.')[2]}" if _path.count(".") > 1 else None
+    Flag(_path, NO_OPINION, Names(_Formats()), _doc, inherits=_parent)
 Flag(
     "profile",
     None,

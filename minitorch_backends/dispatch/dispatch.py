@@ -14,7 +14,9 @@ from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
 from ..autograd.nodes import SELF, Node, attach, history, make_node, record_results, save, save_operand, save_results
 from ..autograd.rules import fields_of_result, reads, rule_of
-from ..autograd.views import made_view
+from ..autograd.views import is_parameter, made_view
+from ..backends import precision_policy
+from ..backends.operands import Roles
 from ..backends.precision_policy import node_metadata
 from ..kernels.elementwise import in_rows, is_half
 from ..kernels.quiet import restore, silence
@@ -84,6 +86,7 @@ class Op:
     row_major: bool
     warns: bool
     product: str | None
+    roles: dict[str, str] | None
     public: Callable[..., Any]
     called: str
 
@@ -107,6 +110,7 @@ class Op:
         self.promoted = self._promoted_inputs()
         either = len(self.inputs) == 2 and self.promote in (True, "float") and not self.must_be_tensor(1)
         self.numbers = either and self.ufunc is not None
+        self.first_operand = self.inputs.index(next(iter(self.roles))) if self.roles else 0
         self.compares = isinstance(self.ufunc, np.ufunc) and "ff->?" in self.ufunc.types
         self.rounds = self.rounds or self.compares
         self.joint = "gradients" in rules
@@ -192,6 +196,8 @@ class Op:
         if into is not None:
             refuse_unwritable(self.name, into, self.uniform)
         arrays, half = self.arrays(values)
+        if self.roles and precision_policy.by_role and bound["precision"] is None:
+            bound["precision"] = self.operand_roles(values)
         given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
         metadata = {name: bound[name] for name in self.metadata_names}
         token = silence()
@@ -284,6 +290,19 @@ class Op:
         return list(value)
 
     arrays = arrays_of
+
+    def operand_roles(self, values: list[Any]) -> Roles | None:
+        """The roles of the operands of a call; None for a product without a parameter."""
+        assert self.roles is not None
+        roles = list(self.roles.values())
+        if "" in roles:
+            operands = values[self.first_operand : self.first_operand + 2]
+            weights = ["weight" if is_parameter(each) else "activation" for each in operands]
+            roles = weights if "weight" in weights else []
+        if not roles:
+            return None
+        recorded = precision_policy.precision_to_record(self.product or "", precision_policy.in_backward())
+        return Roles(roles[0], roles[1], "", recorded)
 
     def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
         """The exception to raise for an error of the forward.

@@ -242,6 +242,7 @@ def op(
     method: bool | str = True,
     operators: tuple[str, ...] = (),
     product: str | None = None,
+    roles: dict[str, str] | None = None,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
@@ -278,6 +279,8 @@ def op(
         product: the kind of product ("matmul", "conv", "rnn") whose precision the op uses. `explain.precision_of`
             reports it. If the op has an argument `precision`, its nodes store it while `backends.backward_precision` is
             "recorded".
+        roles: the two inputs that are the operands of a product with an argument `precision`, each with its role for
+            `backends.operands`: "weight", "activation", or "" where the parameter among both is the weight.
         aliases: keywords of torch's other overloads, mapped to parameters.
         deprecated: longer positional orders that torch deprecates: "input, alpha, other".
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.

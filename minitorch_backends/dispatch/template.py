@@ -83,7 +83,7 @@ class Template:
         surplus = "_surplus" if rest is None else "not _surplus or _surplus[0] is None"
         text = f"""\
 def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
-    if {surplus} or _named or (_active := _instrumentation.active) > 1:
+    if {surplus} or _named or (_active := _instrumentation.active) > 1{" or _policy.by_role" * bool(op.roles)}:
         return _definition({values}, _surplus, _named)"""
         if rest is not None:
             listed = "_len(_surplus) == 1 and _isinstance(_surplus[0], _sequences)"

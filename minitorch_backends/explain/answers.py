@@ -10,6 +10,7 @@ import numpy as np
 
 from ..autograd.modes import no_grad
 from ..backends import precision_policy
+from ..backends.operands import Roles
 from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
@@ -116,8 +117,9 @@ def precision_of(name: str) -> Choice:
     """Return the precision of a float32 or complex64 product under the current flags, and the flag that determines it.
 
     `name` is a kind of product ("matmul", "conv", "rnn") or the public name of an op as for `why` ("conv2d", "linear",
-    "lstm"), whose declaration gives the kind. The dispatcher uses the same function. An op without products runs at
-    ieee. Raises ValueError for an unknown name.
+    "lstm"), whose declaration gives the kind. For a layer whose operands have formats (`backends.operands`) the answer
+    names both, "activation x weight". The dispatcher uses the same function. An op without products runs at ieee.
+    Raises ValueError for an unknown name.
     """
     if name in precision_policy.KINDS:
         return precision_policy.precision_of(name)
@@ -129,7 +131,16 @@ def precision_of(name: str) -> Choice:
         )
     if function.product is None:
         return Choice("ieee", f"precision flags do not affect {name}")
-    return precision_policy.precision_of(function.product)
+    return precision_policy.precision_of(function.product, _roles_of(name))
+
+
+_LAYERS = ("linear", "conv", "lstm", "gru", "rnn", "bilinear")
+
+
+def _roles_of(name: str) -> Roles | None:
+    """The roles of the operands of a layer."""
+    last = name.rpartition(".")[2].lower()
+    return Roles("activation", "weight") if last.startswith(_LAYERS) else None
 
 
 def _declaration(name: str) -> Any:

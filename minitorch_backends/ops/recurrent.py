@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import derives
+from ..backends.operands import Operands, of_gradient, swap
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
 from ..kernels.recurrence import recurrence as kernel
@@ -21,12 +22,15 @@ from ..kernels.registry import Kernel
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
+from .matmul.by_role import round_along
 from .matmul.dispatch import product
 from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
 from .views.join import cat, stack
 
 KIND, _FLOAT32 = "rnn", np.dtype(np.float32)
+ROLES = {"input": "activation", "weight": "weight"}
+LAYER_ROLES = {"projected": "activation", "weight": "weight"}
 
 
 # The product
@@ -46,13 +50,19 @@ def transposed_times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
     return recurrent_product(a.mT, b.mT, precision=precision)
 
 
+def of_weight_times(of_sums: Tensor, states: Tensor, precision: Any) -> Tensor:
+    """The gradient of a weight: of_sums.mT @ states."""
+    return transposed_times(of_sums, states, swap(of_gradient(precision, 1)))
+
+
 @op(
     takes="f",
     method=False,
     widen=False,
     product=KIND,
+    roles=ROLES,
     input=lambda g, weight, precision: times(g, weight, precision),
-    weight=lambda g, input, precision: transposed_times(g, input, precision),
+    weight=lambda g, input, precision: transposed_times(g, input, swap(precision)),
 )
 def recurrent_product(input: Array, weight: Array, *, precision: str | None = None) -> np.ndarray:
     """input @ weight.T of matrices, at the precision of recurrences (`explain.precision_of("rnn")`)."""
@@ -62,7 +72,7 @@ def recurrent_product(input: Array, weight: Array, *, precision: str | None = No
 def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str | None) -> Tensor:
     """The gradient of weight_hh, from those of its products in all steps."""
     before = cat([hidden.unsqueeze(0), output[:-1]])
-    return transposed_times(of_sums.flatten(0, 1), before.flatten(0, 1), precision)
+    return of_weight_times(of_sums.flatten(0, 1), before.flatten(0, 1), precision)
 
 
 # Shared by the layers
@@ -75,13 +85,31 @@ def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = ker
         if each.dtype is not dtype:
             refuse_mixed(each, arrays[1])
     call = resolve("recurrence", dtype, precision)
+    keywords = {**call.keywords}
+    if (operands := keywords.pop("operands", None)) is not None:
+        axis = 1 if of is kernel or operands.stored_across else 0
+        if not operands.is_pair:
+            arrays, keywords = _with_stored(arrays, operands, axis), {**resolve("recurrence", dtype).keywords}
+        else:
+            keywords["operands"] = operands.left, operands.right, operands.rounding
     wide = arrays if dtype.itemsize > 2 else [cast_unchecked(each, _FLOAT32) for each in arrays]
-    found = of(*wide, cell=cell, decided_by=call.decided_by, **call.keywords)
+    found = of(*wide, cell=cell, decided_by=call.decided_by, **keywords)
     return found if dtype.itemsize > 2 else tuple([cast_unchecked(each, dtype) for each in found])
 
 
+def _with_stored(arrays: tuple[np.ndarray, ...], operands: Operands, axis: int) -> tuple[np.ndarray, ...]:
+    """The arrays of a call with the weight in its format. Raises RuntimeError for a format of the states alone."""
+    if operands.right is None:
+        raise RuntimeError(
+            f"{operands.decided_by} rounds the states between steps, which needs a format of weights too; set "
+            "backends.operands.weight, for example to 'bf16'"
+        )
+    return arrays[0], round_along(arrays[1], operands.right, axis, operands, arrays[1].dtype), *arrays[2:]
+
+
 def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:
-    found = _run(cell, *[each._array for each in tensors], precision=precision, of=kernel_gradient)
+    arrays = [each._array for each in tensors]
+    found = _run(cell, *arrays, precision=of_gradient(precision, 0), of=kernel_gradient)
     return tuple(map(adopt, found))
 
 
@@ -106,11 +134,11 @@ def rnn_gradient(
     carried, of_sums = zero(hidden), []
     for step in reversed(range(len(out))):
         of_sums.append((g[step] + carried) * slopes[step])
-        carried = recurrent_product(of_sums[-1], weight.mT, precision=precision)
+        carried = recurrent_product(of_sums[-1], weight.mT, precision=of_gradient(precision, 0))
     return stack(of_sums[::-1]), carried
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, gradients=_of_rnn)
+@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, roles=LAYER_ROLES, gradients=_of_rnn)
 def rnn_layer(
     projected: Array, weight: Array, hidden: Array, nonlinearity: str = "tanh", *, precision: str | None = None
 ) -> np.ndarray:
@@ -159,12 +187,12 @@ def lstm_gradient(
         of_cell = of_cells[step] + of_cell + of_hidden * of_hidden_to_cell[step]
         of_three = cat([of_cell, of_cell, of_cell], 1) * of_cell_to_gates[step]
         of_sums.append(cat([of_three, of_hidden * of_hidden_to_last[step]], 1) + direct[step])
-        of_hidden = recurrent_product(of_sums[-1], weight.mT, precision=precision)
+        of_hidden = recurrent_product(of_sums[-1], weight.mT, precision=of_gradient(precision, 0))
         of_cell = of_cell * kept[step]
     return stack(of_sums[::-1]), of_hidden, of_cell
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, gradients=_of_lstm)
+@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, roles=LAYER_ROLES, gradients=_of_lstm)
 def lstm_layer(
     projected: Array, weight: Array, hidden: Array, cell: Array, *, precision: str | None = None
 ) -> LongShortTermMemory:
@@ -212,11 +240,13 @@ def gru_gradient(
         )
         of_sums.append(cat([of_both, of_new], 1))
         of_products.append(cat([of_both, of_new * reset[step] + direct[3]], 1))
-        of_hidden = of_hidden * kept[step] + recurrent_product(of_products[-1], weight.mT, precision=precision)
+        of_hidden = of_hidden * kept[step] + recurrent_product(
+            of_products[-1], weight.mT, precision=of_gradient(precision, 0)
+        )
     return stack(of_products[::-1]), of_hidden, stack(of_sums[::-1])
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, gradients=_of_gru)
+@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, roles=LAYER_ROLES, gradients=_of_gru)
 def gru_layer(
     projected: Array, weight: Array, bias: Array, hidden: Array, *, precision: str | None = None
 ) -> GatedRecurrence:

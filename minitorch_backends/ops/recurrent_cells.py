@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import derives
+from ..backends.operands import Roles, of_gradient
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
 from ..kernels.recurrence import step, step_gradient
@@ -24,9 +25,9 @@ from .recurrent import (
     LongShortTermMemory,
     gru_gradient,
     lstm_gradient,
+    of_weight_times,
     rnn_gradient,
     times,
-    transposed_times,
 )
 
 
@@ -45,8 +46,9 @@ def _run(
     for each in (bias, bias_hh):
         if each is not None and (each.dtype is not dtype or each.shape != (width,)):
             raise RuntimeError(f"{cell}: expected a bias of {width} values of {dtype}, got {each.dtype}{each.shape}")
+    exact = precision if isinstance(precision, Roles) else "ieee"
     if half and not resolve(KIND, dtype, precision).keywords.keys() & {"sums", "unit"}:
-        input, hidden, weight_ih, weight_hh, precision = *map(_widen, (input, hidden, weight_ih, weight_hh)), "ieee"
+        input, hidden, weight_ih, weight_hh, precision = *map(_widen, (input, hidden, weight_ih, weight_hh)), exact
     sums, products = product(input, weight_ih.T, precision, KIND), product(hidden, weight_hh.T, precision, KIND)
     if half:
         sums, products, hidden = map(_widen, (sums, products, hidden))
@@ -74,10 +76,10 @@ def _gradients(
     of_weight = getattr(precision, "weight", precision)
     of_bias = of_products.sum(0) if edges[-1] or edges[-2] else None
     return (
-        times(of_sums, weight_ih, precision) if edges[0] else None,
+        times(of_sums, weight_ih, of_gradient(precision, 0)) if edges[0] else None,
         *of_states,
-        transposed_times(of_sums, input, of_weight) if edges[-4] else None,
-        transposed_times(of_products, hidden, of_weight) if edges[-3] else None,
+        of_weight_times(of_sums, input, of_weight) if edges[-4] else None,
+        of_weight_times(of_products, hidden, of_weight) if edges[-3] else None,
         of_bias if of_sums is of_products or of_bias is None else of_sums.sum(0),
         of_bias,
     )
@@ -105,7 +107,7 @@ def _of_rnn(
         of_sums = of_sums.squeeze(0)
     else:
         of_sums = adopt(step_gradient(f"rnn_{nonlinearity}", of_state._array, gates._array)[0])
-        of_hidden = times(of_sums, weight_hh, precision) if edges[1] else None
+        of_hidden = times(of_sums, weight_hh, of_gradient(precision, 0)) if edges[1] else None
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden)
 
 
@@ -116,6 +118,7 @@ def _sequences(*steps: Tensor) -> list[Tensor]:
 
 _DECLARED: dict[str, Any] = {
     "takes": "f", "method": False, "widen": False, "widen_rules": True, "product": KIND,
+    "roles": {"input": "activation", "weight_ih": "weight"},
 }  # fmt: skip
 
 
@@ -146,7 +149,7 @@ def _of_lstm(
     else:
         arrays = [each._array for each in (g[0], g[1], cell, gates)]
         of_sums, _, of_cell = map(adopt, step_gradient("lstm", *arrays))
-        of_hidden = times(of_sums, weight_hh, precision) if edges[1] else None
+        of_hidden = times(of_sums, weight_hh, of_gradient(precision, 0)) if edges[1] else None
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
 
 
@@ -174,7 +177,7 @@ def _of_gru(
     else:
         arrays = [each._array for each in (g[0], hidden, gates)]
         of_sums, of_products, beside = map(adopt, step_gradient("gru", *arrays))
-        of_hidden = times(of_products, weight_hh, precision) + beside if edges[1] else None
+        of_hidden = times(of_products, weight_hh, of_gradient(precision, 0)) + beside if edges[1] else None
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
 
 

@@ -83,6 +83,21 @@ def attend(dtype: Any = mt.float32) -> Observation:
     return observe(lambda: mt.nn.functional.scaled_dot_product_attention(q, k, v))
 
 
+def layer() -> Observation:
+    """A layer, and the gradients of its input and weight."""
+    mt.manual_seed(0)
+    x, weight, g = mt.randn(8, 64).requires_grad_(), mt.nn.Parameter(mt.randn(32, 64)), mt.randn(8, 32)
+
+    def run() -> Any:
+        out = mt.nn.functional.linear(x, weight)
+        out.backward(g)
+        found = mt.cat([each.detach().flatten() for each in (out, x.grad, weight.grad)])
+        x.grad = weight.grad = None
+        return found
+
+    return observe(run)
+
+
 def attended_halves() -> Observation:
     return attend(mt.bfloat16)
 
@@ -227,6 +242,16 @@ FLIPS: dict[str, list[Flip]] = {
     "opt_einsum.slices": [Flip(None, "auto", {"einsum_memory_limit": 7300}, observe=chain_within_limits)],
     "opt_einsum.enabled": [Flip(False, True, observe=chain)],
     "opt_einsum.strategy": [Flip(None, "auto", observe=chain), Flip(None, "greedy", observe=chain)],
+    "operands.weight": [Flip("none", "mxfp4", observe=layer), Flip("mxfp8", "q4_0", observe=layer)],
+    "operands.activation": [Flip("none", "e4m3-row", observe=layer)],
+    "operands.gradient": [Flip("none", "mxfp8", observe=layer)],
+    **{
+        f"operands.{role}": [Flip("none", "mxfp8", observe=attend)] for role in ("query", "key", "value", "probability")
+    },
+    **{
+        f"operands.{of}_gradient.{role}": [Flip("ieee", "mxfp4", observe=layer)]
+        for of, role in (("input", "gradient"), ("input", "weight"), ("weight", "activation"), ("weight", "gradient"))
+    },
     "xla.mat_mul_precision": [Flip("default", "high"), Flip("high", "highest")],
 }
 """For each flag that acts, flips that show it."""

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...backends import precision_policy
+from ...backends.operands import ATTENTION_ROLES, act_on
 from ...nn import functional as F
 from ...nn import grad as nn_grad
 from ...tensor.tensor import Tensor
@@ -89,7 +91,9 @@ def take_attention(
     if dropout_p or why_not(tensors, mixed=True) is not None:
         return NotImplemented
     options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
-    if torch._fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **options) != _MATH:
+    by_role = precision_policy.by_role and act_on(ATTENTION_ROLES)
+    choice = torch._fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, **options)
+    if choice != _MATH and not by_role:
         return NotImplemented
 
     def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ... import backends
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
+from ...backends import precision_policy
 from ...flags import current
 from ...linalg import LinAlgError
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
@@ -26,7 +27,7 @@ from .memory import to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
 from .operands import NO_FLAG, tensors_in, why_not
 from .table import Entry, entry_of
-from .whole_calls import WHOLE_CALLS
+from .whole_calls import INNER_ATTENTION, WHOLE_CALLS
 
 
 class _Dispatch(TorchDispatchMode):
@@ -160,6 +161,9 @@ class _WholeCalls(TorchFunctionMode):
             if found is not NotImplemented:
                 self.ran[f"torch.{func.__name__}"] += 1
                 return found
+        if func is torch.nn.functional.multi_head_attention_forward and precision_policy.by_role:
+            with self:  # the mode is off inside of a function that it is asked about, and its layers have roles
+                return INNER_ATTENTION(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 

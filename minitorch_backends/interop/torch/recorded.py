@@ -40,7 +40,7 @@ class _Call:
         self.outputs: tuple[Tensor, ...] = ()
 
     def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        self.leaves = [Parameter(to_ours(each)) if _is_parameter(each) else to_ours(each) for each in tensors]
+        self.leaves = [Parameter(to_ours(each)) if is_parameter(each) else to_ours(each) for each in tensors]
         for leaf in self.leaves if self.recording else ():
             leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
         with set_grad_enabled(self.recording):
@@ -57,9 +57,10 @@ class _Call:
         return [to_torch(next(found)) if need else None for need in needed]
 
 
-def _is_parameter(tensor: torch.Tensor) -> bool:
-    """Whether flags of parameters' gradients hold for it."""
-    return isinstance(tensor, torch.nn.Parameter) and (tensor.is_floating_point() or tensor.is_complex())
+def is_parameter(tensor: torch.Tensor) -> bool:
+    """Whether flags of parameters hold for it: it is one, or a view of one."""
+    either = isinstance(tensor, torch.nn.Parameter) or isinstance(tensor._base, torch.nn.Parameter)
+    return either and (tensor.is_floating_point() or tensor.is_complex())
 
 
 class _Recorded(torch.autograd.Function):

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
 
+from ... import ops
+from ...backends import precision_policy
+from ...backends.operands import LAYER_ROLES, act_on
+from ...nn import functional as F
 from ...ops import einsum
 from .attention import take_attention
 from .operands import tensors_in, why_not
-from .recorded import differentiable
+from .recorded import differentiable, is_parameter
 from .recurrent import CELLS, LAYERS
+
+_LAYERS = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+_PRODUCTS = ("matmul", "mm", "bmm", "addmm", "baddbmm")
 
 
 def _einsum(func: Any, *args: Any) -> Any:
     """Three and more operands, whose order of contraction `backends.opt_einsum` chooses. Torch's own products of the
     pairs would run here for two."""
     operands = list(tensors_in(args))
-    if len(operands) < 3 or why_not(operands) is not None:
+    by_role = precision_policy.by_role and act_on(LAYER_ROLES) and any(map(is_parameter, operands))
+    if (len(operands) < 3 and not by_role) or why_not(operands) is not None:
         return NotImplemented
     return differentiable(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
 
@@ -31,9 +40,42 @@ def _with(values: Any, ours: Any) -> list[Any]:
     ]
 
 
+def _by_role(ours: Callable[..., Any], positional: bool) -> Callable[..., Any]:
+    """Takes a product whose operands have roles in `backends.operands`, while one has a format: those of layers by
+    their place (`positional`), others where an operand is a parameter."""
+
+    def take(func: Any, *args: Any, **named: Any) -> Any:
+        if not (precision_policy.by_role and act_on(LAYER_ROLES)):
+            return NotImplemented
+        operands = list(tensors_in((*args, *named.values())))
+        if why_not(operands) is not None or not (positional or any(map(is_parameter, operands))):
+            return NotImplemented
+
+        def call(*tensors: Any) -> Any:
+            left = iter(tensors)
+            placed = _with(args, left)
+            return ours(*placed, **dict(zip(named, _with(named.values(), left), strict=True)))
+
+        return differentiable(call, *operands)
+
+    return take
+
+
+_attention = torch.nn.functional.multi_head_attention_forward
+INNER_ATTENTION = FunctionType(
+    _attention.__code__,
+    {**_attention.__globals__, "has_torch_function": lambda tensors: False},
+    argdefs=_attention.__defaults__,
+)
+"""torch's function of nn.MultiheadAttention, whose products function modes see."""
+
 WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
     torch.einsum: _einsum,
     torch.nn.functional.scaled_dot_product_attention: take_attention,
+    **{getattr(torch.nn.functional, name): _by_role(getattr(F, name), True) for name in _LAYERS},
+    **{getattr(torch, name): _by_role(getattr(ops, name), False) for name in _PRODUCTS},
+    torch.Tensor.matmul: _by_role(ops.matmul, False),
+    torch.Tensor.__matmul__: _by_role(ops.matmul, False),
     **LAYERS,
     **CELLS,
 }

@@ -7,10 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.operands import Roles, act_on, formats_of
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.dropout import dropout
+from ..matmul.by_role import round_along
 from ..matmul.matmul import matmul
+
+BY_ROLE = (Roles("query", "key"), Roles("probability", "value"))
+"""The roles of both products, in place of a precision."""
+
+
+def apply_roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """Keys and values in the formats of a cache, and whether queries or probabilities have formats, so that attention
+    must be composed of products by role. Gradients pass through the rounding of a cache unchanged."""
+    if act_on(("query", "probability")):
+        return key, value, True
+    dtype, found = query._array.dtype, []
+    for roles, cached in zip(BY_ROLE, (key, value), strict=True):
+        operands = formats_of(roles, dtype.name)
+        if operands is not None and cached._array.dtype == dtype:
+            rounded = round_along(cached._array, str(operands.right), -1, operands, dtype)
+            cached = cached + (adopt(rounded) - cached).detach() if cached.requires_grad else adopt(rounded)
+        found.append(cached)
+    return found[0], found[1], False
 
 
 def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
@@ -26,8 +46,11 @@ def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> t
 
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
     """softmax(scale * query @ key.mT + mask), with rows of zeros where no key is visible. All have groups."""
-    root = math.sqrt(abs(scale))
-    scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
+    if precision is BY_ROLE:
+        scores = matmul(query, key.mT, precision=precision[0]) * scale
+    else:
+        root = math.sqrt(abs(scale))
+        scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
     if mask is not None:
         scores = scores + mask
     if causal:
@@ -61,14 +84,14 @@ def attention_of_ops(
     scale: float,
     causal: bool,
     dropout_p: float,
-    precision: str | None,
+    precision: Any,
 ) -> Tensor:
-    """Attention composed of differentiable ops."""
+    """Attention composed of differentiable ops; at a precision, or by the roles of operands."""
     dtype, shape = query.dtype, query.shape[:-2]
     query, key, value, mask = _widen(query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)
     weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
-    out = matmul(weights, value, precision=precision).to(dtype)
+    out = matmul(weights, value, precision=BY_ROLE[1] if precision is BY_ROLE else precision).to(dtype)
     return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
 
 

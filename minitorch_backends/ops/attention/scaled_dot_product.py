@@ -27,7 +27,7 @@ from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
-from .composed import attention_of_ops, gradients
+from .composed import BY_ROLE, apply_roles, attention_of_ops, gradients
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -65,6 +65,13 @@ def scaled_dot_product_attention(
     Raises TypeError for arguments that are not Tensors.
     """
     scale = None if scale is None else float(scale)
+    if precision_policy.by_role and all(isinstance(each, Tensor) for each in (query, key, value)):
+        key, value, composed = apply_roles(query, key, value)
+        if composed:
+            _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+            mask = additive_mask(attn_mask, query._array.dtype)
+            factor = _scale(query, scale)
+            return attention_of_ops(query, key, value, mask, factor, is_causal, dropout_p, BY_ROLE)
     if dropout_p == 0:
         out = _straight(query, key, value, attn_mask, is_causal, scale, enable_gqa)
         if out is not None:
@@ -83,8 +90,7 @@ def scaled_dot_product_attention(
         known = _checked_call(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    if attn_mask is not None and attn_mask._array.dtype == bool:
-        attn_mask = adopt(_additive_mask(attn_mask._array, query._array.dtype))
+    attn_mask = additive_mask(attn_mask, query._array.dtype)
     inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
     needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
     if known and not needs_gradient:
@@ -110,6 +116,17 @@ def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Ten
     except ValueError:
         return query
     return query.expand(*batch, *query.shape[-own:]) if query.ndim >= own else query
+
+
+def additive_mask(mask: Tensor | None, dtype: np.dtype) -> Tensor | None:
+    """A mask as an addend to scores of a dtype."""
+    if mask is None or mask._array.dtype == dtype:
+        return mask
+    return (
+        adopt(_additive_mask(mask._array, dtype))
+        if mask._array.dtype == bool
+        else mask.to(dtype_of(np.empty(0, dtype)))
+    )
 
 
 def _additive_mask(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:

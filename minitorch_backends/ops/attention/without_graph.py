@@ -8,9 +8,12 @@ import numpy as np
 
 from ...autograd.api import grad
 from ...autograd.modes import enable_grad, no_grad
+from ...backends import precision_policy
 from ...backends.attention import SDPAParams, select_kernel
+from ...backends.operands import act_on
 from ...tensor.tensor import Tensor, adopt
 from . import scaled_dot_product as attention
+from .composed import apply_roles
 
 
 class AttentionResult(NamedTuple):
@@ -45,11 +48,19 @@ def _call_without_graph(
     if mask is not None and mask._array.dtype == np.float32:
         mask = mask.to(query.dtype)
     attention._check(query, key, value, mask, 0.0, causal, gqa)
-    if mask is not None and mask._array.dtype == bool:
-        mask = adopt(attention._additive_mask(mask._array, query._array.dtype))
+    mask = attention.additive_mask(mask, query._array.dtype)
     factor = attention._scale(query, scale)
     name = select_kernel(SDPAParams(query, key, value, mask, 0.0, causal, gqa, factor))
     return _Call(name, tuple(each._array for each in (query, key, value, mask) if each is not None), factor)
+
+
+def refuse_roles(name: str, query: Tensor) -> None:
+    """Raise RuntimeError where queries or probabilities have formats, which only attention with a graph applies."""
+    if act_on(("query", "probability")):
+        raise RuntimeError(
+            f"{name}(): formats of queries and probabilities need attention composed of products, got query of shape "
+            f"{list(query.shape)} without a graph; call scaled_dot_product_attention"
+        )
 
 
 @no_grad()
@@ -66,6 +77,9 @@ def scaled_dot_product_attention_forward(
 
     Arguments and errors are those of `scaled_dot_product_attention`.
     """
+    if precision_policy.by_role:
+        refuse_roles("scaled_dot_product_attention_forward", query)
+        key, value, _ = apply_roles(query, key, value)
     call = _call_without_graph(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     out, statistics = attention._run(call.kernel, call.arrays, call.scale, is_causal, None)
     return AttentionResult(adopt(out), adopt(statistics))
@@ -89,6 +103,9 @@ def scaled_dot_product_attention_backward(
     `statistics` are (2, ..., L), or a log-sum-exp, (..., L), of another source. Query, key and value have 4 dimensions.
     The plain kernel, where flags let no other run, computes the forward again.
     """
+    if precision_policy.by_role:
+        refuse_roles("scaled_dot_product_attention_backward", query)
+        key, value, _ = apply_roles(query, key, value)
     call = _call_without_graph(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     if call.kernel == "math":
         leaves = [each.detach().requires_grad_() for each in (query, key, value)]

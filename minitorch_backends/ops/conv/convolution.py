@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends.operands import Roles, by_formats
 from ...backends.precision_policy import resolve
 from ...backends.stacks import STACKS
 from ...dispatch.op import Array, op
@@ -17,6 +18,7 @@ from ...kernels.conv.shapes import steps as steps_of
 from ...kernels.fft.contract import DEFAULT_PLANS
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
+from ..matmul.by_role import multiply_rounded, round_for_kernel, to_dtype
 
 Sizes = tuple[int, ...]
 
@@ -42,6 +44,8 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
     """Run one of the three kernels at the precision of the call, by the algorithm that the flags select."""
     if not arrays[0].shape[0]:
         return _of_no_images(kernel, *arrays, **keywords)
+    if by_formats(precision):
+        return _run_by_role(kernel, arrays, precision, keywords)
     steering, call = _steering(), resolve("conv", arrays[0].dtype, precision)
     keywords |= {**steering.keywords, **call.keywords}
     decided_by = call.decided_by
@@ -55,6 +59,26 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
         else:
             keywords, prefer = every, benchmark_cache.fastest(kernel, arrays, every, steering.timed)
     return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
+
+
+def _run_by_role(kernel: Kernel, arrays: tuple, precision: Any, keywords: dict[str, Any]) -> np.ndarray:
+    """The same with operands in the formats of their roles; the bias is added to their sums."""
+    operands = resolve("conv", arrays[0].dtype, precision).keywords.get("operands")
+    if operands is None:
+        return run(kernel, *arrays, precision=precision.recorded if type(precision) is Roles else None, **keywords)
+    relu = keywords.pop("relu", False)
+    along = "conv" if operands.stored_across else kernel.name
+
+    def round_side(x: np.ndarray, name: str, side: int, dtype: np.dtype) -> np.ndarray:
+        return round_for_kernel(along, getattr(x, "array", x), name, side, keywords["groups"], operands, dtype)
+
+    def multiply(a: np.ndarray, b: np.ndarray, at: Any) -> np.ndarray:
+        return run(kernel, a, b, precision=at, **keywords)
+
+    out = multiply_rounded("conv", operands, arrays[:2], round_side, multiply, wide=len(arrays) > 2)
+    for bias in arrays[2:]:
+        out = to_dtype(out + to_dtype(bias, out.dtype).reshape(-1, *(1,) * (out.ndim - 2)), arrays[0].dtype)
+    return np.maximum(out, 0, out=out) if relu else out
 
 
 def _of_no_images(kernel: Kernel, first: np.ndarray, second: Any, bias: Any = None, **keywords: Any) -> np.ndarray:
@@ -180,6 +204,7 @@ def _name_parameters(dims: int, stride: Sizes, padding: Sizes, dilation: Sizes, 
 
 @op(
     method=False, takes="ifc", widen=False, warns=False, product="conv",
+    roles={"input": "activation", "weight": "weight"},
     input=_to_input, weight=_to_weight, bias=_of_bias,
     )  # fmt: skip
 def convolution(
@@ -205,6 +230,7 @@ def convolution(
 
 @op(
     method=False, takes="ifc", widen=False, warns=False, product="conv",
+    roles={"grad_output": "activation", "weight": "weight"},
     grad_output=_gradient_to_output, weight=_gradient_to_weight,
     )  # fmt: skip
 def convolution_input_gradient(
@@ -232,6 +258,7 @@ def convolution_input_gradient(
 
 @op(
     method=False, takes="ifc", widen=False, warns=False, product="conv",
+    roles={"input": "activation", "grad_output": "activation"},
     input=_kernel_to_input, grad_output=_kernel_to_output,
     )  # fmt: skip
 def convolution_weight_gradient(

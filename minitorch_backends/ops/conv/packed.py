@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.versions import writes
+from ...backends import precision_policy
 from ...kernels.conv import Kept
 from ...kernels.conv import conv as kernel
 from ...kernels.conv import conv_input_gradient as transposed_kernel
@@ -64,6 +65,9 @@ class PackedConvolution:
         if not fits or (bias is not None and bias._array.dtype is not _FLOAT32):
             result = _FUNCTIONS[dims - 1](input, weight, bias, *options)
             return result.relu() if relu else result
+        if precision_policy.by_role:
+            result = _FUNCTIONS[dims - 1](input, weight, bias, *options)
+            return result.relu() if relu else result
         kept = self._of(weight)
         arrays = (x, kept) if bias is None else (x, kept, bias._array)
         stored: dict[str, Any] = {"relu": True} if relu else {}
@@ -88,6 +92,8 @@ class PackedConvolution:
             )
         )
         if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
+            return _TRANSPOSED[dims - 1](input, weight, bias, *options)
+        if precision_policy.by_role:
             return _TRANSPOSED[dims - 1](input, weight, bias, *options)
         at: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         result = run(transposed_kernel, x, self._of(weight), input_size=size, **at)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import grad_mode
+from ...autograd.views import is_parameter
+from ...backends import precision_policy
 from ...backends.strategies import Strategy, check_strategy, checked_slices
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import argument_errors
@@ -27,7 +29,18 @@ from .equation import equation_of_sublists, parse, resolve
 from .objectives import OBJECTIVES
 from .paths import BY_FLAGS, order_of, strategy_in_force
 from .plan import Plan, with_limit
-from .program import contraction, plan_for, plan_within, program_for, program_of, run, run_sharing, sharing_keys
+from .program import (
+    StepRoles,
+    contraction,
+    plan_for,
+    plan_within,
+    program_for,
+    program_of,
+    run,
+    run_sharing,
+    sharing_keys,
+    step_roles,
+)  # fmt: skip
 from .slices_asked import blocks_of_parts, blocks_of_tree
 
 _mode = grad_mode.get
@@ -166,6 +179,9 @@ def contract(
     if plan.axes is not None:
         unchanged = plan.repeats and plan.axes == tuple(range(len(plan.axes)))
         return operands[0] if unchanged else permute(operands[0], plan.axes)
+    if precision is None and precision_policy.by_role:
+        kinds = ["weight" if is_parameter(each) else "activation" for each in operands]
+        precision = step_roles(plan, kinds) if "weight" in kinds else None
     arrays, dtypes, followed = [], [], False
     for each in operands:  # one loop takes less time than three comprehensions
         array = each._array
@@ -210,7 +226,7 @@ def _gradients(
     """The gradients; an explicit path holds for the forward contraction only, and the flags choose theirs, and so do
     precisions of its steps."""
     options = (
-        None if type(precision) is tuple else precision,
+        None if type(precision) is tuple else precision,  # a StepRoles goes on
         BY_FLAGS if isinstance(strategy, tuple) else strategy,
         memory_limit,
         slices,
@@ -224,7 +240,7 @@ def _gradient(
     operands: list[Tensor],
     plan: Plan,
     place: int,
-    precision: str | None,
+    precision: Any,
     strategy: Strategy,
     memory_limit: int | None,
     slices: Any,
@@ -236,6 +252,9 @@ def _gradient(
     plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
     if type(slices) is tuple:
         plan_of_g = plan_of_g.slice_labels(dict(slices))
+    if type(precision) is StepRoles:
+        kinds = ["gradient", *(kind for index, kind in enumerate(precision.kinds) if index != place)]
+        precision = step_roles(plan_of_g, kinds, "weight" if precision.kinds[place] == "weight" else "input")
     value = contract(plan_of_g, tensors, precision, strategy, memory_limit, slices)
     if value._array.shape != gradient.shape:
         value = value.reshape(gradient.shape)

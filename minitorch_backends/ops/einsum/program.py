@@ -19,6 +19,7 @@ import numpy as np
 
 from ...autograd.modes import grad_mode
 from ...autograd.versions import writes
+from ...backends.operands import Roles
 from ...backends.strategies import Strategy
 from ...dispatch.op import Arrays
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
@@ -97,11 +98,31 @@ class Program:
     costs: Costs
 
 
+class StepRoles(tuple):
+    """The roles of the factors of each step, or None for a step without a weight. `kinds` are those of the operands."""
+
+    kinds: tuple[str, ...]
+
+
+def step_roles(plan: Plan, kinds: Sequence[str], gradient_of: str = "") -> StepRoles:
+    """The roles in a plan whose operands have these: results of steps are activations, or gradients behind one."""
+    values, roles = list(kinds), []
+    for step in plan.steps:
+        pair = values[step.left], values[step.right]
+        by_role = "weight" in pair or bool(gradient_of)
+        roles.append(Roles(*pair, gradient_of) if by_role else None)
+        values.append("gradient" if "gradient" in pair else "activation")
+    found = StepRoles(roles)
+    found.kinds = tuple(kinds)
+    return found
+
+
 def program_for(plan: Plan, dtypes: Sequence[np.dtype], precision: Any) -> Program:
     """The program of a plan at the precision of a call, at those of a tuple for each step or, for None, of the flags.
 
     Raises RuntimeError for a product of different dtypes, NotImplementedError for one of booleans.
     """
+    precision = tuple(precision) if type(precision) is StepRoles else precision
     if precision is None or type(precision) is str or type(precision) is tuple:
         return program_of(plan, tuple(dtypes), precision, _mode().backward)
     product_at = functools.partial(product, precision=precision)  # recorded by a node, with its origin

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widen
+from ...backends.operands import by_formats
+from ...backends.precision_policy import resolve
 from ...dispatch.op import Array, composite, op
 from ...kernels.elementwise import is_half
 from ...kernels.float8 import from_float32, is_float8
@@ -15,7 +17,7 @@ from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate
-from .dispatch import fused_sum, product, wide_product
+from .dispatch import fused_sum, product, product_by_role, wide_product
 from .matmul import adjoint, gradient_of_right, is_wider, of_dims, times
 from .shapes import refuse_mixed, shape_error
 
@@ -49,6 +51,11 @@ def add_product(
         if beta != 0:
             total = total + cast_unchecked(x, total.dtype) * np.float32(beta)
         return total if wide else from_float32(total, a.dtype)
+    if is_half(a.dtype) and by_formats(precision) and resolve("matmul", a.dtype, precision).keywords.get("operands"):
+        # in float32, rounded once
+        total = product_by_role(a, b, precision, wide=True) * np.float32(alpha)
+        total = total + cast_unchecked(x, total.dtype) * np.float32(beta) if beta else total
+        return cast_unchecked(total, a.dtype)
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)
@@ -102,6 +109,7 @@ def _scaled_first(first: str, second: str) -> tuple[str, str]:
 
 @op(
     inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
+    roles={"mat1": "", "mat2": ""},
     input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled_product(g, adjoint(mat2), alpha, precision),
     mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: (
@@ -133,6 +141,7 @@ def addmm(
 
 @op(
     inplace=True, takes="ifcn", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
+    roles={"batch1": "", "batch2": ""},
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
     batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import grad_mode
+from ...backends.operands import Roles, by_formats
 from ...backends.precision_policy import Call, resolve
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, per_state
@@ -24,6 +25,7 @@ from ...kernels.invariance import is_demanded
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
+from .by_role import multiply_rounded, round_along
 from .shapes import check_factors, refuse_mixed, with_vectors
 
 _mode = grad_mode.get
@@ -35,6 +37,8 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     Precisions apply to float32 and complex64. Batch dimensions broadcast; either factor may be a vector. Raises
     RuntimeError for mismatched shapes and for factors of different dtypes.
     """
+    if by_formats(precision) and not is_float8(a.dtype):
+        return product_by_role(a, b, precision, kind)
     if precision is None or type(precision) is str or is_float8(a.dtype):
         if a.dtype is not b.dtype:
             refuse_mixed(a, b)
@@ -42,6 +46,25 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     call = resolve(kind, a.dtype, precision)  # recorded, with its origin
     multiply = functools.partial(_kernel(call), decided_by=call.decided_by, **call.keywords)
     return _check_shapes(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), lambda *_: multiply)(a, b)
+
+
+def product_by_role(
+    a: np.ndarray, b: np.ndarray, precision: Any, kind: str = "matmul", wide: bool = False
+) -> np.ndarray:
+    """The product of operands in the formats of their roles, or of the pair that a call names. In float32 if `wide`."""
+    if a.dtype is not b.dtype:
+        refuse_mixed(a, b)
+    operands = resolve(kind, a.dtype, precision).keywords.get("operands")
+    if operands is None:
+        rest = precision.recorded if type(precision) is Roles else None
+        return wide_product(a, b) if wide and a.dtype.itemsize == 2 else product(a, b, rest, kind)
+    check_factors(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype))
+
+    def round_side(x: np.ndarray, name: str, side: int, dtype: np.dtype) -> np.ndarray:
+        axis = -1 if side == 0 or x.ndim == 1 else -2
+        return round_along(x, name, -3 - axis if operands.stored_across and x.ndim > 1 else axis, operands, dtype)
+
+    return multiply_rounded(kind, operands, (a, b), round_side, lambda x, y, p: product(x, y, p, kind), wide)
 
 
 def _kernel(call: Call) -> Any:
@@ -112,6 +135,8 @@ def prepared_product(
     flags."""
     if is_float8(a.dtype):
         return _narrow_product
+    if by_formats(precision):
+        return functools.partial(product_by_role, precision=precision, kind=kind)
     call = resolve(kind, a.dtype, precision)
     return _kernel(call).prepare(a, b, call.decided_by, **call.keywords)
 
@@ -167,4 +192,4 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def plain_call(dtype: np.dtype, precision: str | None = None) -> Call | None:
     """How the kernel `matmul` is called for a dtype; None where sums are rounded on the way, or by a device's rule."""
     call = resolve("matmul", dtype, precision)
-    return None if call.keywords.keys() & {"sums", "unit"} else call
+    return None if call.keywords.keys() & {"sums", "unit", "operands"} else call

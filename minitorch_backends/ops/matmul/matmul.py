@@ -9,6 +9,7 @@ import numpy as np
 
 from ...autograd.half_types import widen
 from ...autograd.modes import grad_mode
+from ...backends.operands import by_formats, swap
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...kernels.elementwise import is_half
@@ -60,7 +61,7 @@ def gradient_of_right(
 def _summed_later(a: Tensor, b: Tensor, batch: tuple[int, ...], precision: str | None) -> Tensor:
     """`times`, in float32 for half types if the result will be summed to a smaller `batch` and rounded."""
     if is_half(a._array.dtype) and max(a._array.shape[:-2], b._array.shape[:-2], key=math.prod) != batch:
-        return times(widen(a), widen(b), "ieee")
+        return times(widen(a), widen(b), precision if by_formats(precision) else "ieee")
     return times(a, b, precision)
 
 
@@ -69,7 +70,7 @@ def _laid_out(a: np.ndarray, b: np.ndarray, strides: tuple[int, int], precision:
     copying
     that gradient into the weight's order would take as long as the product."""
     if strides[0] < strides[1]:
-        return adopt(product(b.T, a.T, precision).T)
+        return adopt(product(b.T, a.T, swap(precision)).T)
     return adopt(product(a, b, precision))
 
 
@@ -102,6 +103,7 @@ def adjoint(matrix: Tensor) -> Tensor:
     widen=False,
     warns=False,
     product="matmul",
+    roles={"input": "", "other": ""},
     input=_gradient_of_left,
     other=gradient_of_right,
 )

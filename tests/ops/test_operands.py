@@ -1,0 +1,318 @@
+"""Formats of operands by role, in every product, forward and backward, against rounding by hand in front of float64."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.kernels.precisions.rounding import round_operand
+
+F = mt.nn.functional
+RECIPE = {"weight": "mxfp4", "activation": "mxfp8-rceil", "gradient": "mxfp8-e5m2"}
+pytestmark = pytest.mark.usefixtures("default_flags")
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    mt.manual_seed(0)
+
+
+def round_by_hand(x: Any, name: str, axis: int = -1) -> np.ndarray:
+    return round_operand(np.asarray(x, np.float32), name, axis).astype(np.float64)
+
+
+def assert_near(found: Any, expected: np.ndarray, limit: float = 5e-6) -> None:
+    found = found.detach().numpy().astype(np.float64)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= limit * np.abs(expected).max()
+
+
+def inputs(*shapes: tuple[int, ...]) -> list[Any]:
+    """An input that needs a gradient, a weight, and a gradient."""
+    x, weight, g = (mt.randn(*shape) for shape in shapes)
+    return [x.requires_grad_(), mt.nn.Parameter(weight), g]
+
+
+def by_matmul(x: Any, weight: Any) -> Any:
+    return x @ weight.T
+
+
+def by_addmm(x: Any, weight: Any) -> Any:
+    return mt.addmm(mt.zeros(len(weight)), x, weight.T)
+
+
+def by_einsum(x: Any, weight: Any) -> Any:
+    return mt.einsum("ti,oi->to", x, weight)
+
+
+@pytest.mark.parametrize("compute", [F.linear, by_matmul, by_addmm, by_einsum])
+def test_three_products_round_their_operands_along_their_own_k(compute: Callable[..., Any]) -> None:
+    x, weight, g = inputs((6, 64), (40, 64), (6, 40))
+    with backends.operands.flags(**RECIPE):
+        out = compute(x, weight)
+        out.backward(g)
+    plain, of = [each.detach().numpy() for each in (x, weight, g)], RECIPE
+    assert_near(out, round_by_hand(plain[0], of["activation"]) @ round_by_hand(plain[1], of["weight"]).T)
+    assert_near(x.grad, round_by_hand(plain[2], of["gradient"]) @ round_by_hand(plain[1], of["weight"], 0))
+    assert_near(
+        weight.grad, round_by_hand(plain[2], of["gradient"], 0).T @ round_by_hand(plain[0], of["activation"], 0)
+    )
+
+
+def test_flags_of_one_product_of_the_backward_pass() -> None:
+    x, weight, g = inputs((6, 64), (40, 64), (6, 40))
+    with backends.flags(
+        **{
+            "operands.weight": "mxfp8",
+            "operands.activation": "mxfp8",
+            "operands.input_gradient.weight": "e4m3",
+            "operands.input_gradient.gradient": "e5m2",
+            "operands.weight_gradient.activation": "ieee",
+        }
+    ):
+        F.linear(x, weight).backward(g)
+    plain = [each.detach().numpy() for each in (x, weight, g)]
+    assert_near(x.grad, round_by_hand(plain[2], "e5m2") @ round_by_hand(plain[1], "e4m3"))
+    assert_near(weight.grad, plain[2].astype(float).T @ plain[0])
+
+
+@pytest.mark.parametrize("dtype", [mt.float32, mt.bfloat16, mt.float16])
+def test_a_format_of_weights_alone_is_storage(dtype: Any) -> None:
+    """The weight is rounded along its inputs, also for gradients of inputs; the product is that of the dtype."""
+    x, weight, g = (each.detach().to(dtype) for each in inputs((6, 64), (40, 64), (6, 40)))
+    stored = mt.tensor(round_by_hand(weight.float().numpy(), "int4-32").astype(np.float32)).to(dtype)
+    x.requires_grad_()
+    with backends.operands.flags(weight="int4-32"):
+        out = F.linear(x, mt.nn.Parameter(weight))
+        out.backward(g)
+    found, x.grad = x.grad, None
+    expected = F.linear(x, stored)
+    expected.backward(g)
+    np.testing.assert_array_equal(out.detach().float().numpy(), expected.detach().float().numpy())
+    np.testing.assert_array_equal(found.float().numpy(), x.grad.float().numpy())
+
+
+def test_precision_flags_hold_for_what_a_storage_format_leaves() -> None:
+    x, weight, _ = inputs((6, 64), (40, 64), (6, 40))
+    stored = round_by_hand(weight.detach().numpy(), "mxfp4")
+    with backends.flags(fp32_precision="bf16", **{"operands.weight": "mxfp4"}), explain.record() as log:
+        out = F.linear(x, weight)
+    assert [each.precision for each in log] == ["bf16"]
+    assert "operands.weight = 'mxfp4'" in log[0].decided_by
+    assert_near(out, round_by_hand(x.detach().numpy(), "bf16") @ stored.T)
+
+
+@pytest.mark.parametrize("dtype", [mt.bfloat16, mt.float16])
+def test_pairs_of_half_types_are_summed_in_float32_and_rounded_once(dtype: Any) -> None:
+    x, weight, bias = (mt.randn(*shape).to(dtype) for shape in ((6, 64), (40, 64), (40,)))
+    with backends.operands.flags(weight="mxfp4", activation="mxfp8"):
+        out = F.linear(x, weight, bias)
+    exact = (
+        round_by_hand(x.float().numpy(), "mxfp8") @ round_by_hand(weight.float().numpy(), "mxfp4").T
+        + bias.float().numpy()
+    )
+    expected = mt.tensor(exact.astype(np.float32)).to(dtype).float().numpy()
+    assert (out.float().numpy() == expected).mean() > 0.99, "ties of float32 sums aside"
+
+
+def test_roles_come_from_parameters() -> None:
+    x, weight, _ = inputs((6, 64), (64, 64), (6, 64))
+    plain = mt.tensor(weight.detach().numpy())
+    with backends.operands.flags(weight="mxfp4"):
+        np.testing.assert_array_equal((x @ plain).detach().numpy(), (x.detach() @ plain).numpy())
+        with mt.no_grad():
+            views = [x @ weight, x @ weight.T.T, x @ weight[None][0], (weight.T @ x.T).T]
+        expected = x.detach().numpy().astype(float)
+        assert_near(views[0], expected @ round_by_hand(weight.detach().numpy(), "mxfp4", 0))
+        for each in views[1:]:
+            assert_near(each, expected @ round_by_hand(weight.detach().numpy(), "mxfp4", 0))
+    without = x.detach() @ plain
+    assert (without.numpy() != views[0].numpy()).any()
+
+
+def test_a_call_names_both_sides() -> None:
+    a, b = mt.randn(5, 64).requires_grad_(), mt.randn(64, 7).requires_grad_()
+    g = mt.randn(5, 7)
+    out = mt.matmul(a, b, precision=("bf16", "mxfp4"))
+    out.backward(g)
+    x, y, z = (each.detach().numpy() for each in (a, b, g))
+    assert_near(out, round_by_hand(x, "bf16") @ round_by_hand(y, "mxfp4", 0))
+    assert_near(a.grad, round_by_hand(z, "bf16") @ round_by_hand(y.T, "mxfp4", 0))
+    assert_near(b.grad, round_by_hand(x.T, "bf16") @ round_by_hand(z, "mxfp4", 0))
+    one_sided = mt.matmul(a, b, precision=("ieee", "mxfp4"))
+    assert_near(one_sided, x.astype(float) @ round_by_hand(y, "mxfp4", 0))
+
+
+def convolution(x: np.ndarray, weight: np.ndarray, groups: int = 1) -> Any:
+    return F.conv2d(mt.tensor(x.astype(float)), mt.tensor(weight.astype(float)), padding=1, groups=groups)
+
+
+def test_convolutions() -> None:
+    x, weight, g = inputs((2, 64, 5, 6), (32, 64, 3, 3), (2, 32, 5, 6))
+    with backends.operands.flags(**RECIPE):
+        out = F.conv2d(x, weight, padding=1)
+        out.backward(g)
+    plain = [each.detach().numpy() for each in (x, weight, g)]
+    assert_near(
+        out, convolution(round_by_hand(plain[0], "mxfp8-rceil", 1), round_by_hand(plain[1], "mxfp4", 1)).numpy()
+    )
+    places = [each.reshape(*each.shape[:2], -1) for each in (plain[0], plain[2])]
+    left, right = (round_by_hand(each, name).reshape(*each.shape[:2], 5, 6) for each, name in zip(
+        places, ("mxfp8-rceil", "mxfp8-e5m2"), strict=True
+    ))  # fmt: skip
+    exact = [mt.tensor(each).requires_grad_() for each in (plain[0].astype(float), plain[1].astype(float))]
+    F.conv2d(exact[0], mt.tensor(round_by_hand(plain[1], "mxfp4", 0)), padding=1).backward(
+        mt.tensor(round_by_hand(plain[2], "mxfp8-e5m2", 1))
+    )
+    F.conv2d(mt.tensor(left), exact[1], padding=1).backward(mt.tensor(right))
+    assert_near(x.grad, exact[0].grad.numpy())
+    assert_near(weight.grad, exact[1].grad.numpy())
+
+
+def test_scales_of_a_convolutions_rows_are_of_output_channels() -> None:
+    x, weight = mt.randn(1, 6, 4, 4), mt.randn(8, 3, 3, 3)
+    with backends.operands.flags(weight="int8-row"):
+        out = F.conv2d(x, weight, padding=1, groups=2)
+    stored = round_by_hand(weight.reshape(8, -1).numpy(), "int8-row").reshape(weight.shape)
+    assert_near(out, convolution(x.numpy(), stored, 2).numpy())
+
+
+def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, of_weights: str | None = None) -> np.ndarray:
+    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = weights / weights.sum(-1, keepdims=True)
+    return (weights if of_weights is None else round_by_hand(weights, of_weights)) @ value
+
+
+def test_a_cache_is_rounded_along_the_head() -> None:
+    q, k, v = (mt.randn(2, 3, 40, 32) for _ in range(3))
+    k.requires_grad_()
+    with backends.operands.flags(key="mxfp8", value="q4_0"):
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        assert_near(
+            out, attention(q.numpy(), round_by_hand(k.detach().numpy(), "mxfp8"), round_by_hand(v.numpy(), "q4_0"))
+        )
+        out.sum().backward()
+    found, k.grad = k.grad, None
+    stored = mt.tensor(round_by_hand(k.detach().numpy(), "mxfp8").astype(np.float32)).requires_grad_()
+    value = mt.tensor(round_by_hand(v.numpy(), "q4_0").astype(np.float32))
+    F.scaled_dot_product_attention(q, stored, value, is_causal=True).sum().backward()
+    assert_near(found, stored.grad.numpy().astype(float))
+
+
+def test_attention_with_formats_of_all_operands() -> None:
+    q, k, v = (mt.randn(2, 3, 64, 32) for _ in range(3))
+    names = dict.fromkeys(("query", "key", "value", "probability"), "mxfp8")
+    q.requires_grad_()
+    with backends.operands.flags(**names, gradient="bf16"):
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        out.sum().backward()
+    left, right = (round_by_hand(each.detach().numpy(), "mxfp8") for each in (q, k))
+    assert_near(out, attention(left, right, round_by_hand(v.numpy(), "mxfp8", -2), "mxfp8"), 5e-3)
+    assert np.isfinite(q.grad.numpy()).all()
+
+
+LAYERS = {"RNN": mt.nn.RNN, "LSTM": mt.nn.LSTM, "GRU": mt.nn.GRU}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_recurrences(name: str) -> None:
+    layer, exact, x = LAYERS[name](32, 64), LAYERS[name](32, 64), mt.randn(5, 3, 32)
+    state = layer.state_dict()
+    exact.load_state_dict({
+        each: mt.tensor(round_by_hand(value.numpy(), "mxfp8").astype(np.float32)) if "weight" in each else value
+        for each, value in state.items()
+    })  # fmt: skip
+    with backends.operands.flags(weight="mxfp8"):
+        out = layer(x)[0]
+        out.sum().backward()
+    expected = exact(x)[0]
+    expected.sum().backward()
+    assert_near(out, expected.detach().numpy().astype(float))
+    assert_near(layer.weight_hh_l0.grad, exact.weight_hh_l0.grad.numpy().astype(float), 2e-5)
+    with backends.operands.flags(weight="mxfp8", activation="mxfp8"):
+        both = layer(x)[0]
+        with mt.no_grad():
+            np.testing.assert_array_equal(layer(x)[0].numpy(), both.detach().numpy())
+    assert 1e-3 < (both - expected).abs().max() < 0.2
+    with pytest.raises(RuntimeError, match="needs a format of weights"), backends.operands.flags(activation="mxfp8"):
+        layer(x)
+
+
+def test_one_step_of_a_recurrence_is_a_sequence_of_one() -> None:
+    layer = mt.nn.RNN(32, 64)
+    cell = mt.nn.RNNCell(32, 64)
+    cell.load_state_dict({each.removesuffix("_l0"): value for each, value in layer.state_dict().items()})
+    x, h = mt.randn(1, 3, 32), mt.randn(1, 3, 64)
+    with backends.operands.flags(weight="mxfp4", activation="mxfp8"):
+        assert_near(cell(x[0], h[0]), layer(x, h)[0][0].detach().numpy().astype(float))
+
+
+def test_inference_rounds_a_weight_once_and_sees_writes() -> None:
+    layer, x = mt.nn.Linear(64, 40), mt.randn(100, 64)
+    for names in ({"weight": "mxfp4"}, {"weight": "mxfp4", "activation": "e4m3-row"}):
+        with backends.operands.flags(**names):
+            expected = F.linear(x, layer.weight, layer.bias).detach().numpy()
+            with mt.no_grad():
+                for _ in range(2):
+                    np.testing.assert_array_equal(layer(x).numpy(), expected)
+                layer.weight.mul_(2)
+                assert (layer(x).numpy() != expected).any()
+                np.testing.assert_array_equal(layer(x).numpy(), F.linear(x, layer.weight, layer.bias).numpy())
+
+
+def test_einsum_of_three_operands() -> None:
+    x, first, second = mt.randn(4, 64), mt.nn.Parameter(mt.randn(64, 32)), mt.nn.Parameter(mt.randn(32, 5))
+    with backends.operands.flags(weight="mxfp4"), backends.opt_einsum.flags(strategy=None):
+        out = mt.einsum("ti,ij,jk->tk", x, first, second)
+    stored = [round_by_hand(each.detach().numpy(), "mxfp4", 0) for each in (first, second)]
+    assert_near(out, x.numpy().astype(float) @ stored[0] @ stored[1])
+
+
+def test_answers_name_the_formats() -> None:
+    with backends.operands.flags(weight="mxfp4", activation="mxfp8"):
+        choice = explain.precision_of("linear")
+        assert choice.precision == "mxfp8 x mxfp4"
+        assert choice.decided_by == "operands.activation = 'mxfp8'; operands.weight = 'mxfp4'"
+        assert explain.precision_of("matmul").precision == "ieee"
+
+
+def test_a_flag_that_changes_nothing_says_so() -> None:
+    with backends.flags(fp32_precision="tf32"), explain.record() as log:
+        mt.randn(4, 4).bfloat16() @ mt.randn(4, 4).bfloat16()
+    assert "changes no product of bfloat16" in log[0].decided_by
+    assert "backends.operands" in log[0].decided_by
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with backends.operands.flags(weight="q4_k"), pytest.raises(RuntimeError) as info:
+        F.linear(mt.randn(2, 64), mt.randn(3, 64))
+    assert "operands.weight = 'q4_k'" in str(info.value)
+    assert "block of 256 does not divide K = 64" in str(info.value)
+    with pytest.raises(ValueError, match="'mxfp3' is not a format of operands"):
+        mt.matmul(mt.randn(2, 3), mt.randn(3, 2), precision=("mxfp3", "bf16"))
+    with pytest.raises(ValueError, match="a pair of formats"):
+        mt.matmul(mt.randn(2, 3), mt.randn(3, 2), precision=("bf16",))
+    with pytest.raises(RuntimeError, match=r"operands.key = 'mxfp3' is unknown \(did you mean"):
+        backends.operands.key = "mxfp3"
+
+
+def test_other_dtypes_stay_as_they_are() -> None:
+    x, weight = mt.randn(3, 64, dtype=mt.float64), mt.nn.Parameter(mt.randn(4, 64, dtype=mt.float64))
+    expected = F.linear(x, weight)
+    with backends.operands.flags(weight="mxfp4", activation="mxfp4"):
+        np.testing.assert_array_equal(F.linear(x, weight).detach().numpy(), expected.detach().numpy())
+
+
+def test_gradients_are_differentiated_again() -> None:
+    """Rounding passes gradients on unchanged, to any order."""
+    x, weight = mt.randn(4, 64).requires_grad_(), mt.nn.Parameter(mt.randn(8, 64))
+    with backends.operands.flags(weight="mxfp8", activation="mxfp8", gradient="mxfp8"):
+        (g,) = mt.autograd.grad(F.linear(x, weight).pow(2).sum(), x, create_graph=True)
+        (second,) = mt.autograd.grad(g.sum(), weight)
+    assert np.isfinite(second.numpy()).all()
+    assert second.abs().max() > 0
