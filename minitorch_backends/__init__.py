@@ -28,6 +28,7 @@ from .autograd import (
 )
 from .compat.torch.paths import serve as _serve
 from .compile_ahead import warmup
+from .interop.program.notebook import load_ipython_extension
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
 from .backends.determinism import (
     are_deterministic_algorithms_enabled,

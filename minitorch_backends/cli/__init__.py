@@ -14,7 +14,7 @@ from .common import Parser, UsageError
 
 __all__ = ["main", "parser"]
 
-_COMMANDS = ("env", "compile", "tune", "sweep", "audit", "certify", "compare", "report")
+_COMMANDS = ("env", "compile", "tune", "sweep", "audit", "certify", "compare", "report", "torch")
 
 
 def parser() -> tuple[Parser, dict[str, Parser]]:
@@ -28,7 +28,8 @@ def parser() -> tuple[Parser, dict[str, Parser]]:
             name, help=module.HELP, description=module.__doc__, formatter_class=Parser.layout
         )
         module.add_arguments(parts[name])
-        parts[name].add_argument("--json", action="store_true", help="print the result for programs")
+        if name != "torch":  # whose output is the program's
+            parts[name].add_argument("--json", action="store_true", help="print the result for programs")
         parts[name].set_defaults(run=module.run)
     return whole, parts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .rows import nearest, rows
@@ -44,3 +44,19 @@ def read_environment(others: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> N
 def _set(values: Mapping[str, Any], variable: str) -> None:
     assign(values)
     set_by.update(dict.fromkeys(expand_paths(values), variable))
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """The values by path of texts like "fp32_precision=tf32". Raises ValueError for another text, flag or value."""
+    found = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"a flag must be given as NAME=VALUE, got {text!r}")
+        if path not in rows:
+            raise ValueError(f"NAME=VALUE must name a flag, got {path!r}{nearest(path, rows)}")
+        try:
+            found[path] = rows[path].parse(value)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(str(error)) from None
+    return found

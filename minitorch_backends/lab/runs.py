@@ -27,6 +27,7 @@ import json
 import os
 import threading
 import time
+import weakref
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,7 +144,7 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
         "threads": kernel_threads.get_num_threads(), "grad": is_grad_enabled(), "exception": None,
         "flags": {name: value if _is_plain(value) else repr(value) for name, value in backends.snapshot().values},
     }  # fmt: skip
-    start, partial, complete = time.perf_counter(), Replacement(path), False
+    start, partial, writer, complete = time.perf_counter(), Replacement(path), None, False
     try:
         with partial.open() as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             writer = _Writer(archive, results)
@@ -156,11 +157,12 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
             finally:
                 writer.finish({**about, "seconds": time.perf_counter() - start})
                 archive.close()
-                complete = True
+                complete = writer.writes
     finally:
         if complete:
             partial.finish()
-        partial.discard()
+        if writer is None or writer.writes:
+            partial.discard()
 
 
 def _is_plain(value: Any) -> bool:
@@ -168,7 +170,11 @@ def _is_plain(value: Any) -> bool:
 
 
 class _Writer:
-    """The observer that describes results at once; it must not keep references to them."""
+    """The observer that describes results at once; it must not keep references to them.
+
+    Attributes:
+        writes: whether this process writes the run. Forked ones do not: their calls are not of the thread.
+    """
 
     def __init__(self, archive: zipfile.ZipFile, kind: str) -> None:
         self.log = Log()
@@ -176,8 +182,21 @@ class _Writer:
         self._results: list[list[dict[str, Any]]] = []
         self._sketches: list[np.ndarray] = []
         self._lock = threading.Lock()  # a context, and its observer, may be copied to other threads
+        self.writes, self._process = True, os.getpid()
+        _writers.add(self)
+
+    def detach(self) -> None:
+        """Send what a forked process still writes to the file of its parent nowhere, buffered bytes too."""
+        self.writes = self._process == os.getpid()
+        if not self.writes and self._archive.fp is not None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, self._archive.fp.fileno())
+            os.close(nowhere)
+            self._archive.fp = None  # closed
 
     def __call__(self, call: Call) -> None:
+        if not self.writes:
+            return
         several = call.result if isinstance(call.result, tuple) else (call.result,)
         arrays = [np.ascontiguousarray(each).reshape(each.shape) for each in several if isinstance(each, np.ndarray)]
         described: list[dict[str, Any]] = [
@@ -203,11 +222,17 @@ class _Writer:
             np.lib.format.write_array(file, array, allow_pickle=False)
 
     def finish(self, about: dict[str, Any]) -> None:
+        if not self.writes:
+            return
         entries = ({**entry._asdict(), "results": each} for entry, each in zip(self.log, self._results, strict=True))
         self._archive.writestr("calls.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
         if self._kind != "hashes":
             self._write("sketches.npy", np.array(self._sketches).reshape(-1, _WIDTH))
         self._archive.writestr("run.json", json.dumps({**about, "calls": len(self.log)}, indent=1))
+
+
+_writers: weakref.WeakSet[_Writer] = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: [each.detach() for each in _writers])
 
 
 def _hash(array: np.ndarray) -> str:

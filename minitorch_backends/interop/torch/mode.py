@@ -33,11 +33,11 @@ from .whole_calls import INNER_ATTENTION, WHOLE_CALLS
 class _Dispatch(TorchDispatchMode):
     """Below torch's autograd: computes the operators of the table."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counts) -> None:
         super().__init__()
         self.entries: dict[Any, Entry] = {}
         self.ran: Counter[str] = Counter()
-        self.counts = Counts()
+        self.counts = counts
         self.modules, self.kept = Timeline(), Timeline()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -174,9 +174,19 @@ class Emulation:
         counts: both, to be merged with those of other blocks and processes.
     """
 
-    def __init__(self) -> None:
-        self._dispatch = _Dispatch()
-        self.counts = self._dispatch.counts
+    def __init__(self, counts: Counts | None = None) -> None:
+        self.counts = Counts() if counts is None else counts
+        self._dispatch = _Dispatch(self.counts)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Emulate under the current flags while the block runs, without a warning at its end."""
+        with ExitStack() as scopes:
+            scopes.enter_context(refuse_compiled_code())
+            scopes.enter_context(follow_torch_modules(self._dispatch.modules))
+            scopes.enter_context(_WholeCalls(self._dispatch.ran, self.counts))
+            scopes.enter_context(self._dispatch)
+            yield
 
     @property
     def ran(self) -> dict[str, int]:
@@ -207,12 +217,7 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
     At the end of the block one `LeftProductWarning` names the products that flags would affect but torch computed.
     """
     emulation = Emulation()
-    with ExitStack() as scopes:
-        scopes.enter_context(backends.flags(**flags))
-        scopes.enter_context(refuse_compiled_code())
-        scopes.enter_context(follow_torch_modules(emulation._dispatch.modules))
-        scopes.enter_context(_WholeCalls(emulation._dispatch.ran, emulation.counts))
-        scopes.enter_context(emulation._dispatch)
+    with backends.flags(**flags), emulation.entered():
         yield emulation
     left = [each for each in emulation.left if not each.why.startswith(NO_FLAG)]
     if left:
