@@ -191,3 +191,25 @@ def test_wrong_arguments(tmp_path):
         lab.capture(tmp_path / "a", results="all").__enter__()
     with pytest.raises(FileNotFoundError):
         lab.capture(tmp_path / "no" / "a").__enter__()
+
+
+def test_a_forked_process_leaves_the_run_to_its_parent(tmp_path):
+    path = tmp_path / "a.run"
+    program = f"""
+import os, sys
+import minitorch_backends as mt
+from minitorch_backends import lab
+with lab.capture({str(path)!r}, results="values"):
+    x = mt.ones(30, 30)
+    x @ x
+    if os.fork() == 0:
+        x @ x, x @ x
+        sys.exit(0)
+    os.wait()
+    x @ x
+"""
+    assert not python(program).error
+    run = lab.Run.read(path)
+    assert len(run) == 2
+    assert (run.values(1)[0] == 30).all()
+    assert list(tmp_path.iterdir()) == [path]

@@ -172,7 +172,7 @@ def test_a_module_a_subprocess_and_another_sitecustomize(tmp_path: Path) -> None
     assert matmuls(json.loads((tmp_path / "r.json").read_text())) == [("matmul", "tf32", 2, 2 * FLOPS)]
 
 
-def test_a_process_that_somebody_else_starts_reports_itself(tmp_path: Path) -> None:
+def test_a_process_that_another_program_starts_reports_itself(tmp_path: Path) -> None:
     (tmp_path / "errors.py").write_text(ERROR)
     program = (
         "import importlib.util, multiprocessing\nassert importlib.util.find_spec('torch')\nfrom errors import error\n"

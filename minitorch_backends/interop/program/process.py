@@ -82,10 +82,10 @@ def enter(notebook: bool = False) -> None:
     _capture(_process)
     _process.context = copy_context()
     _close_with_multiprocessing(_process)
-    from .thread_mode import emulated
+    from .thread_mode import mode_of_thread
 
-    _process.ends.enter_context(emulated(_add))
-    _follow_threads(emulated)
+    _process.ends.enter_context(mode_of_thread(_add))
+    _follow_threads(mode_of_thread)
     _hide_our_frames()
 
 
@@ -140,12 +140,12 @@ def _unused(folder: Path, name: str) -> Path:
             return path
 
 
-def _follow_threads(emulated: Callable[..., AbstractContextManager[None]]) -> None:
+def _follow_threads(mode_of_thread: Callable[..., AbstractContextManager[None]]) -> None:
     """Enter the mode in each thread that starts from now on."""
     bootstrap: Callable[[threading.Thread], None] = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def with_mode(thread: threading.Thread) -> None:
-        with emulated(_add):
+        with mode_of_thread(_add):
             bootstrap(thread)
 
     def in_context(thread: threading.Thread) -> None:

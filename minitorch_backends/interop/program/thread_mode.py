@@ -39,6 +39,6 @@ class _ThreadCounts(Counts):
         self._add(("left", op, why), 1, flops)
 
 
-def emulated(add: Callable[..., None]) -> AbstractContextManager[None]:
+def mode_of_thread(add: Callable[..., None]) -> AbstractContextManager[None]:
     """Emulate while the block runs. What stays with torch is counted, and no warning names it at the end."""
-    return Emulation(_ThreadCounts(add)).entered()
+    return Emulation(_ThreadCounts(add)).scope()

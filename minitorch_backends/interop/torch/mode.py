@@ -179,7 +179,7 @@ class Emulation:
         self._dispatch = _Dispatch(self.counts)
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def scope(self) -> Iterator[None]:
         """Emulate under the current flags while the block runs, without a warning at its end."""
         with ExitStack() as scopes:
             scopes.enter_context(refuse_compiled_code())
@@ -217,7 +217,7 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
     At the end of the block one `LeftProductWarning` names the products that flags would affect but torch computed.
     """
     emulation = Emulation()
-    with backends.flags(**flags), emulation.entered():
+    with backends.flags(**flags), emulation.scope():
         yield emulation
     left = [each for each in emulation.left if not each.why.startswith(NO_FLAG)]
     if left:

@@ -1,0 +1,1 @@
+"""The folder on `PYTHONPATH` of a torch program, for its `sitecustomize`."""
