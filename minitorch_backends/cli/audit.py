@@ -3,20 +3,21 @@
   minitorch-backends audit model.py:model --inputs batch.npz --precisions tf32,bf16 --metric logits --budget 0.01
   minitorch-backends audit model.onnx --inputs batch.npz --precisions tf32,bf16
 
-MODEL is a module, or a function without arguments that returns one; or the target is an ONNX file. The inputs of MODEL
-come from `inputs` in the same file (a tensor, a tuple of positional arguments, a dict of named ones, or a function that
-returns these), or from an NPZ file. Arrays of an NPZ file are passed by name; arr_0, arr_1 and so on by position. An
-ONNX file takes its inputs from an NPZ file.
+MODEL is a module of minitorch_backends or torch, or a function without arguments that returns one; or the target is
+an ONNX file. The inputs of MODEL come from `inputs` in the same file (a tensor, a tuple of positional arguments, a
+dict of named ones, or a function that returns these), or from an NPZ file. Arrays of an NPZ file are passed by name;
+arr_0, arr_1 and so on by position. An ONNX file takes its inputs from an NPZ file.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+from pathlib import Path
 from typing import Any
 
 from ..kernels.files import write_file
-from .common import UsageError, load_object, usage_errors, write
+from .common import UsageError, load_object, usage_errors, write, write_table
 
 HELP = "measure the effect of each layer at low precision, and find a policy"
 
@@ -51,11 +52,17 @@ def run(options: argparse.Namespace) -> int:
             model, inputs, options.precisions.split(","), options.metric, options.budget,
             gradients=options.gradients or "gradient_error" in str(options.budget),
         )  # fmt: skip
+        found.label = Path(options.target).name
         if options.page:
             found.report(options.page)
         if options.policy:
             write_file(options.policy, found.policy.to_json())
-    write(found.to_json() if options.json else str(found))
+    if options.json:
+        write(found.to_json())
+    else:
+        write(f"Audit of {found.name}\n")
+        write_table([found.header(), *found.cells(limit=8)])
+        write(f"\n{found.summary()}\n{found.policy}")
     return 0
 
 
@@ -68,7 +75,8 @@ def _model(target: str) -> Any:
 
             return onnx.load(target)
     model = load_object(target)
-    return model() if callable(model) and not isinstance(model, Module) else model
+    is_module = isinstance(model, Module) or hasattr(model, "named_modules")  # torch's too
+    return model if is_module or not callable(model) else model()
 
 
 def _check_names(model: Any, inputs: dict[str, Any]) -> None:

@@ -7,11 +7,14 @@ import contextlib
 import importlib
 import json
 import math
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..explain.records import align_columns
 
 if TYPE_CHECKING:
     from ..lab import Sweep
@@ -104,6 +107,44 @@ def write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+_HEADINGS = {
+    "GFLOP": "operations of one run, in units of 10^9",
+    "local error": "largest relative error of one product against float64",
+    "error": "relative error of the whole answer, in the Frobenius norm",
+    "max_ulp": "largest difference, in units in the last place",
+    "seconds": "median time of a call",
+    "failed": "rows whose function raised an exception",
+    "out of range": "formats in which values are lost or saturate, with the largest share",
+}
+"""What the headings of tables mean."""
+
+
+def write_table(cells: list[tuple[str, ...]]) -> None:
+    """Print a table that fits the terminal, and below it what its headings mean."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    write("\n".join(fit_columns(cells, width)))
+    known = [f"{name}: {_HEADINGS[name]}" for name in cells[0] if name in _HEADINGS]
+    if known:
+        write("\n" + "\n".join(known))
+
+
+def fit_columns(cells: list[tuple[str, ...]], width: int | None) -> list[str]:
+    """The lines of a table, whose widest columns lose the middle of their text where it would be wider."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    while width is not None and sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > _LEAST_WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    return align_columns([[_shorten(cell, most) for cell, most in zip(row, widths, strict=True)] for row in cells])
+
+
+_LEAST_WIDTH = 8
+
+
+def _shorten(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    return f"{text[: width // 2]}\N{HORIZONTAL ELLIPSIS}{text[len(text) - (width - 1) // 2 :]}"
+
+
 def write_json(result: Any) -> None:
     """Print a result as JSON. Values that JSON lacks become text, including infinite and undefined numbers."""
     write(json.dumps(_as_json(result), indent=1, allow_nan=False, default=str))
@@ -133,7 +174,7 @@ def show(sweep: Sweep, options: argparse.Namespace) -> int:
     if options.json:
         write_json(sweep.rows)
     else:
-        write(sweep.table())
+        write_table(sweep.cells())
     failures = Counter(row["exception"] for row in sweep.rows if row["exception"] is not None)
     for exception, count in failures.most_common():
         sys.stderr.write(f"minitorch-backends {options.command}: {count} of {len(sweep)} rows failed: {exception}\n")

@@ -1,4 +1,5 @@
-"""Compare two runs that lab.capture wrote, call by call, worst first.
+"""Compare two runs that lab.capture wrote, call by call, worst first; and name the first call that precision does not
+explain.
 
   minitorch-backends compare a.run b.run --page difference.html
 
@@ -26,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
 
     with usage_errors():
         found = lab.compare(options.first, options.second)
+        first = lab.first_divergence(found.first, found.second)
         if options.page:
             found.report(options.page)
     counts = found.counts()
@@ -34,5 +36,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         settings = [f"{name}: {a} -> {b}" for name, (a, b) in found.settings().items()]
         write("\n".join([*settings, ", ".join(f"{count} {status}" for status, count in counts.items())]))
+        write(f"first: {first or 'no call differs by more than its precision explains'}")
         write(found.table(options.limit))
     return int(counts["same"] < len(found.calls))

@@ -33,20 +33,23 @@ def write(audit: Audit, path: str | os.PathLike[str]) -> None:
     sections = [
         Section("", [audit.summary(), draw_picture(functools.partial(draw, audit), caption)]),
         Section("Answers under the policy", [Table("", ("measure", "value", "budget"), measured)]),
-        Section(
-            "Policy",
-            [
-                Code(str(audit.policy)),
-                "The same policy for a torch model on a GPU, as far as torch supports it:",
-                Code(audit.policy.torch()),
-            ],
-        ),
+        Section("Policy", [Code(str(audit.policy)), *_for_others(audit)]),
         Section("Layers", [Soft(_ABOUT_ERRORS), Table("", audit.header(), list(audit.cells()), names=3)]),
         Section("Values outside the normal range of a format", [Table("", ranges, list(_ranges(audit)), names=4)]),
     ]
     about = machine()
     subtitle = f"{about['host']}: {about['cpu']}, {about['capability']}; {about['versions']}"
     write_page(path, f"Audit of {audit.name}", subtitle, sections, style="audit.css", width="96rem")
+
+
+def _for_others(audit: Audit) -> Iterator[str]:
+    """The policy in the words of the programs that run such a model on a GPU."""
+    if audit.is_onnx:
+        yield "The same policy for ONNX Runtime and TensorRT, as far as they support it:"
+        yield Code(audit.policy.onnx(row["module"] for row in audit.layers()))
+    else:
+        yield "The same policy for a torch model on a GPU, as far as torch supports it:"
+        yield Code(audit.policy.torch())
 
 
 def _error_bound(audit: Audit, name: str) -> str:

@@ -66,6 +66,9 @@ class Audit:
         runs: the number of calls of the model so far.
     """
 
+    label: str = ""
+    """The name of the model in titles; that of its class if empty."""
+
     def __init__(self, trials: Trials, rows: list[dict[str, Any]], precisions: Sequence[str], measure: str) -> None:
         self.rows, self.precisions, self.measure = rows, tuple(precisions), measure
         self.budget: dict[str, float] = {}
@@ -92,7 +95,12 @@ class Audit:
 
     @property
     def name(self) -> str:
-        return type(self._trials.model).__name__
+        return self.label or type(self._trials.model).__name__
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the model is that of an ONNX file."""
+        return type(self._trials.model).__module__.startswith(f"{__name__.partition('.')[0]}.interop.onnx.")
 
     def __repr__(self) -> str:
         return f"<Audit of {self.name}: {len(self.rows)} rows, {len(self.kept)} layers kept, {self.runs} runs>"

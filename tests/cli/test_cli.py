@@ -11,6 +11,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, cli, lab
+from minitorch_backends.cli.common import fit_columns
 from minitorch_backends.cli.env import report
 from minitorch_backends.flags import rows
 from minitorch_backends.lab.machine import version
@@ -153,7 +154,16 @@ def test_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         with lab.capture(path), backends.flags(fp32_precision=precision):
             mt.randn(4, 8) @ mt.randn(8, 4)
     assert cli.main(["compare", *paths]) == 1
-    assert "0 same, 1 differs, 0 inserted, 0 removed" in capsys.readouterr().out
+    found = capsys.readouterr().out
+    assert "0 same, 1 differs, 0 inserted, 0 removed" in found
+    assert "first: no call differs by more than its precision explains" in found
+    mt.manual_seed(0)
+    with lab.capture(tmp_path / "c.run"):
+        mt.randn(4, 8) @ mt.randn(8, 4) @ mt.ones(4, 4)
+    assert cli.main(["compare", paths[0], str(tmp_path / "c.run")]) == 1
+    assert "first: call 1, matmul of 4x4 @ 4x4, forward, in module '(itself)': only one run has it" in (
+        capsys.readouterr().out
+    )
     assert cli.main(["compare", paths[0], paths[0], "--json", "--page", str(tmp_path / "page.html")]) == 0
     assert json.loads(capsys.readouterr().out)["counts"]["same"] == 1
     assert (tmp_path / "page.html").exists()
@@ -175,6 +185,20 @@ def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFi
     bounds = ["--budget", "error=1,gradient_error=0", "--precisions", "bf16", "--json"]
     assert cli.main(["audit", f"{study}:model", *bounds]) == 0
     assert json.loads(capsys.readouterr().out)["budget"] == {"error": 1, "gradient_error": 0}
+
+
+def test_tables_fit_the_terminal(
+    study: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["audit", f"{study}:model", "--precisions", "bf16"]) == 0
+    found = capsys.readouterr().out
+    assert found.startswith("Audit of study_of_products.py:model\n")
+    assert "\nlocal error: largest relative error of one product against float64\n" in found
+    cells = [("module", "error"), ("encoder.layers.0.attention", "1e-3"), ("x", "2e-3")]
+    assert fit_columns(cells, None)[1] == "encoder.layers.0.attention  1e-3"
+    assert fit_columns(cells, 22)[1] == "encoder\N{HORIZONTAL ELLIPSIS}tention  1e-3"
+    for width in range(15, 40):
+        assert max(map(len, fit_columns(cells, width))) <= width
 
 
 def test_families_are_compiled_at_each_precision_that_acts_on_them(

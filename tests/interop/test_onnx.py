@@ -517,3 +517,47 @@ def test_real_models(path):
     assert errors["ieee"] < 2e-5
     assert errors["tf32"] != errors["ieee"]
     assert errors["bf16"] < 0.3
+
+
+def test_a_model_runs_in_float64():
+    """Also where nodes convert to a type, and make constants of one."""
+    weight = normal(8, 8)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], "narrow", to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["h"], ["f"], "wide", to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["f", "w"], ["y"], "product"),
+        helper.make_node("Shape", ["y"], ["s"], "shape"),
+        helper.make_node("ConstantOfShape", ["s"], ["c"], "half", value=helper.make_tensor("v", 1, [1], [0.5])),
+        helper.make_node("Add", ["y", "c"], ["z"], "sum"),
+    ]
+    model, x = load(model_of(nodes, ["x"], ["z"], {"w": weight})), mt.from_numpy(normal(3, 8))
+    narrow = model(x).detach()
+    truth = x.double().numpy() @ weight.astype(np.float64) + 0.5
+    wide = model.double()(x.double()).detach()
+    assert wide.dtype is mt.float64
+    np.testing.assert_allclose(wide.numpy(), truth, rtol=1e-13)
+    with pytest.raises(TypeError, match=r"the input 'x' must have dtype mt.float64, got mt.float32"):
+        model(x)
+    assert mt.equal(model.float()(x).detach(), narrow)  # float16 rounds again
+    assert 1e-5 < float((narrow.double() - wide).norm() / wide.norm()) < 1e-3
+
+
+def test_a_policy_in_the_words_of_programs_that_run_files(tmp_path):
+    names = ["stem", "head"]
+    lines = lab.Policy({"*": "fp16", "head": "ieee"}).onnx(names)
+    assert "convert_float_to_float16(model, node_block_list=['head'])" in lines
+    assert "trtexec --onnx=FILE --noTF32 --fp16 --precisionConstraints=obey" in lines
+    assert """--layerPrecisions="'stem':fp16,'head':fp32\"""" in lines
+    lines = lab.Policy({"*": "tf32"}).onnx(names)
+    assert 'providers = [("CUDAExecutionProvider", {"use_tf32": "1"})]' in lines
+    assert lines.endswith("trtexec --onnx=FILE")
+    lines = lab.Policy({"*": "tf32", "head": "ieee"}).onnx(names)
+    assert "cannot be spared from it alone:\n#     head\n" in lines
+    assert '{"use_tf32": "0"}' in lines
+    assert "mxfp4: only in a quantised file" in lab.Policy({"*": "mxfp4"}).onnx(names)
+    model = load(model_of([helper.make_node("MatMul", ["x", "w"], ["y"], "head")], ["x"], ["y"], {"w": normal(4, 4)}))
+    found = lab.audit(model, mt.ones(2, 4), ["fp16"], progress=False)
+    found.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "trtexec" in page
+    assert "import torch" not in page

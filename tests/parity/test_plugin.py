@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import minitorch_backends as mt
-from minitorch_backends import lab
+from minitorch_backends import cli, lab
 from minitorch_backends.testing import assert_close
 
 from ..testing.test_plugin import run_suite
@@ -60,3 +60,13 @@ def test_a_function_of_torch_is_certified() -> None:
     assert found.holds
     assert len(found.checks) > 4
     assert not lab.certificate(lambda x: x - x.mean(), torch.randn(8, 64), capabilities=()).holds
+
+
+def test_the_shell_audits_a_module_of_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "model_of_torch.py"
+    file.write_text("import torch\nmodel = torch.nn.Linear(4, 2).eval()\ninputs = torch.randn(3, 4)\n")
+    assert cli.main(["audit", f"{file}:model", "--precisions", "bf16"]) == 0
+    found = capsys.readouterr().out
+    assert "Audit of model_of_torch.py:model" in found
+    assert "1 of 1" not in found
+    assert "bf16" in found

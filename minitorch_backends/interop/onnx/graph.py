@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from onnx import TensorProto
+
 from ...nn.module import Module
+from ...ops import ones
 from ...ops.conv.packed import PackedConvolution
+from ...tensor.dtypes import float32, float64
+from ...tensor.tensor import Tensor
 from .table import Operator
+
+_TYPES = ("to", "dtype", "output_datatype")
+"""Attributes that name the type of a result."""
+
+_NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 class Node(Module):
@@ -27,6 +37,15 @@ class Node(Module):
             if value is not None:
                 given[place] = value.reshape(-1).tolist() if as_list else value.item()
         return self.operator.function(*given, **self._options)
+
+    def convert(self, convert: Callable[[Tensor], Tensor]) -> None:
+        """Convert attributes: tensors, and the types that the node converts to where `convert` makes float64."""
+        wide = convert(ones(1, dtype=float32)).dtype is float64
+        for name, value in self.attributes.items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                self._options[name] = convert(value)
+            elif name in _TYPES and value in _NARROW:
+                self._options[name] = TensorProto.DOUBLE if wide else value
 
     def extra_repr(self) -> str:
         return ", ".join([self.operator.name, *(f"{name}={value!r}" for name, value in self.attributes.items())])

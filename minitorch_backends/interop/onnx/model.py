@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Self
 
 import onnx
 
-from ...ops import as_tensor
+from ...ops import as_tensor, ones
 from ...tensor.dtypes import DType
 from ...tensor.tensor import Tensor
 from . import (  # noqa: F401  (they fill the table)
@@ -24,7 +24,7 @@ from . import (  # noqa: F401  (they fill the table)
 )  # fmt: skip
 from .building import Builder
 from .files import Folder, dtype_of, opset_of
-from .graph import Graph
+from .graph import Graph, Node
 from .support import expand_missing
 
 
@@ -60,8 +60,20 @@ class Model(Graph):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         given = self._by_name(args, kwargs)
-        found = self.run([_check_input(each, given[each.name]) for each in self.inputs], {})
+        wanted = (each._replace(dtype=self._converted.get(each.dtype, each.dtype)) for each in self.inputs)
+        found = self.run([_check_input(each, given[each.name]) for each in wanted], {})
         return found[0] if len(found) == 1 else found
+
+    _converted: Mapping[DType, DType] = {}
+
+    def _convert(self, convert: Callable[[Tensor], Tensor]) -> Self:
+        """Convert the weights, and with them the types that inputs must have: after `double()` they are float64."""
+        kinds = {each.dtype for each in self.inputs if ones(1, dtype=each.dtype).is_floating_point()}
+        self._converted = {kind: convert(ones(1, dtype=self._converted.get(kind, kind))).dtype for kind in kinds}
+        for module in self.modules():
+            if isinstance(module, Node):
+                module.convert(convert)
+        return super()._convert(convert)
 
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         known = [each.name for each in self.inputs]
