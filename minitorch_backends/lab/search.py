@@ -88,6 +88,14 @@ def _hull(options: Mapping[str, Option], exact: str) -> Iterable[tuple[float, st
         yield slope, at
 
 
+def _last_moves(options: Options, levels: Levels) -> Iterator[tuple[Hashable, float]]:
+    """The products with cheaper options, with the squared error over the saved cost of their cheapest one."""
+    for name, each in options.items():
+        here, cheapest = each[levels[name]], min(each.values())
+        if cheapest.cost < here.cost:
+            yield name, (cheapest.square - here.square) / (here.cost - cheapest.cost)
+
+
 def _descend(chain: list[Levels], options: Options, holds: Callable[[Levels], bool]) -> Levels | None:
     if holds(chain[-1]):
         return chain[-1]
@@ -98,8 +106,8 @@ def _descend(chain: list[Levels], options: Options, holds: Callable[[Levels], bo
     if low < 0:
         return None
     levels = chain[low]
-    gains = {name: each[levels[name]].cost - min(each.values()).cost for name, each in options.items()}
-    for name in sorted((name for name in gains if gains[name]), key=lambda name: -gains[name]):
+    ratios = dict(_last_moves(options, levels))
+    for name in sorted(ratios, key=ratios.__getitem__):
         own = options[name]
         cheaper = [level for level in own if own[level].cost < own[levels[name]].cost and own[level].square <= 1]
         for level in sorted(cheaper, key=lambda level: own[level]):
