@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd.extras.module_scope import current_module
+from ..autograd.extras.module_scope import current_module, named_parts
 from ..autograd.modes import no_grad
 from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
@@ -124,7 +124,7 @@ def sensitivity(
 
 def layers_of(model: Module, log: Log) -> list[str]:
     """The names of the modules with recorded calls that a precision affects, in call order."""
-    held = {name for name, _ in model.named_modules()}
+    held = {name for name, _ in named_parts(model)}
     return list(dict.fromkeys(each.module for each in log if each.module in held and acted_on(each)))
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import Any, NamedTuple
 
 from .. import backends
-from ..autograd.extras.module_scope import ModuleScopes
+from ..autograd.extras.module_scope import ModuleScopes, is_inside_module, named_parts
 from ..explain.sensitivity import PRECISION_FLAGS
 from ..flags.scopes import Scope
 from ..flags.state import UNSET
 from ..flags.writes import Flags
 from ..kernels.precision import find_precision
-from ..nn.utils import matching_names
+from ..nn.utils import check_visible, matching_names
 
 PRODUCTS = ("forward", "input gradient", "weight gradient")
 """The three products of a layer: its result, the gradients of its inputs, and those of its parameters."""
@@ -65,8 +66,12 @@ class Policy(Scope):
     "" is the model itself. A module without a rule uses the flags of the module that calls it.
 
     `nn.utils.run_under(model, policy)` applies the policy permanently. `with policy:` applies it to the models called
-    in the block, with names relative to the outermost module. Gradients use the precision of the rule that applied
-    during the forward pass, wherever `backward()` is called.
+    in the block, with names relative to the outermost module. Torch's wrappers (`torch.compile`, data parallelism) add
+    nothing to names. Gradients use the precision of the rule that applied during the forward pass, wherever
+    `backward()` is called.
+
+    Both raise ValueError for globs that match no module (the block, at its end), and for scripted and exported models,
+    whose parts are not called. The block warns if it called no module.
     """
 
     __slots__ = ("rules",)
@@ -80,6 +85,11 @@ class Policy(Scope):
         """The rule of a module by its dotted name, or None."""
         return next((rule for glob, rule in reversed(self.rules.items()) if fnmatchcase(name, glob)), None)
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether one rule applies to all modules."""
+        return self.rules.keys() <= {"*"}
+
     def by_module(self, names: Iterable[str]) -> dict[str, Scope]:
         """The scope of each module that has a rule. Raises ValueError for a glob that matches no name."""
         known = list(names)
@@ -89,6 +99,7 @@ class Policy(Scope):
         return {name: rule.scope() for name, rule in rules.items() if rule is not None}
 
     def __enter__(self) -> Policy:
+        binding = _Binding(self)
         scopes: dict[str, Scope | None] = {}
 
         def scope_of(name: str) -> Scope | None:
@@ -97,11 +108,13 @@ class Policy(Scope):
                 scopes[name] = None if rule is None else rule.scope()
             return scopes[name]
 
-        ModuleScopes.enter(self, scope_of)
+        ModuleScopes.enter(self, scope_of, binding.note)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        ModuleScopes.leave(self)
+    def __exit__(self, kind: Any = None, *exception: object) -> None:
+        level = ModuleScopes.leave(self)
+        if level is not None and kind is None:
+            level.note.__self__.check()  # type: ignore[attr-defined]
 
     def to_json(self) -> str:
         """The rules as a JSON object, in their order."""
@@ -135,10 +148,45 @@ class Policy(Scope):
         return as_html(Rows([("modules", *PRODUCTS), *cells], names=4))
 
     def torch(self) -> str:
-        """Python code that sets the same for a torch model on a GPU, with comments where torch cannot."""
-        from .torch_lines import lines_of
+        """Python code that sets the same for a torch model on a GPU. Modules of rules that torch's flags cannot express
+        run at ieee, and comments say so."""
+        from .recipes import torch_lines
 
-        return "\n".join(lines_of(self))
+        return "\n".join(torch_lines(self))
+
+    def onnx(self, names: Iterable[str]) -> str:
+        """How ONNX Runtime, TensorRT and a conversion to float16 run an ONNX file at these precisions, as far as they
+        can: lines of Python and of a shell. `names` are those of its nodes, of `model.named_modules()`."""
+        from .recipes import onnx_lines
+
+        return "\n".join(onnx_lines(self, names))
+
+
+class _Binding:
+    """The globs of a policy that no module called in its block has matched so far."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.left, self.names = set(policy.rules), list[str]()
+        self.is_uniform, self.is_bound = policy.is_uniform, is_inside_module()
+        self._roots: list[Any] = []
+
+    def note(self, module: Any) -> None:
+        """Check off the globs that match parts of a module that no other module calls."""
+        self.is_bound = True
+        if self.is_uniform or any(each is module for each in self._roots):
+            return
+        self._roots.append(module)
+        parts = dict(named_parts(module))
+        check_visible("Policy", parts)
+        self.names = [*parts]
+        self.left = {each for each in self.left if not any(fnmatchcase(name, each) for name in self.names)}
+
+    def check(self) -> None:
+        if not self.is_bound:
+            message = "Policy: the block called no module; models of torch run inside interop.torch.emulate()"
+            warnings.warn(message, stacklevel=3)
+        for glob in sorted(self.left) if self.names else ():
+            matching_names("Policy", self.names, glob)
 
     def onnx(self, names: Iterable[str]) -> str:
         """Settings of ONNX Runtime, TensorRT and a float16 conversion that do the same; comments where they cannot.

@@ -98,3 +98,42 @@ def test_lines_of_torch():
     apart = POLICY.torch()
     assert "torch computes all gradients under the current flags of backward()" in apart
     compile(apart, "policy", "exec")
+
+
+def test_policies_that_bind_to_nothing_are_refused(net):
+    x = mt.randn(1, 2, 4, 4)
+    sentence = r"Policy\(\): no module has a name like 'bodi.1'; did you mean 'body.1'"
+    with pytest.raises(ValueError, match=sentence), Policy({"*": "bf16", "bodi.1": "ieee"}):
+        net(x)
+    sentence = r"no module has a name like 'zzz'; the names are '', 'stem', 'body'"
+    with pytest.raises(ValueError, match=sentence), Policy({"zzz": "ieee"}):
+        net(x)
+    with pytest.warns(UserWarning, match="Policy: the block called no module"), Policy({"*": "bf16"}):
+        x @ x
+    with Policy({"body.1": "bf16"}):  # matched by one of several models
+        nn.ReLU()(net(x))
+    with pytest.raises(KeyError, match="of the block"), Policy({"zzz": "ieee"}):
+        {"": net(x)}["of the block"]
+
+
+def test_lines_of_rules_that_torch_lacks_keep_them_apart():
+    lines = Policy({"*": "tf32", "body.*": {"tf32_rounding": "rz"}, "head": "bf16"}).torch()
+    assert "rules = [\n    ('*', 'tf32'),\n    ('body.*', None),\n    ('head', 'ieee'),\n]" in lines
+    assert "# 'head': and rounds results as well; disable it around modules of other rules; without" in lines
+
+
+def test_recipes_for_onnx():
+    names = ["", "conv", "head", "block/MatMul.1"]
+    text = Policy({"*": "fp16", "head": "ieee"}).onnx(names)
+    assert "node_block_list=['head']" in text
+    assert (
+        "--fp16 --noTF32 --precisionConstraints=obey --layerPrecisions=conv:fp16,head:fp32,block/MatMul.1:fp16" in text
+    )
+    assert '"use_tf32": 0' in text
+    text = Policy({"*": "tf32", "head": "mxfp4"}).onnx(names)
+    assert '"use_tf32": 1' in text
+    assert "# neither ONNX Runtime nor TensorRT has mxfp4; these nodes run at float32" in text
+    assert "--noTF32" not in text
+    compile(text, "policy", "exec")
+    with pytest.raises(ValueError, match="no module has a name like 'haed'; did you mean 'head'"):
+        Policy({"*": "tf32", "haed": "ieee"}).onnx(names)

@@ -1,12 +1,18 @@
 """The laboratory on torch's models and functions, inside and outside of the bridge."""
 
 import contextlib
+import functools
+from fnmatch import fnmatchcase
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from minitorch_backends import lab
+from minitorch_backends import explain, lab
 from minitorch_backends.interop.torch import emulate
+from minitorch_backends.lab import Policy
+from minitorch_backends.nn.utils import run_under
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +107,77 @@ def test_a_reference_that_cannot_be_had_is_an_error():
 
     (row,) = lab.sweep(writes, over={"n": [4]}, repeats=0).rows
     assert "copy_ writes into a float32 tensor that was made outside of the function" in row["exception"]
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile:UserWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+def test_policies_bind_to_wrapped_models(model):
+    x, policy = torch.randn(4, 32), Policy({"*": "bf16", "2": "ieee"})
+    inside = torch.nn.Sequential(torch.compile(model, backend="eager"))
+    for each, prefix in (
+        (torch.compile(model, backend="eager"), ""),
+        (torch.nn.DataParallel(model), ""),
+        (inside, "0."),
+    ):
+        own = Policy({"*": "bf16", f"{prefix}2": "ieee"})
+        with torch.no_grad(), emulate(), own, explain.record() as log:
+            each(x)
+        assert [(call.module, call.precision) for call in log] == [(f"{prefix}0", "bf16"), (f"{prefix}2", "ieee")]
+        with torch.no_grad(), emulate(), run_under(each, own), explain.record() as log:
+            each(x)
+        assert [call.precision for call in log] == ["bf16", "ieee"]
+    assert lab.audit(torch.compile(model, backend="eager"), x, "bf16").policy == lab.audit(model, x, "bf16").policy
+    for each in (torch.jit.script(model), torch.export.export(model, (x,)).module()):
+        with pytest.raises(ValueError, match=r"the parts of a model must be called, got .* runs its parts .'', '0'"):
+            run_under(each, policy)
+        with torch.no_grad(), emulate():
+            with pytest.raises(ValueError, match="apply it to the module from which this one was made"), policy:
+                each(x)
+            with Policy({"*": "bf16"}), explain.record() as log:  # which needs no names
+                each(x)
+            assert [call.precision for call in log] == ["bf16", "bf16"]
+
+
+def test_a_policy_outside_of_the_bridge_warns(model):
+    with pytest.warns(UserWarning, match="models of torch run inside interop.torch.emulate"), Policy({"*": "bf16"}):
+        model(torch.randn(1, 32))
+
+
+def tree_of(shape):
+    """A tree of modules: an integer is a linear layer, a list a Sequential."""
+    return torch.nn.Linear(2, 2) if isinstance(shape, int) else torch.nn.Sequential(*map(tree_of, shape))
+
+
+NAMES = st.sampled_from(["*", "", "0", "1", "0.*", "1.*", "*.0", "*.1", "?.0", "[01]", "1.0", "0.1.0"])
+RULES = st.sampled_from(["ieee", "tf32", {"fp32_precision": "tf32"}, {}])
+SHAPES = st.recursive(st.just(0), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SHAPES, min_size=1, max_size=3), st.lists(st.tuples(NAMES, RULES), min_size=1, max_size=4))
+def test_a_policy_says_the_same_in_each_form(shape, rules):
+    """As a scope, by run_under, from JSON, and as torch's lines: the precision of each linear layer."""
+    model, x = tree_of(shape), torch.ones(1, 2)
+    names = [name for name, _ in model.named_modules()]
+    policy = Policy([(name, rule) for name, rule in rules if any(fnmatchcase(each, name) for each in names)])
+    again = Policy.from_json(policy.to_json())
+    found = []
+    for scope, handle in ((policy, None), (again, None), (None, policy), (None, again)):
+        applied = run_under(model, handle) if handle else contextlib.nullcontext()
+        with torch.no_grad(), emulate(), explain.record() as log, scope or contextlib.nullcontext(), applied:
+            model(x)
+        found.append({call.module: call.precision for call in log})
+    flags, seen = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn), {}
+    before = [each.fp32_precision for each in flags]
+    try:
+        flags[0].fp32_precision = "ieee"
+        exec(policy.torch(), {"model": model})
+        for name, each in model.named_modules():
+            if isinstance(each, torch.nn.Linear):
+                note = functools.partial(lambda name, *_: seen.update({name: flags[0].fp32_precision}), name)
+                each.register_forward_hook(note, prepend=True)
+        model(x)
+    finally:
+        for each, value in zip(flags, before, strict=True):
+            each.fp32_precision = value
+    assert found == [seen] * 4

@@ -49,8 +49,33 @@ class _Running:
     def name_of(self, module: Any) -> str | None:
         """The full name of a submodule."""
         if self.names is None or module not in self.names:  # modules may be added during the forward
-            self.names = {held: name for name, held in self.module.named_modules(prefix=self.name)}
+            self.names = {held: name for name, held in named_parts(self.module, self.name)}
         return self.names.get(module)
+
+
+_WRAPPERS = {
+    "OptimizedModule": "_orig_mod",
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+}
+"""The classes of torch that wrap a module, with the attribute that holds it."""
+
+
+def named_parts(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """`named_modules` under the names that the modules have without torch's wrappers; a wrapper comes before what it
+    wraps, under the same name."""
+    names: dict[str, str] = {}
+    wrappers = dict[str, str]()
+    for raw, each in module.named_modules(prefix=prefix):
+        holder, _, last = raw.rpartition(".")
+        base = names.get(holder, "")
+        wrapped = raw != prefix and wrappers.get(holder) == last
+        names[raw] = name = raw if raw == prefix else base if wrapped else f"{base}.{last}" if base else last
+        if type(each).__name__ in _WRAPPERS:
+            wrappers[raw] = _WRAPPERS[type(each).__name__]
+        yield name, each
 
 
 _trail: ContextVar[_Trail | None] = ContextVar("trail", default=None)
@@ -105,21 +130,28 @@ class ModuleScopes:
     Attributes:
         scope_of: the scope of a name, or None.
         owner: the scope that entered this level.
+        note: called with each module that no other one calls.
     """
 
-    __slots__ = ("owner", "parent", "scope_of")
+    __slots__ = ("note", "owner", "parent", "scope_of")
 
-    def __init__(self, owner: Scope, scope_of: Callable[[str], Scope | None], parent: ModuleScopes | None) -> None:
-        self.owner, self.scope_of, self.parent = owner, scope_of, parent
+    def __init__(
+        self,
+        owner: Scope,
+        scope_of: Callable[[str], Scope | None],
+        note: Callable[[Any], None],
+        parent: ModuleScopes | None,
+    ) -> None:
+        self.owner, self.scope_of, self.note, self.parent = owner, scope_of, note, parent
 
     @staticmethod
-    def enter(owner: Scope, scope_of: Callable[[str], Scope | None]) -> None:
+    def enter(owner: Scope, scope_of: Callable[[str], Scope | None], note: Callable[[Any], None]) -> None:
         """Enter a level of scopes for the modules that this thread or task calls, inside those of outer levels."""
-        _scopes.set(ModuleScopes(owner, scope_of, _scopes.get()))
+        _scopes.set(ModuleScopes(owner, scope_of, note, _scopes.get()))
         _count(1)
 
     @staticmethod
-    def leave(owner: Scope) -> None:
+    def leave(owner: Scope) -> ModuleScopes | None:
         """Drop the innermost level that `owner` entered, and all levels above it, whose exits may have been lost."""
         level = _scopes.get()
         while level is not None and level.owner is not owner:
@@ -127,6 +159,7 @@ class ModuleScopes:
         if level is not None:
             _scopes.set(level.parent)
         _count(-1)
+        return level
 
     def of(self, name: str) -> ExitStack:
         """Enter the scopes of a module in all levels, outer ones first."""
@@ -135,6 +168,11 @@ class ModuleScopes:
         if scope is not None:
             entered.enter_context(scope)
         return entered
+
+
+def is_inside_module() -> bool:
+    """Whether the forward of a followed module runs."""
+    return bool(_running.get())
 
 
 _scopes: ContextVar[ModuleScopes | None] = ContextVar("module_scopes", default=None)
@@ -148,6 +186,10 @@ def enter(module: Any) -> Iterator[None]:
         yield
         return
     running, before = _running.get(), _module.get()
+    level = None if running else scopes
+    while level is not None:
+        level.note(module)
+        level = level.parent
     name = _name_of(module, running)
     token = _running.set((*running, _Running(name, module)))
     if trail is not None:

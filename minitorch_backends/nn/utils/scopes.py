@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ...autograd.extras.module_scope import named_parts
 from ...dispatch.call_errors import argument_errors
 from ...flags.scopes import Scope
 from ..module import Module
@@ -30,7 +31,9 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
     """
     if not isinstance(scope, Scope):
         raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), got {scope!r}")
-    known = dict(module.named_modules())
+    known = dict(named_parts(module))  # of a wrapper and what it wraps, the latter
+    if names or not getattr(scope, "is_uniform", True):
+        check_visible("run_under", known)
     chosen = scope.by_module(known) if not names else {}
     for name in names:
         chosen |= dict.fromkeys(matching_names("run_under", known, name), scope)
@@ -42,6 +45,22 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
             module._add_hook("scopes", each, prepend=False) if own else _run_torch_under(module, each)
         )
     return handles
+
+
+def check_visible(caller: str, parts: Mapping[str, Any]) -> None:
+    """Raise ValueError if torch compiled parts of a model into one program, in which they are not called: scripted
+    modules, and programs that `torch.export` made."""
+    for name, each in parts.items():
+        graph, bases = getattr(each, "graph", None), {base.__name__ for base in type(each).__mro__}
+        is_inlined = "GraphModule" in bases and not graph.find_nodes(op="call_module")  # type: ignore[union-attr]
+        if (is_inlined or "ScriptModule" in bases) and any(
+            path.startswith(f"{name}." * bool(name)) for path in parts if path != name
+        ):
+            known = ", ".join(repr(path) for path in list(parts)[:8])
+            raise ValueError(
+                f"{caller}(): the parts of a model must be called, got {type(each).__name__} {name!r}, which runs its "
+                f"parts ({known}) as one program; apply it to the module from which this one was made"
+            )
 
 
 def _run_torch_under(module: Any, scope: Scope) -> ExitStack:
@@ -59,11 +78,12 @@ def _run_torch_under(module: Any, scope: Scope) -> ExitStack:
     return handles
 
 
-def matching_names(caller: str, known: Iterable[str], glob: str) -> list[str]:
+def matching_names(caller: str, known: Collection[str], glob: str) -> list[str]:
     """The names of modules that match a glob. Raises ValueError for a glob that matches none."""
     found = [path for path in known if fnmatchcase(path, glob)]
     if not found:
         near = get_close_matches(glob, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "named_modules() lists them"
+        some = ", ".join(repr(path) for path in list(known)[:8])
+        hint = f"did you mean {near[0]!r}?" if near else f"the names are {some}{', ...' * (len(known) > 8)}"
         raise ValueError(f"{caller}(): no module has a name like {glob!r}; {hint}")
     return found

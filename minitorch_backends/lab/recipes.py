@@ -1,0 +1,117 @@
+"""Policies as lines for other runtimes: Python for torch on a GPU, and what ONNX Runtime and TensorRT take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .policy import Policy, Rule
+
+_FLAGS = ("torch.backends.cuda.matmul", "torch.backends.cudnn.conv", "torch.backends.cudnn.rnn")
+_SELECTED = ("ieee", "tf32")
+"""Precisions of float32 products that torch's flags select on a GPU."""
+
+_BY_MODULE = """\
+def run_at(module, precision):
+    flags, before = [{flags}], []
+    def enter(*_):
+        before.append([flag.fp32_precision for flag in flags])
+        for flag in flags:
+            flag.fp32_precision = precision
+    def leave(*_):
+        for flag, value in zip(flags, before.pop()):
+            flag.fp32_precision = value
+    module.register_forward_pre_hook(enter)
+    module.register_forward_hook(leave, always_call=True)
+
+for name, module in model.named_modules():
+    for glob, precision in reversed(rules):
+        if fnmatchcase(name, glob):
+            if precision is not None:
+                run_at(module, precision)
+            break"""
+
+
+def torch_lines(policy: Policy) -> Iterator[str]:
+    """The lines of a policy, for a variable `model`; comments state what torch cannot do."""
+    yield "import torch"
+    for glob, rule in policy.rules.items():
+        yield from (f"# {glob!r}: {remark}" for remark in _remarks(rule))
+    rules = {glob: _torch_precision(rule) for glob, rule in policy.rules.items()}
+    if policy.is_uniform:
+        yield from (f'{flag}.fp32_precision = "{each}"' for each in rules.values() if each for flag in _FLAGS)
+    elif any(rules.values()):
+        yield from ("from fnmatch import fnmatchcase", "rules = [", *(f"    {each!r}," for each in rules.items()), "]")
+        yield _BY_MODULE.format(flags=", ".join(_FLAGS))
+    yield from _gradients(policy, policy.is_uniform)
+
+
+def _torch_precision(rule: Rule) -> str | None:
+    """The precision that torch's flags can select for a rule: its own, or ieee in place of a lower one, so that no
+    module runs at that of its caller by mistake; None if the rule names none."""
+    precision = rule.forward.get("fp32_precision")
+    return precision if precision in (None, *_SELECTED) else "ieee"
+
+
+def _remarks(rule: Rule) -> Iterator[str]:
+    """Parts of a rule that torch's flags cannot express."""
+    precision = rule.forward.get("fp32_precision")
+    if precision in ("bf16", "fp16"):
+        dtype = {"bf16": "bfloat16", "fp16": "float16"}[precision]
+        autocast = f'torch.autocast("cuda", torch.{dtype})'
+        yield f"no GPU flag rounds float32 operands to {precision}; {autocast} does,"
+        yield "and rounds results as well; disable it around modules of other rules; without it they run at ieee"
+    elif precision is not None and precision not in _SELECTED:
+        yield f"torch has no {precision} for float32 products; they run at ieee"
+    others = [f"{name}={value!r}" for name, value in rule.forward.items() if name != "fp32_precision"]
+    if others:
+        yield f"set by hand if torch has the same flag: {', '.join(others)}"
+
+
+def _gradients(policy: Policy, is_global: bool) -> Iterator[str]:
+    """torch computes all gradients under the current flags of `backward()`: one precision for all."""
+    pairs = {(rule.input_gradient, rule.weight_gradient) for rule in policy.rules.values()}
+    wanted = {precision for pair in pairs for precision in pair}
+    if wanted == {None}:
+        return
+    if len(wanted) == 1 and wanted <= set(_SELECTED):
+        (precision,) = wanted
+        forward = {rule.forward.get("fp32_precision") for rule in policy.rules.values()}
+        if not (is_global and forward == wanted):
+            yield "# before loss.backward(), and until it returns:"
+            yield from (f'# {flag}.fp32_precision = "{precision}"' for flag in _FLAGS)
+    else:
+        yield (
+            "# torch computes all gradients under the current flags of backward(), so these cannot differ by "
+            "module or product"
+        )
+
+
+_TYPES = {"fp16": ("fp16", "--fp16"), "bf16": ("bf16", "--bf16"), "e4m3": ("fp8", "--fp8"), "e5m2": ("fp8", "--fp8")}
+"""TensorRT's types of layers by precision, and the options of trtexec that allow them."""
+
+
+def onnx_lines(policy: Policy, names: Iterable[str]) -> Iterator[str]:
+    """The lines of a policy for an ONNX file with nodes of these names. Raises ValueError for a glob that matches no
+    node."""
+    nodes = [name for name in names if name]
+    policy.by_module(nodes if policy.is_uniform else ["", *nodes])
+    rules = ((name, policy.rule_of(name)) for name in nodes)
+    levels = {name: str(rule.forward.get("fp32_precision", "ieee")) if rule else "ieee" for name, rule in rules}
+    found = set(levels.values())
+    for each in sorted(found - {"ieee", "tf32", *_TYPES}):
+        yield f"# neither ONNX Runtime nor TensorRT has {each}; these nodes run at float32"
+    yield "# ONNX Runtime on a GPU: TF32 is one option for all nodes"
+    yield f'providers = [("CUDAExecutionProvider", {{"use_tf32": {int("tf32" in found)}}})]'
+    if "tf32" in found and "ieee" in found:
+        yield "# nodes at ieee would run at tf32 as well; set use_tf32 to 0 if they must not"
+    if "fp16" in found:
+        kept = [name for name, level in levels.items() if level != "fp16"]
+        yield "# conversion to float16, by onnxconverter-common"
+        yield "from onnxconverter_common import float16"
+        yield f"model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list={kept!r})"
+    yield "# TensorRT"
+    types = {name: _TYPES.get(level, ("fp32", ""))[0] for name, level in levels.items()}
+    options = sorted({option for level in found for _, option in [_TYPES.get(level, ("", ""))] if option})
+    options += [] if "tf32" in found else ["--noTF32"]
+    layers = ",".join(f"{name}:{each}" for name, each in types.items())
+    yield f"# trtexec --onnx=model.onnx {' '.join(options)} --precisionConstraints=obey --layerPrecisions={layers}"
