@@ -1,7 +1,8 @@
-"""`autocast`: a block that casts the inputs of ops to the dtype of torch's lists.
+"""`autocast`: a block that casts the inputs of ops to the dtype that their declarations name (`autocast=`),
+which is that of torch's lists.
 
 While a block is active in any thread, calls take the definition of an op (`Op.apply`) or of a composite, which calls
-`_call` once. It casts the inputs of listed ops, and switches autocast off inside them. Casts are ops, so gradients
+`_call` once. It casts the inputs of such ops, and switches autocast off inside them. Casts are ops, so gradients
 reach the parameters in their own dtype. As in torch, casts of parameters are cached until the outermost block ends: a
 weight that is used twice is cast once.
 """
@@ -17,47 +18,11 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from ..dispatch import instrumentation
+from ..dispatch.registry import registry
 from ..flags.scopes import Scope
 from ..ops.elementwise.cast import to_copy
 from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
 from ..tensor.tensor import Tensor
-
-LOWER = """
-    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    einsum linalg_vecdot linear lstm_cell lstm_layer matmul mm prelu rnn_cell rnn_layer scaled_dot_product_attention
-    tensordot
-"""
-"""Functions that compute in the half type: products, by registry name. einsum and tensordot are composed of them."""
-
-FLOAT32 = """
-    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits
-    cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy ctc_loss fft fft2 fftn
-    fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hfft hinge_embedding_loss huber_loss ifft
-    ifft2 ifftn ihfft inverse irfft irfft2 irfftn kl_div l1_loss linalg_cholesky linalg_cholesky_ex
-    linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
-    linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals
-    linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool1d max_unpool2d max_unpool3d
-    mirrored_pad mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse
-    poisson_nll_loss polar prod qr quantile rfft rfft2 rfftn smooth_l1_loss soft_margin_loss stft svd trace
-    triangular_solve triplet_margin_loss view_as_complex
-"""
-"""Functions that compute in float32."""
-
-WIDEST = """
-    cat index_copy stack
-"""
-"""Functions that cast their inputs to the widest of their floating dtypes."""
-
-UNCHANGED = """
-    addmv addr dot inner mv outer pdist vdot
-"""
-"""Functions composed of products that keep the dtype of their inputs."""
-
-_RULES = {
-    name: rule
-    for rule, names in (("lower", LOWER), ("float32", FLOAT32), ("widest", WIDEST), ("unchanged", UNCHANGED))
-    for name in names.split()
-}
 
 
 class _State(NamedTuple):
@@ -79,7 +44,7 @@ _lock, _blocks = threading.Lock(), 0
 def _call(name: str, function: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
     """Call an op or a composite with its inputs cast; return NotImplemented if the inputs stay unchanged."""
     state = _state.get()
-    if state.dtype is None or (rule := _RULES.get(name)) is None:
+    if state.dtype is None or (rule := registry[name].autocast) is None:
         return NotImplemented
     wanted: DType | None = {"lower": state.dtype, "float32": float32}.get(rule)
     if rule == "widest":

@@ -87,6 +87,7 @@ class Op:
     warns: bool
     product: str | None
     roles: dict[str, str] | None
+    autocast: str | None
     public: Callable[..., Any]
     called: str
 

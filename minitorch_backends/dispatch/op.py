@@ -53,6 +53,7 @@ class Composite:
     public: Callable[..., Any]
     takes: str
     product: str | None
+    autocast: str | None
 
     def __repr__(self) -> str:
         return f"<composite {self.name}>"
@@ -75,6 +76,7 @@ def composite(
     deprecated: tuple[str, ...] = (),
     widen: bool | tuple[str, ...] = False,
     product: str | None = None,
+    autocast: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is composed of ops. The remaining arguments are those of `op`.
 
@@ -99,7 +101,7 @@ def composite(
         public = _with_checks(function, overloads, takes, also, stateful)
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
-        registry[public_name] = Composite(public_name, installed, takes, product)
+        registry[public_name] = Composite(public_name, installed, takes, product, autocast)
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
@@ -243,6 +245,7 @@ def op(
     operators: tuple[str, ...] = (),
     product: str | None = None,
     roles: dict[str, str] | None = None,
+    autocast: str | None = None,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
@@ -281,6 +284,9 @@ def op(
             "recorded".
         roles: the two inputs that are the operands of a product with an argument `precision`, each with its role for
             `backends.operands`: "weight", "activation", or "" where the parameter among both is the weight.
+        autocast: what `amp.autocast` casts the inputs to, by torch's lists for the CPU: "lower", the half type of the
+            block; "float32"; "widest", the widest of their floating dtypes; "unchanged", nothing, in the ops that the
+            function is made of either.
         aliases: keywords of torch's other overloads, mapped to parameters.
         deprecated: longer positional orders that torch deprecates: "input, alpha, other".
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.

@@ -138,7 +138,16 @@ def rnn_gradient(
     return stack(of_sums[::-1]), carried
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, roles=LAYER_ROLES, gradients=_of_rnn)
+@op(
+    takes="f",
+    method=False,
+    widen=False,
+    widen_rules=True,
+    product=KIND,
+    roles=LAYER_ROLES,
+    gradients=_of_rnn,
+    autocast="lower",
+)
 def rnn_layer(
     projected: Array, weight: Array, hidden: Array, nonlinearity: str = "tanh", *, precision: str | None = None
 ) -> np.ndarray:
@@ -192,7 +201,16 @@ def lstm_gradient(
     return stack(of_sums[::-1]), of_hidden, of_cell
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, roles=LAYER_ROLES, gradients=_of_lstm)
+@op(
+    takes="f",
+    method=False,
+    widen=False,
+    widen_rules=True,
+    product=KIND,
+    roles=LAYER_ROLES,
+    gradients=_of_lstm,
+    autocast="lower",
+)
 def lstm_layer(
     projected: Array, weight: Array, hidden: Array, cell: Array, *, precision: str | None = None
 ) -> LongShortTermMemory:

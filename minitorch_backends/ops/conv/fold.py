@@ -68,7 +68,7 @@ def _declare(dims: int) -> Callable[..., Tensor]:
     unpool_name = f"max_unpool{dims}d"
 
     @functional
-    @composite(name=unpool_name, method=False)
+    @composite(name=unpool_name, method=False, autocast="float32")
     def unpool_largest(
         input: Tensor,
         indices: Tensor,

@@ -216,7 +216,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     name, transposed_name = f"conv{dims}d", f"conv_transpose{dims}d"
 
     @functional
-    @composite(name=name, method=False, takes="ifc", product="conv")
+    @composite(name=name, method=False, takes="ifc", product="conv", autocast="lower")
     def convolve(
         input: Tensor,
         weight: Tensor,
@@ -238,7 +238,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         return _convolve(name, dims, input, weight, bias, (stride, padding, dilation, groups), precision)
 
     @functional
-    @composite(name=transposed_name, method=False, takes="ifc", product="conv")
+    @composite(name=transposed_name, method=False, takes="ifc", product="conv", autocast="lower")
     def convolve_transposed(
         input: Tensor,
         weight: Tensor,

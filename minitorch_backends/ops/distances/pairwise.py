@@ -69,7 +69,7 @@ def euclidean_distances(x1: Array, x2: Array):
     return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
 
-@composite(method=False, takes="f", product="matmul")
+@composite(method=False, takes="f", product="matmul", autocast="float32")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
@@ -113,7 +113,7 @@ def _by_products(x1: Tensor, x2: Tensor, precision: str | None) -> Tensor:
 
 
 @functional
-@composite(method=False, takes="f", widen=True)
+@composite(method=False, takes="f", widen=True, autocast="unchanged")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows i < j, in the order of (0, 1), (0, 2), ..., (1, 2), ...
 

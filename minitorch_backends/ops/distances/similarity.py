@@ -30,7 +30,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 @functional(positional="averaging")
-@composite(method=False, widen=True, takes="if")
+@composite(method=False, widen=True, takes="if", autocast="float32")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -47,7 +47,7 @@ def margin_ranking_loss(
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input",))
+@composite(method=False, takes="f", widen=("input",), autocast="float32")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """`input` where the target is 1, max(0, margin - input) where it is -1, and the sum of both elsewhere."""
     near, far = input.where(target != -1, 0), (margin - input).clamp(min=0).where(target != 1, 0)
@@ -55,7 +55,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 
 
 @functional(positional="averaging")
-@composite(method=False, widen=("input1", "input2"), takes="bif")
+@composite(method=False, widen=("input1", "input2"), takes="bif", autocast="float32")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -76,7 +76,7 @@ def cosine_embedding_loss(
 
 
 @functional(positional="averaging")
-@composite(method=False, widen=True, takes="ifc")
+@composite(method=False, widen=True, takes="ifc", autocast="float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

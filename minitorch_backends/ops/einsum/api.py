@@ -46,7 +46,7 @@ from .slices_asked import blocks_of_parts, blocks_of_tree
 _mode = grad_mode.get
 
 
-@composite(method=False, takes="ifc", takes_out=True, product="matmul")
+@composite(method=False, takes="ifc", takes_out=True, product="matmul", autocast="lower")
 def einsum(
     equation: Any = None,
     /,

@@ -221,7 +221,7 @@ def hardswish(input: Array):
 
 
 @functional
-@composite(method=False, takes="f", widen=True)
+@composite(method=False, takes="f", widen=True, autocast="lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1)."""
     if weight.ndim and weight.numel() != 1:

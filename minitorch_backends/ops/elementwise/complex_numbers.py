@@ -83,7 +83,7 @@ def view_as_real(input: Array):
     return input[..., None].view(input.real.dtype)
 
 
-@op(input=lambda g: view_as_real(g), view=True, method=False, widen=False, takes="f")
+@op(input=lambda g: view_as_real(g), view=True, method=False, widen=False, takes="f", autocast="float32")
 def view_as_complex(input: Array):
     """Complex numbers from their parts in the last dimension, of size 2: a view; of half types a
     copy in complex64.
@@ -178,6 +178,7 @@ def angle(input: Array):
     angle=lambda g, out: g * conj(out * 1j),
     takes="f",
     method=False,
+    autocast="float32",
 )
 def polar(abs: Array, angle: Array):
     """Complex numbers from absolute values and angles of one dtype."""

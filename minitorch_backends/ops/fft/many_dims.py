@@ -108,7 +108,7 @@ def _transform_half(name: str, input: Any, s: Any, dim: Any, norm: Any, forward:
 Sizes = int | tuple[int, ...] | None
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fft` along each of some dims, all by default; `s` has the length along each, -1 for the input's own.
 
@@ -118,13 +118,13 @@ def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = N
     return _complex("fftn", input, s, dim, norm, True)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`, with its errors."""
     return _complex("ifftn", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", also="c")
+@composite(method=False, takes="bif", also="c", autocast="float32")
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """`fftn` of a real tensor; the last of the dims keeps the frequencies 0 to n // 2. Errors as for `fftn`.
 
@@ -133,7 +133,7 @@ def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     return _real("rfftn", input, s, dim, norm, True)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`, real, 2 * (size - 1) long in the last of the dims by default; errors as in `fftn`."""
     return _transform_half("irfftn", input, s, dim, norm, False)
@@ -151,25 +151,25 @@ def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
     return _real("ihfftn", input, s, dim, norm, False)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def fft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`fftn` over the last two dims."""
     return _complex("fft2", input, s, dim, norm, True)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`ifftn` over the last two dims."""
     return _complex("ifft2", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", also="c")
+@composite(method=False, takes="bif", also="c", autocast="float32")
 def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`rfftn` over the last two dims."""
     return _real("rfft2", input, s, dim, norm, True)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def irfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`irfftn` over the last two dims."""
     return _transform_half("irfft2", input, s, dim, norm, False)

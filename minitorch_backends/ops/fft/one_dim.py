@@ -115,7 +115,7 @@ def _complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) 
     return transform(resize(input, {axis: length}), (axis,), scaling, forward)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The sums over j of input[j] exp(-2 pi i j k / n) for k = 0 to n - 1, along `dim`, complex.
 
@@ -126,7 +126,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _complex("fft", input, n, dim, norm, True)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`, with its errors."""
     if (out := straight(input, n, dim, norm, "inverse", "size")) is not None:
@@ -140,7 +140,7 @@ def _real(name: str, input: Any, n: Any, dim: Any, scaling: str) -> Tensor:
     return real_transform(resize(input, {axis: length}), (axis,), scaling)
 
 
-@composite(method=False, takes="bif", also="c")
+@composite(method=False, takes="bif", also="c", autocast="float32")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 values of `fft` of a real tensor, with its errors; the others are their conjugates.
 
@@ -151,7 +151,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _real("rfft", real_input("rfft", input), n, dim, scaling_of(norm, True))
 
 
-@composite(method=False, takes="bif", also="c")
+@composite(method=False, takes="bif", also="c", autocast="float32")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: the first n // 2 + 1 values of `ifft` of a real tensor, with the errors of `rfft`."""
     return _real("ihfft", real_input("ihfft", input), n, dim, scaling_of(norm, False)).conj()
@@ -163,7 +163,7 @@ def _transform_half(name: str, input: Tensor, n: Any, dim: Any, scaling: str) ->
     return halved_transform(resize(input, {axis: count}), (axis,), scaling, last)
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `rfft`: n real values, 2 * (size - 1) by default, from the first n // 2 + 1 frequencies.
 
@@ -174,7 +174,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _transform_half("irfft", complex_input("irfft", input), n, dim, scaling_of(norm, False))
 
 
-@composite(method=False)
+@composite(method=False, autocast="float32")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """`fft` of a Hermitian-symmetric signal, given its first half `input`: n real values.
 

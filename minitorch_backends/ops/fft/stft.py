@@ -40,7 +40,7 @@ def _sizes(name: str, n_fft: int, hop_length: int | None, win_length: int | None
     return hop, win
 
 
-@composite(takes="fc", also="bi")
+@composite(takes="fc", also="bi", autocast="float32")
 def stft(
     input: Tensor,
     n_fft: int,

@@ -119,6 +119,7 @@ def _largest(name: str, dims: int, input: Tensor, output_size: Any, return_indic
 
 def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
     avg_name, max_name = f"adaptive_avg_pool{dims}d", f"adaptive_max_pool{dims}d"
+    autocast = "float32" if dims == 3 else None
 
     def average(input: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
         """Means over the last dimensions of (N, C, ...), or (C, ...), to `output_size`; None keeps a size.
@@ -140,8 +141,8 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
 
     average.__name__, largest.__name__ = avg_name, max_name
     return (
-        functional(composite(method=False, takes="fc")(average)),
-        functional(composite(method=False, takes="f")(largest)),
+        functional(composite(method=False, takes="fc", autocast=autocast)(average)),
+        functional(composite(method=False, takes="f", autocast=autocast)(largest)),
     )
 
 

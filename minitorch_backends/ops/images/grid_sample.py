@@ -78,7 +78,7 @@ def _clamp_tap(tap: _Tap, size: int) -> _Tap:
 
 
 @functional
-@composite(method=False, takes="f")
+@composite(method=False, takes="f", autocast="float32")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

@@ -143,6 +143,7 @@ def _avg_pool(
 
 def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     max_name, avg_name = f"max_pool{dims}d", f"avg_pool{dims}d"
+    autocast = "float32" if dims == 3 else None
 
     def pool_largest(
         input: Tensor,
@@ -183,8 +184,8 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     pool_mean.__name__ = avg_name
 
     pool_largest.__name__ = max_name
-    largest_of = composite(method=False, takes="if")(pool_largest)
-    mean = composite(method=False, takes="if")(pool_mean)
+    largest_of = composite(method=False, takes="if", autocast=autocast)(pool_largest)
+    mean = composite(method=False, takes="if", autocast=autocast)(pool_mean)
     return functional(largest_of), functional(mean)
 
 

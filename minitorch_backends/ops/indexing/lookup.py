@@ -75,7 +75,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return source, places, True
 
 
-@assigning()
+@assigning(autocast="widest")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """A copy with `source` written to the positions `index` of dimension `dim`. Raises as `index_add` does."""
     places = places_along("index_copy", input, dim, index, error=IndexError, dtypes=(int64,))

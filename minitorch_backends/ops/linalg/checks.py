@@ -15,14 +15,11 @@ class LinAlgError(RuntimeError):
     """Raised if the values (not shapes or dtypes) make a factorisation or a solution impossible."""
 
 
-def declare(
-    *, name: str | None = None, takes: str = "fc", widen: bool = False, product: str | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function of `mt.linalg` composed of ops; torch's name for it is `linalg_<name>`."""
+def declare(*, name: str | None = None, takes: str = "fc", **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a function of `mt.linalg` composed of ops; torch's name is `linalg_<name>`; `options` as `composite`."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        public = name or "linalg_" + function.__name__
-        return composite(name=public, method=False, takes=takes, widen=widen, product=product)(function)
+        return composite(name=name or "linalg_" + function.__name__, method=False, takes=takes, **options)(function)
 
     return declare
 

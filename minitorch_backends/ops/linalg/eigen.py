@@ -70,7 +70,7 @@ def _triangle(function: str, UPLO: Any, A: np.ndarray) -> dict[str, Any]:
     return {} if lower else {"lower": False}
 
 
-@declare()
+@declare(autocast="float32")
 def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     """The eigenvalues of Hermitian matrices, real and ascending, and orthonormal eigenvectors, the columns of V.
 
@@ -90,7 +90,7 @@ def _eigvalsh(A: Array, UPLO="L"):
     return found.w
 
 
-@declare()
+@declare(autocast="float32")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, real and ascending, without vectors unless a gradient needs them."""
     if isinstance(A, Tensor) and derives_from(A):
@@ -117,7 +117,7 @@ def _eig_gradient(g: tuple, out: tuple) -> Tensor:
     return solve(adjoint(V), inner @ adjoint(V))
 
 
-@op(name="linalg_eig", method=False, takes="fc", A=_eig_gradient)
+@op(name="linalg_eig", method=False, takes="fc", A=_eig_gradient, autocast="float32")
 def eig(A: Array) -> Eig:
     """The eigenvalues of square matrices and eigenvectors of length 1, the columns of V; both are complex.
 
@@ -141,7 +141,7 @@ def _eigvals(A: Array):
     return found.w
 
 
-@declare()
+@declare(autocast="float32")
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, without vectors unless a gradient needs them. A: (..., n, n)."""
     if isinstance(A, Tensor) and derives_from(A):

@@ -68,7 +68,7 @@ def _is_vector(A: Any, B: Any) -> bool:
     return A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
 
 
-@declare(widen=True, product="matmul")
+@declare(widen=True, product="matmul", autocast="float32")
 def lstsq(
     A: Tensor,
     B: Tensor,

@@ -21,19 +21,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-@composite(takes="fc")
+@composite(takes="fc", autocast="float32")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """`linalg.cholesky`."""
     return triangular.cholesky(input, upper=upper)
 
 
-@composite(takes="fc", product="matmul")
+@composite(takes="fc", product="matmul", autocast="float32")
 def inverse(input: Tensor) -> Tensor:
     """`linalg.inv`."""
     return solve.inv(input)
 
 
-@composite(takes="fc")
+@composite(takes="fc", autocast="float32")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with `rtol=rcond`."""
     return singular.pinv(input, rtol=rcond)
@@ -56,7 +56,7 @@ class QR(NamedTuple):
     R: Any
 
 
-@composite(takes="fc")
+@composite(takes="fc", autocast="float32")
 def qr(input: Tensor, some: bool = True) -> QR:
     """`linalg.qr` in mode "reduced" if `some`, else "complete"."""
     return QR(*orthogonal.qr(input, "reduced" if some else "complete"))
@@ -68,7 +68,7 @@ class SVD(NamedTuple):
     V: Any
 
 
-@composite(takes="fc")
+@composite(takes="fc", autocast="float32")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
     """`linalg.svd` with V in place of its adjoint; thin matrices if `some`; zeros for U and V unless `compute_uv`."""
     if compute_uv:
@@ -80,7 +80,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
     return SVD(nothing[0], singular.svdvals(input), nothing[1])
 
 
-@composite(takes="fc", aliases={"input": "b"})
+@composite(takes="fc", aliases={"input": "b"}, autocast="float32")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """`linalg.lu_solve`, the right side first."""
     return _solve_factored(LU_data, LU_pivots, b)
@@ -91,7 +91,7 @@ class TriangularSolve(NamedTuple):
     cloned_coefficient: Any
 
 
-@composite(widen=True, takes="fc", aliases={"input": "b"})
+@composite(widen=True, takes="fc", aliases={"input": "b"}, autocast="float32")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
@@ -101,7 +101,7 @@ def triangular_solve(
     return TriangularSolve(x, A.clone())
 
 
-@composite(widen=True, takes="fc", product="matmul")
+@composite(widen=True, takes="fc", product="matmul", autocast="float32")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """`linalg.householder_product`."""
     return orthogonal.householder_product(input, input2)
@@ -113,7 +113,7 @@ def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tenso
     return lu_factor_ex(A, pivot=pivot) if get_infos else tuple(lu_factor(A, pivot=pivot))
 
 
-@composite(widen=True, takes="fc", product="matmul", aliases={"input2": "tau", "input3": "other"})
+@composite(widen=True, takes="fc", product="matmul", aliases={"input2": "tau", "input3": "other"}, autocast="float32")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.
 

@@ -118,7 +118,7 @@ def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False,
 # Condition numbers
 
 
-@declare(widen=True, product="matmul")
+@declare(widen=True, product="matmul", autocast="float32")
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """norm(A, p) * norm(inv(A), p); for None, 2 and -2 the ratio of extreme singular values, of any m x n matrix.
 

@@ -59,7 +59,7 @@ def _tall_gradient(gQ: Tensor, gR: Tensor, Q: Tensor, R: Tensor) -> Tensor:
     return solve_triangular(adjoint(R), gQ + Q @ (lower + adjoint(lower)), upper=False, left=False)
 
 
-@op(name="linalg_qr", method=False, takes="fc", A=_qr_gradient)
+@op(name="linalg_qr", method=False, takes="fc", A=_qr_gradient, autocast="float32")
 def qr(A: Array, mode="reduced") -> QR:
     """A = Q @ R, with orthonormal columns in Q and R upper triangular. A: (..., m, n). Returns (Q, R).
 
@@ -81,7 +81,7 @@ class Geqrf(NamedTuple):
     tau: Any
 
 
-@op(input=no_derivative("geqrf"), takes="fc")
+@op(input=no_derivative("geqrf"), takes="fc", autocast="float32")
 def geqrf(input: Array) -> Geqrf:
     """The QR factorisation in LAPACK's compact form: (a, tau), R on and above the diagonal of a, reflectors below.
 
@@ -93,7 +93,7 @@ def geqrf(input: Array) -> Geqrf:
     return Geqrf(found.a, found.tau)
 
 
-@declare(widen=True, name="linalg_householder_product", product="matmul")
+@declare(widen=True, name="linalg_householder_product", product="matmul", autocast="float32")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of H_1 @ H_2 ... H_k with H_i = I - tau_i v_i v_i.H, where v_i is 0 above row i, 1 in it, and
     column i of A below.

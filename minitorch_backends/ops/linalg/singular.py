@@ -77,7 +77,7 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
     return gA
 
 
-@op(name="linalg_svd", method=False, takes="fc", A=_svd_gradient)
+@op(name="linalg_svd", method=False, takes="fc", A=_svd_gradient, autocast="float32")
 def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
 
@@ -114,7 +114,7 @@ def _svdvals(A: Array, driver=None):
     return _decompose("svdvals", A, driver, vectors=False).S
 
 
-@declare()
+@declare(autocast="float32")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending, without vectors unless a gradient needs them. A: (..., m, n)."""
     if isinstance(A, Tensor) and derives_from(A):
@@ -192,7 +192,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
 # Ranks
 
 
-@declare()
+@declare(autocast="float32")
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The number of singular values (absolute eigenvalues, if `hermitian`) above max(atol, rtol * the largest), int64.
 

@@ -33,7 +33,7 @@ def _inverse_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], precision:
     return -times(times(X, g[0], precision), X, precision)
 
 
-@op(name="linalg_inv_ex", method=False, takes="fc", product="matmul", A=_inverse_gradient)
+@op(name="linalg_inv_ex", method=False, takes="fc", product="matmul", A=_inverse_gradient, autocast="float32")
 def inv_ex(A: Array, *, check_errors=False, precision=None, refine=True) -> InvEx:
     """`inv`, and with it info, int32: 0, or the number of the first pivot that is zero.
 
@@ -51,7 +51,7 @@ _NOT_INVERTIBLE = (
 )
 
 
-@declare(product="matmul")
+@declare(product="matmul", autocast="float32")
 def inv(A: Tensor, *, precision: str | None = None, refine: bool = True) -> Tensor:
     """The inverse of each matrix. A: (..., n, n).
 
@@ -173,7 +173,7 @@ def _as_columns(A: Tensor, B: Tensor, precision: Any, refine: bool) -> tuple[Ten
 _NO_SOLUTION = "The solver failed because the input matrix is singular: the diagonal element {info} of U is zero."
 
 
-@declare(widen=True, product="matmul")
+@declare(widen=True, product="matmul", autocast="float32")
 def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
     """Solve A @ X = B, or X @ A = B unless `left`.
 
@@ -190,7 +190,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = No
 # Tensors as matrices
 
 
-@declare(product="matmul")
+@declare(product="matmul", autocast="float32")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A, whose first `ind` dimensions are those of the rows of a square matrix.
 
@@ -208,7 +208,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
 
-@declare(product="matmul")
+@declare(product="matmul", autocast="float32")
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X so that tensordot(A, X, X.ndim) = B, where the dimensions `dims` of A are moved to its end first.
 

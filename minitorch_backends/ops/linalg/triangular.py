@@ -41,7 +41,7 @@ def _cholesky_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], upper: bo
     return (gA + adjoint(gA)) / 2
 
 
-@op(name="linalg_cholesky_ex", method=False, takes="fc", A=_cholesky_gradient)
+@op(name="linalg_cholesky_ex", method=False, takes="fc", A=_cholesky_gradient, autocast="float32")
 def cholesky_ex(A: Array, *, upper=False, check_errors=False) -> CholeskyEx:
     """`cholesky`, and with it info, int32: 0, or the order of the leading minor that is not positive definite.
 
@@ -60,7 +60,7 @@ _INDEFINITE = (
 )
 
 
-@declare()
+@declare(autocast="float32")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L, lower triangular with a positive diagonal, so that A = L @ L.H; U so that A = U.H @ U, if `upper`.
 
@@ -157,6 +157,7 @@ def _cholesky_solve_gradient_of_factor(
     aliases={"input": "B", "input2": "L"},
     B=lambda g, L, upper, precision, refine: cholesky_solve(g, L, upper, precision=precision, refine=refine),
     L=_cholesky_solve_gradient_of_factor,
+    autocast="float32",
 )
 def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=True):
     """Solve A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.
@@ -171,7 +172,7 @@ def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=Tr
     return call_at_precision(kernels.cholesky_solve, factor, B, precision=precision, refine=refine)
 
 
-@composite(takes="fc", aliases={"input": "L"})
+@composite(takes="fc", aliases={"input": "L"}, autocast="float32")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A = L @ L.H (L.H @ L if `upper`). L: (..., n, n). A zero on its diagonal gives inf and NaN."""
     return inverse_of_factor(L, upper)

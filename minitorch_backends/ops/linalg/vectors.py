@@ -39,7 +39,7 @@ def _inner_products(x: Tensor, y: Tensor, dim: int) -> Tensor:
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
-@declare()
+@declare(autocast="lower")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The inner products of vectors along `dim`, the first conjugated; the other dimensions broadcast.
 

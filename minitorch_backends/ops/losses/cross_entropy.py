@@ -150,7 +150,7 @@ def _weights(weight: Tensor, input: Tensor, target: Tensor, ignore_index: int) -
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input", "target"))
+@composite(method=False, takes="f", widen=("input", "target"), autocast="float32")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -175,7 +175,7 @@ def _of_classes(input: Tensor, target: Tensor, weight: Tensor | None, ignore_ind
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input", "target"))
+@composite(method=False, takes="f", widen=("input", "target"), autocast="float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

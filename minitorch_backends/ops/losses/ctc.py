@@ -208,7 +208,7 @@ def _checked_targets(targets: Any, lengths: np.ndarray, batch: int, blank: int, 
 
 
 @functional
-@composite(method=False, takes="f", widen=("log_probs",))
+@composite(method=False, takes="f", widen=("log_probs",), autocast="float32")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -37,7 +37,7 @@ def _rows(name: str, input: Tensor, target: Tensor, labels: bool) -> tuple[Tenso
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input",))
+@composite(method=False, takes="f", widen=("input",), autocast="float32")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -71,7 +71,7 @@ def multi_margin_loss(
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input",))
+@composite(method=False, takes="f", widen=("input",), autocast="float32")
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """The sum over pairs of a target class and another class of max(0, 1 - score of the target + score of the other),
     divided by the number of classes.

@@ -57,7 +57,7 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", also="i", widen=True)
+@composite(method=False, takes="f", also="i", widen=True, autocast="float32")
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)**2, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("mse_loss", input, target)
@@ -65,7 +65,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 
 
 @functional(positional="averaging")
-@composite(method=False, widen=True, takes="ifc")
+@composite(method=False, widen=True, takes="ifc", autocast="float32")
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("l1_loss", input, target)
@@ -82,7 +82,7 @@ def huber_terms(difference: Array, delta: float):
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", also="i", widen=True)
+@composite(method=False, takes="f", also="i", widen=True, autocast="float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
     if beta < 0:
@@ -95,7 +95,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
 
 
 @functional(positional="options")
-@composite(method=False, takes="f", widen=True)
+@composite(method=False, takes="f", widen=True, autocast="float32")
 def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -112,7 +112,7 @@ def huber_loss(
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=True)
+@composite(method=False, takes="f", widen=True, autocast="float32")
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input): the divergence of `target` from exp(input).
 
@@ -158,7 +158,7 @@ def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduc
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f")
+@composite(method=False, takes="f", autocast="float32")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -195,7 +195,7 @@ def _refuse_wider(name: str, input: Tensor, weight: Tensor | None, argument: str
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input", "target"))
+@composite(method=False, takes="f", widen=("input", "target"), autocast="float32")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -220,14 +220,14 @@ def binary_cross_entropy_with_logits(
 
 
 @functional(positional="averaging")
-@composite(method=False, takes="f", widen=("input",))
+@composite(method=False, takes="f", widen=("input",), autocast="float32")
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     return reduce_loss(-logsigmoid(target * input), reduction)
 
 
 @functional(positional="averaging")
-@composite(method=False, widen=True, takes="if")
+@composite(method=False, widen=True, takes="if", autocast="float32")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -116,7 +116,7 @@ def _scaled_first(first: str, second: str) -> tuple[str, str]:
         gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision)
         if alpha == 1 and g.dtype is mat1.dtype
         else _scaled_product(adjoint(mat1), g, alpha, precision)
-    ),
+    ), autocast="lower",
     )  # fmt: skip
 def addmm(
     input: Array,
@@ -144,7 +144,7 @@ def addmm(
     roles={"batch1": "", "batch2": ""},
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
-    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),
+    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision), autocast="lower",
     )  # fmt: skip
 def baddbmm(
     input: Array,
@@ -165,7 +165,7 @@ def baddbmm(
     return add_product("baddbmm", input, batch1, batch2, beta, alpha, precision, out_dtype)
 
 
-@composite(inplace=True, takes="ifc", deprecated=_scaled_first("mat", "vec"), product="matmul")
+@composite(inplace=True, takes="ifc", deprecated=_scaled_first("mat", "vec"), product="matmul", autocast="unchanged")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
@@ -175,7 +175,7 @@ def addmv(
     return addmm(column, mat, vec.unsqueeze(-1), beta=beta, alpha=alpha, precision=precision).squeeze(-1)
 
 
-@composite(inplace=True, takes="bifc", deprecated=_scaled_first("vec1", "vec2"), product="matmul")
+@composite(inplace=True, takes="bifc", deprecated=_scaled_first("vec1", "vec2"), product="matmul", autocast="unchanged")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
@@ -192,7 +192,7 @@ def addr(
     return addmm(input.to(dtype), column, row, beta=beta, alpha=alpha, precision=precision)
 
 
-@composite(inplace=True, takes="ifc", deprecated=_scaled_first("batch1", "batch2"), product="matmul")
+@composite(inplace=True, takes="ifc", deprecated=_scaled_first("batch1", "batch2"), product="matmul", autocast="lower")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:

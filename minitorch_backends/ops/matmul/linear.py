@@ -71,7 +71,7 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
 
 
 @functional
-@composite(takes="ifcn", method=False, product="matmul")
+@composite(takes="ifcn", method=False, product="matmul", autocast="lower")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias.
 

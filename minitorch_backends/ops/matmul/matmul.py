@@ -106,6 +106,7 @@ def adjoint(matrix: Tensor) -> Tensor:
     roles={"input": "", "other": ""},
     input=_gradient_of_left,
     other=gradient_of_right,
+    autocast="lower",
 )
 def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
     """The matrix product over the last two dimensions; the others broadcast. A vector is a row on the left and a column
@@ -169,7 +170,7 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
             )
 
 
-@composite(takes="ifcn", product="matmul")
+@composite(takes="ifcn", product="matmul", autocast="lower")
 def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The product of two matrices; see `matmul`. `out_dtype` may be float32 for half types, whose sums are then not
     rounded."""
@@ -177,7 +178,7 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | N
     return _to("mm", input, mat2, out_dtype, precision)
 
 
-@composite(takes="ifcn", product="matmul")
+@composite(takes="ifcn", product="matmul", autocast="lower")
 def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast. `out_dtype` as in
     `mm`."""
@@ -187,28 +188,28 @@ def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | 
     return _to("bmm", input, mat2, out_dtype, precision)
 
 
-@composite(takes="ifc", product="matmul")
+@composite(takes="ifc", product="matmul", autocast="unchanged")
 def mv(input: Tensor, vec: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     of_dims("mv", ("input", input, 2), ("vec", vec, 1))
     return times(input, vec, precision)
 
 
-@composite(takes="ifc", product="matmul")
+@composite(takes="ifc", product="matmul", autocast="unchanged")
 def dot(input: Tensor, tensor: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, without conjugation."""
     of_dims("dot", ("input", input, 1), ("tensor", tensor, 1))
     return times(input, tensor, precision)
 
 
-@composite(takes="ifc", product="matmul")
+@composite(takes="ifc", product="matmul", autocast="unchanged")
 def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, the first conjugated."""
     of_dims("vdot", ("input", input, 1), ("other", other, 1))
     return matmul(input.conj() if input.is_complex() else input, other, precision=precision)
 
 
-@composite(product="matmul")
+@composite(product="matmul", autocast="unchanged")
 def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of every element of one vector with every element of another, a matrix of their common type."""
     of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))

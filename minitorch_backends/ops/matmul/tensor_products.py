@@ -16,7 +16,7 @@ from .shapes import shape_error
 __all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 
 
-@composite(takes="ifc", product="matmul")
+@composite(takes="ifc", product="matmul", autocast="unchanged")
 def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a 0-dim operand scales the other."""
     if input.ndim == 0 or other.ndim == 0:
@@ -39,7 +39,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return (left * right).reshape([m * n for m, n in zip(first, second, strict=True)])
 
 
-@composite(method=False, takes="ifc", product="matmul", aliases={"axes": "dims"})
+@composite(method=False, takes="ifc", product="matmul", aliases={"axes": "dims"}, autocast="lower")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = None) -> Tensor:
     """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions.
 

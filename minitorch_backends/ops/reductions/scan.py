@@ -153,7 +153,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
     return restore_dims(g, input._array.shape, dim) * conjugate(_others(input, dim))
 
 
-@op(row_major=True, input=_prod_gradient)
+@op(row_major=True, input=_prod_gradient, autocast="float32")
 def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
     array, result = prepare_sum(input, dtype)

@@ -52,7 +52,7 @@ def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
 _joining = functools.partial(op, method=False, promote=True, row_major=True, warns=False, widen=False)
 
 
-@_joining(takes=EVERY_DTYPE, tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim))
+@_joining(takes=EVERY_DTYPE, tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim), autocast="widest")
 def cat(tensors: Arrays, dim=0):
     """The tensors one after the other along `dim`; their other sizes must agree. Tensors of shape (0,) count for
     nothing.
@@ -83,7 +83,7 @@ def _refuse_unlike(arrays: list[np.ndarray], dim: int) -> None:
             ) from None
 
 
-@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)))
+@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)), autocast="widest")
 def stack(tensors: Arrays, dim=0):
     """The tensors, all of one shape, side by side in a new dimension `dim`.
 

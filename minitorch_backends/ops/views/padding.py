@@ -87,7 +87,7 @@ def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
                 )
 
 
-@op(row_major=True, method=False, widen=False, widen_rules=True, warns=False, input=_fold_gradient)
+@op(row_major=True, method=False, widen=False, widen_rules=True, warns=False, input=_fold_gradient, autocast="float32")
 def mirrored_pad(input: Array, pairs: Pairs, mode: str):
     """`input` padded with its own values, by (before, after) pairs, one per dimension.
 

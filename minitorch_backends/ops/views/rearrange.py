@@ -258,7 +258,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(ravel(input), offset)
 
 
-@composite()
+@composite(autocast="float32")
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix. Raises RuntimeError for other tensors."""
     if input._array.ndim != 2:
