@@ -51,11 +51,13 @@ def check_visible(caller: str, parts: Mapping[str, Any]) -> None:
     """Raise ValueError if torch compiled parts of a model into one program, in which they are not called: scripted
     modules, and programs that `torch.export` made."""
     for name, each in parts.items():
-        graph, bases = getattr(each, "graph", None), {base.__name__ for base in type(each).__mro__}
-        is_inlined = "GraphModule" in bases and not graph.find_nodes(op="call_module")  # type: ignore[union-attr]
-        if (is_inlined or "ScriptModule" in bases) and any(
-            path.startswith(f"{name}." * bool(name)) for path in parts if path != name
-        ):
+        bases = {base.__name__ for base in type(each).__mro__}
+        inner = {path for path in parts if path != name and path.startswith(f"{name}." * bool(name))}
+        if "GraphModule" in bases:  # those whose parameters its own code reads
+            called = {f"{name}.{node.target}".lstrip(".") for node in each.graph.find_nodes(op="call_module")}
+            inner = {path for path in inner - called if parts[path]._parameters}
+            inner = {path for path in inner if not any(path.startswith(f"{each}.") for each in called)}
+        if inner and not bases.isdisjoint({"ScriptModule", "GraphModule"}):
             known = ", ".join(repr(path) for path in list(parts)[:8])
             raise ValueError(
                 f"{caller}(): the parts of a model must be called, got {type(each).__name__} {name!r}, which runs its "
