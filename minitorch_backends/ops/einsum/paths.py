@@ -7,18 +7,16 @@ possible is copied before the product.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...backends.opt_einsum import get_opt_einsum, is_available
+from ...backends.opt_einsum import is_available
 from ...backends.strategies import COTENGRA, Strategy
 from ...flags import State, per_state
 from .equation import Labels
-from .objectives import minimizing
-
-Path = tuple[tuple[int, ...], ...]
+from .objectives import cannot_minimize, named_search
+from .pairs import Path
 
 BY_FLAGS = "flags"
 """The strategy of a call that names none: that of the current flags, also in backward."""
@@ -38,30 +36,27 @@ def find_path(
     ValueError for a strategy that cannot minimize the objective.
     """
     count = len(inputs)
-    search = None if minimize == "flops" else minimizing(strategy, minimize)
+    if minimize != "flops" and not isinstance(strategy, str):
+        raise cannot_minimize(strategy, minimize)
+    if isinstance(strategy, str):
+        search = named_search(strategy, minimize)
     if count <= 2 or strategy is None:
         return left_to_right(count)
     if isinstance(strategy, tuple):
         return checked_path(strategy, count, f"the path {list(strategy)}")
-    if search is None:
-        search = _search(strategy) if isinstance(strategy, str) else strategy
-    sets = [frozenset(map(_symbol, term)) for term in inputs]
-    symbols = {_symbol(label): max(size, 1) for label, size in sizes.items()}  # costs of 0 stop some of the searches
-    path = search(sets, frozenset(map(_symbol, output)), symbols, None)
+    if isinstance(strategy, str):
+        sets: list[frozenset] = [frozenset(term) for term in inputs]
+        path = search(sets, frozenset(output), {label: max(size, 1) for label, size in sizes.items()})
+    else:  # costs of 0 stop some of the searches
+        symbols = {_symbol(label): max(size, 1) for label, size in sizes.items()}
+        sets = [frozenset(map(_symbol, term)) for term in inputs]
+        path = strategy(sets, frozenset(map(_symbol, output)), symbols, None)
     found = tuple(tuple(map(int, step)) for step in path)
     return checked_path(found, count, f"the path {list(found)} of strategy {strategy!r}")
 
 
 def _symbol(label: int) -> str:
     return chr(0x100 + label)
-
-
-def _search(name: str) -> Any:
-    """The function that searches; the packages are imported when the first search is made."""
-    if name == COTENGRA:
-        search = importlib.import_module(COTENGRA).AutoOptimizer()
-        return lambda inputs, output, sizes, _: search(inputs, output, sizes)
-    return get_opt_einsum().paths.get_path_fn(name)
 
 
 def checked_path(path: Path, count: int, what: str) -> Path:
@@ -77,32 +72,6 @@ def checked_path(path: Path, count: int, what: str) -> Path:
     if left != 1:
         raise RuntimeError(f"einsum(): {what} leaves {left} of {count} operands; expected a path to one")
     return path
-
-
-def pairs_of(path: Path, count: int) -> list[tuple[int, int]]:
-    """The path as pairs of value numbers: operands have the first numbers, and each result the next one.
-
-    A contraction of several operands goes from left to right; one of a single operand is dropped.
-    """
-    values, made, pairs = list(range(count)), count, []
-    for step in path:
-        taken = [values[place] for place in sorted(step)]
-        values = [value for place, value in enumerate(values) if place not in step]
-        result = taken[0]
-        for other in taken[1:]:
-            pairs.append((result, other))
-            result, made = made, made + 1
-        values.append(result)
-    return pairs
-
-
-def path_of(pairs: Sequence[tuple[int, ...]], count: int) -> Path:
-    """Pairs of values, numbered as by `pairs_of`, as a path."""
-    values, path = list(range(count)), []
-    for number, pair in enumerate(pairs):
-        path.append(tuple(sorted(values.index(value) for value in pair)))
-        values = [value for value in values if value not in pair] + [count + number]
-    return tuple(path)
 
 
 @per_state()

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...backends.strategies import Strategy
 from ...kernels.locks import cached_property
 from .equation import Labels, diagonals_of, sizes_of, text_of
-from .paths import Path, find_path, pairs_of, strategy_in_force
+from .pairs import Path, pairs_of
+from .paths import find_path, strategy_in_force
 from .steps import Reader, in_order, preparations_of, reader, steps_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...kernels.locks import cached_property
 from .equation import Labels, label_name
-from .paths import path_of
+from .pairs import path_of
 from .plan import Plan
 
 Shape = tuple[int, ...]

@@ -5,16 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import opt_einsum
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends
+from minitorch_backends.backends.strategies import STRATEGIES
 from minitorch_backends.kernels.precision import PRECISIONS
 
 CHAIN = "ab,bc,cd,de->ae"
@@ -233,3 +239,91 @@ def test_plot(tmp_path: Path) -> None:
         picture = image.imread(tmp_path / "plan.png")
         assert picture.shape[0] > 300
         assert picture[..., :3].std() > 0.02
+
+
+def cheapest(terms, output, sizes):
+    """The FLOPs of the cheapest pairwise order, by trying all of them."""
+
+    def after(rest):
+        if len(rest) == 1:
+            return 0
+        least = float("inf")
+        for i, j in itertools.combinations(range(len(rest)), 2):
+            others = [term for place, term in enumerate(rest) if place not in (i, j)]
+            both = rest[i] | rest[j]
+            kept = both & frozenset(output).union(*others)
+            least = min(least, math.prod(sizes[c] for c in both) * (1 + (kept != both)) + after([*others, kept]))
+        return least
+
+    return after(list(map(frozenset, terms)))
+
+
+@st.composite
+def networks(draw, most=5):
+    """Terms in which labels occur in any number, twice in a term and in the output included."""
+    terms = draw(st.lists(st.text("abcde", min_size=1, max_size=3), min_size=3, max_size=most))
+    labels = sorted(set("".join(terms)))
+    output = "".join(draw(st.lists(st.sampled_from(labels), max_size=2, unique=True)))
+    sizes = {label: draw(st.integers(2, 9)) for label in labels}
+    return terms, output, sizes
+
+
+@settings(max_examples=150, deadline=None)
+@given(networks())
+def test_optimal_is_the_cheapest_pairwise_order(network):
+    terms, output, sizes = network
+    once = [  # labels of one term that the output lacks are summed first, and cost what that sum reads
+        frozenset(c for c in term if c in output or any(c in other for other in (*terms[:place], *terms[place + 1 :])))
+        for place, term in enumerate(terms)
+    ]
+    shapes = [tuple(sizes[c] for c in term) for term in terms]
+    plans = {
+        name: mt.einsum_plan(f"{','.join(terms)}->{output}", *shapes, strategy=name)
+        for name in ("optimal", "auto", "auto-hq", "greedy")
+    }
+    sums = sum(
+        math.prod(sizes[c] for c in set(term)) for term, kept in zip(terms, once, strict=True) if kept != set(term)
+    )
+    assert plans["optimal"].flops == cheapest(once, output, sizes) + sums
+    assert plans["auto"].flops == plans["auto-hq"].flops == plans["optimal"].flops <= plans["greedy"].flops
+
+
+@settings(max_examples=40, deadline=None)
+@given(networks(most=14), st.sampled_from(sorted(set(STRATEGIES) - {"optimal"})))
+def test_no_strategy_is_dearer_than_greedy(network, strategy):
+    terms, output, sizes = network
+    shapes = [tuple(sizes[c] for c in term) for term in terms]
+    equation = f"{','.join(terms)}->{output}"
+    greedy = mt.einsum_plan(equation, *shapes, strategy="greedy")
+    assert mt.einsum_plan(equation, *shapes, strategy=strategy).flops <= greedy.flops
+
+
+RING = ",".join(f"{chr(97 + n)}{chr(97 + (n + 1) % 24)}{chr(97 + (n * 7 + 3) % 24)}" for n in range(24)) + "->"
+
+
+def test_a_search_that_stops_early_says_so(monkeypatch):
+    monkeypatch.setattr(sys.modules["minitorch_backends.ops.einsum.optimal"], "MOST_PAIRS", 1000)
+    shapes = [(3,) * 3] * 24
+    with pytest.warns(UserWarning, match="'optimal' stopped after .* pairs of sets of 24 operands"):
+        plan = mt.einsum_plan(RING, *shapes, strategy="optimal")
+    assert plan.flops <= mt.einsum_plan(RING, *shapes, strategy="greedy").flops
+
+
+def test_searches_find_the_same_order_in_every_process():
+    code = f"""
+import random, sys
+import minitorch_backends as mt
+random.seed(int(sys.argv[1]))
+names = ["auto-hq", "random-greedy", "random-greedy-128", "greedy", "branch-1"]
+before = random.getstate()
+print([mt.einsum_plan({RING!r}, *[(3,) * 3] * 24, strategy=name).path for name in names], before == random.getstate())
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code, seed], env={**os.environ, "PYTHONHASHSEED": seed}, text=True,
+            capture_output=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
+    assert found.pop().endswith("True\n")
