@@ -2,6 +2,7 @@
 
 * `interop.array_api`: the namespace of the array API standard over tensors.
 * `interop.autoray`, `einops`, `opt_einsum`, `tensorly` (extra `neighbours`): tensors in these, quimb and cotengra.
+* `interop.gguf`: the files of llama.cpp, with their tokenizer.
 * `interop.onnx` (extra `onnx`): ONNX files as modules.
 * `interop.safetensors` (extra `safetensors`): checkpoints in that format.
 * `interop.torch` (extra `torch`): torch's own models under the flags of this package.
@@ -16,7 +17,7 @@ from ..dispatch.call_errors import install
 from ..tensor.tensor import Tensor
 from .neighbours import register
 
-__all__ = ["array_api", "autoray", "einops", "onnx", "opt_einsum", "safetensors", "tensorly", "torch"]
+__all__ = ["array_api", "autoray", "einops", "gguf", "onnx", "opt_einsum", "safetensors", "tensorly", "torch"]
 
 _EXTRAS = ("onnx", "safetensors", "torch")
 """Those of the names above that are extras of their own."""
