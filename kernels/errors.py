@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .context import restore_on_failure
 from .linalg.residuals import residuals
 from .registry import Call, kernels, without_observers
 
@@ -16,6 +17,7 @@ _OF_LOWER_PRECISION = frozenset({"precision", "rounding", "halves", "sums", "uni
 """Keywords that do not act on float64."""
 
 
+@restore_on_failure
 def errors_of(call: Call) -> dict[str, float]:
     """The errors of one call by measure; empty for calls without a measure.
 

@@ -13,9 +13,12 @@ import os
 import secrets
 import shutil
 import stat
+import struct
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -102,6 +105,20 @@ def _is_mapped(found: Any) -> bool:
     except OSError:
         return False
     return any(line.split()[3:5] == [device, str(found.st_ino)] for line in lines)
+
+
+@contextlib.contextmanager
+def one_sentence(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
+    """Turn whatever reading a damaged file raises in the block into a ValueError that names the file. `expected` is
+    what it should be. Open the file before, so that a missing one stays a FileNotFoundError."""
+    try:
+        yield
+    except (
+        ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, NotImplementedError, OverflowError,
+        RecursionError, MemoryError, RuntimeError, OSError, struct.error, zipfile.BadZipFile, zlib.error, SyntaxError,
+    ) as problem:  # fmt: skip
+        reason = str(problem) or type(problem).__name__
+        raise ValueError(f"{os.fspath(path)!r} must be {expected}, and complete, got another file ({reason})") from None
 
 
 def write_files(files: Mapping[Any, Callable[[BinaryIO], Any]], mode: int = 0o666) -> None:

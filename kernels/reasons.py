@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .context import Binding, restorable
+
 _reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None)
+restorable(_reason)
 
 
-@contextmanager
-def because(sentence: str) -> Iterator[None]:
+def because(sentence: str) -> Binding:
     """Report the reason, with the origin of the precision, to observers of kernel calls in the block."""
-    token = _reason.set(sentence)
-    try:
-        yield
-    finally:
-        _reason.reset(token)
+    return Binding(_reason, sentence)
 
 
 def with_reason(decided_by: str | None) -> str | None:

@@ -13,14 +13,14 @@ implementation that does not refuse. There are two kinds of refusal:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import cpu, invariance, threading
+from .context import Binding, restorable, restore_on_failure
 from .first_use import stopwatch
 from .locks import lock
 from .precision import ALIASES, is_scaled, without_alias
@@ -128,6 +128,10 @@ def _count_observers(change: int) -> None:
         observing += change
 
 
+restorable(_observers, len, _count_observers)
+restorable(_hidden)
+
+
 def observe_everywhere(observer: Observer) -> None:
     """Tell `observer` of each kernel call of the process from now on."""
     _everywhere.append(observer)
@@ -136,24 +140,32 @@ def observe_everywhere(observer: Observer) -> None:
 
 def start_observing(observer: Observer) -> None:
     """Tell `observer` of each kernel call made in this thread or task from now on."""
-    _observers.set((*_observers.get(), observer))
     _count_observers(1)
+    _observers.set((*_observers.get(), observer))
 
 
-def stop_observing() -> None:
-    """Undo the last `start_observing` of this thread or task."""
-    _observers.set(_observers.get()[:-1])
-    _count_observers(-1)
+def stop_observing(observer: Observer) -> None:
+    """Undo the last `start_observing` of an observer in this thread or task, if it is in force."""
+    observers = _observers.get()
+    places = [place for place, each in enumerate(observers) if each is observer]
+    if places:
+        _count_observers(-1)
+        _observers.set(observers[: places[-1]] + observers[places[-1] + 1 :])
 
 
-@contextmanager
-def observe(observer: Observer) -> Iterator[None]:
+class observe:
     """Tell `observer` of each kernel call made in this thread or task while the block runs."""
-    start_observing(observer)
-    try:
-        yield
-    finally:
-        stop_observing()
+
+    __slots__ = ("_observer",)
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def __enter__(self) -> None:
+        start_observing(self._observer)
+
+    def __exit__(self, *exception: object) -> None:
+        stop_observing(self._observer)
 
 
 class _Stopped(BaseException):  # which nothing but `plan` catches
@@ -170,6 +182,7 @@ def planning() -> bool:
     return _stop in _observers.get()
 
 
+@restore_on_failure
 def plan(compute: Callable[[], Any]) -> Planned | None:
     """The first kernel call that `compute` makes, without running it or anything after it; None if it makes none."""
     try:
@@ -180,17 +193,10 @@ def plan(compute: Callable[[], Any]) -> Planned | None:
     return None
 
 
-class without_observers:  # a generator would take a microsecond longer
+def without_observers() -> Binding:
     """Hide the kernel calls of this thread or task from observers while the block runs: for an implementation that
     makes many, and is itself reported."""
-
-    __slots__ = ("_token",)
-
-    def __enter__(self) -> None:
-        self._token = _hidden.set(True)
-
-    def __exit__(self, *_: Any) -> None:
-        _hidden.reset(self._token)
+    return Binding(_hidden, True)
 
 
 def _options(call: Call) -> dict[str, Any]:

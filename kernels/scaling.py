@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import invariance
+from .context import restore_on_failure
 from .formats import RangeCounts, round_to_format
 from .precision import OPERANDS, Scale, find_precision, is_scaled
 from .registry import ArraySpec, Kernel, without_observers
@@ -191,6 +192,7 @@ def refuses(*specs: ArraySpec, precision: str = "ieee", **_: Any) -> str | None:
 def implementation(kernel: Kernel) -> Callable[..., np.ndarray]:
     """The task of a kernel with scaled operands, by its other implementations; of a convolution with its bias."""
 
+    @restore_on_failure
     def run(*arrays: Any, precision: str, rounding: str | None = None, **keywords: Any) -> np.ndarray:
         groups, unit = keywords.get("groups", 1), keywords.get("unit")
         if unit is not None and not _scale_of(precision).of_tensor:

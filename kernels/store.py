@@ -64,8 +64,8 @@ _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*
 _NOT_CODE = {
     _KERNELS / f"{name}.py"
     for name in (
-        "__init__", "cpu", "files", "first_use", "gemm/tuning", "gemm/tuning_file", "jit", "locks", "machine", "native",
-        "notice", "ownership", "store", "threading",
+        "__init__", "context", "cpu", "files", "first_use", "gemm/tuning", "gemm/tuning_file", "jit", "locks",
+        "machine", "native", "notice", "ownership", "store", "threading",
     )
 }  # fmt: skip
 """Modules that compiled functions import but whose statements are not compiled: an edit of the file handling leaves the

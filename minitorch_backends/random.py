@@ -6,10 +6,9 @@ random number generation", 2014). A seed gives the same numbers on every platfor
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from .dispatch import instrumentation
 from .dispatch.call_errors import argument_errors
 from .kernels import scaling
+from .kernels.context import Binding, restorable
 from .kernels.locks import open_in_children
 from .tensor.dtypes import COMPLEX, DType, to_dtype
 from .tensor.memory import CPU, refuse_device
@@ -35,19 +35,15 @@ _WORD = 1 << 64
 
 
 _drawn_as: ContextVar[DType | None] = ContextVar("drawn_as", default=None)
+restorable(_drawn_as)
 
 
-@contextlib.contextmanager
-def drawn_as(dtype: DType) -> Iterator[None]:
+def drawn_as(dtype: DType) -> Binding:
     """Draw random float64 numbers in this thread or task as numbers of `dtype`, converted, while the block runs.
 
     A function then computes with the same random numbers whether its default dtype is float64 or `dtype`.
     """
-    token = _drawn_as.set(dtype)
-    try:
-        yield
-    finally:
-        _drawn_as.reset(token)
+    return Binding(_drawn_as, dtype)
 
 
 class Generator:

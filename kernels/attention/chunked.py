@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..elementwise import each
 from ..gemm import matmul
 from ..gemm.workspace import empty
@@ -88,6 +89,7 @@ def _problems(
         )  # fmt: skip
 
 
+@restore_on_failure
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any) -> Attended:
     """The result and the statistics."""
     out = empty((*q.shape[:3], v.shape[3]), q.dtype)
@@ -136,6 +138,7 @@ def _merge(*parts: _Seen) -> _Seen:
     return _Seen(sums, np.where(nothing, 1, total), np.where(nothing, np.inf, largest))
 
 
+@restore_on_failure
 def attention_gradient(
     q: np.ndarray,
     k: np.ndarray,

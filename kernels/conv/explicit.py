@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..gemm import matmul
 from ..invariance import is_demanded
 from ..precision import OF_HALF
@@ -33,6 +34,7 @@ class _Product:
         if summed and dtype.name in OF_HALF:
             self.dtype, self.keywords = np.dtype(np.float32), {**keywords, "precision": OF_HALF[dtype.name]}
 
+    @restore_on_failure
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         with without_observers():
             return matmul(a.astype(self.dtype, copy=False), b.astype(self.dtype, copy=False), **self.keywords)

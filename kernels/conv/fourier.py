@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..elementwise.turned import in_order
 from ..fft import irfftn, rfftn
 from ..fft.contract import DEFAULT_PLANS
@@ -120,6 +121,7 @@ def _wide(size: Sequence[int], padding: Sequence[int]) -> list[int]:
 def _declaration(run: Callable[..., np.ndarray], task: Callable[..., _Task]) -> dict[str, Any]:
     """The arguments of `declare` for one of the three."""
 
+    @restore_on_failure
     def alone(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
         with without_observers():  # of its transforms and products
             return run(*arrays, **keywords)

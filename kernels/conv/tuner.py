@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import cpu, threading
+from ..context import restore_on_failure
 from ..files import write_file
 from ..registry import Decision, Kernel, Refused, kernels, without_observers
 from .kept import array_of
@@ -147,6 +148,7 @@ def _line(kernel: Kernel, arrays: tuple[Any, ...], keywords: Mapping[str, Any], 
     return " ".join([kernel.name, arrays[0].dtype.name, *shapes, *options, f"of={admitted}", machine])
 
 
+@restore_on_failure
 def _measure(
     kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], decision: Decision, limit: int | None
 ) -> dict[str, float]:

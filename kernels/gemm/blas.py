@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import invariance
+from ..context import restore_on_failure
 from ..first_use import calls_blas
 from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..quiet import restore, silence
@@ -164,6 +165,7 @@ def refuses_parts(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding:
     return None if of_float32 or _is_half(a.dtype) else f"has no parts of {a.dtype.name} at {precision}"
 
 
+@restore_on_failure
 def matmul_of_parts(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The product by float32 products of rounded, split or widened operands, in the order of the kernel's own loops."""
     from . import matmul as product

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from .. import invariance
+from ..context import restore_on_failure
 from ..precision import is_exact, is_scaled
 from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
@@ -32,6 +33,7 @@ def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str =
     return None
 
 
+@restore_on_failure
 def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The product at a precision of real and imaginary parts, by the best loops for real ones."""
     from . import matmul as product

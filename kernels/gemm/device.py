@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..invariance import current_demand
 from ..matrix_units import Rule
 from ..precision import OF_HALF
@@ -83,6 +84,7 @@ def matmul(
     return out.astype(a.dtype, copy=False)
 
 
+@restore_on_failure
 def in_float32(a: np.ndarray, b: np.ndarray, unit: Unit, precision: str, rounding: str = "rna") -> np.ndarray:
     """The product of a unit whose order of sums is not known."""
     from . import matmul as product

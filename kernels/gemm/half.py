@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..first_use import calls_blas
 from ..invariance import BOTH, is_demanded
 from ..quiet import restore, silence
@@ -62,6 +63,7 @@ def _by_blas(a: np.ndarray, b: np.ndarray, *, sums: str = "half") -> np.ndarray:
         restore(token)
 
 
+@restore_on_failure
 def _in_fixed_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     from . import matmul
 

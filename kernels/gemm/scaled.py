@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..float8 import FORMATS, is_float8, to_float32
 from ..precision import OF_HALF
 from ..quiet import restore, silence
@@ -126,6 +127,7 @@ def _refuses_without_unit(
 
 
 @scaled_matmul.impl("float32", refuses=_refuses_without_unit)
+@restore_on_failure
 def _by_float32(
     a: np.ndarray, b: np.ndarray, *scales: np.ndarray, block: int = 0, inside: bool = False, fast: bool = False
 ) -> np.ndarray:

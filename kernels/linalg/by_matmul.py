@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..gemm import matmul
 from ..precision import is_scaled
 from ..registry import without_observers
@@ -40,6 +41,7 @@ def _blocks(n: int) -> Iterator[slice]:
     return (slice(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK))
 
 
+@restore_on_failure
 def cholesky(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     """The lower factors of a stack, and info."""
     L, info, times = np.tril(a), np.zeros(a.shape[:-2], np.int32), _times(keywords)
@@ -57,6 +59,7 @@ def cholesky(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     return L, info
 
 
+@restore_on_failure
 def lu_factor(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The packed factors of a stack, pivots from 1, and info."""
     packed, k, times = np.array(a, order="C"), min(a.shape[-2:]), _times(keywords)
@@ -78,6 +81,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray, n
     return packed, pivots, info
 
 
+@restore_on_failure
 def triangular_solve(
     a: np.ndarray,
     b: np.ndarray,

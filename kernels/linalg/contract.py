@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..first_use import calls_blas
 from ..invariance import BATCH
 from ..precision import ProductBound
@@ -182,6 +183,7 @@ class _Task(Kernel):
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
             @calls_blas
             @functools.wraps(run)
+            @restore_on_failure
             def alone(*arrays: Any, **keywords: Any) -> Any:
                 with without_observers():
                     return run(*arrays, **keywords)

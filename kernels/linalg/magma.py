@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..precision import is_exact
@@ -281,6 +282,7 @@ def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarr
     return x, *factors[:3]
 
 
+@restore_on_failure
 def _refined_solutions(
     a: np.ndarray, b: np.ndarray, x: np.ndarray, packed: np.ndarray, pivots: np.ndarray, precision: str
 ) -> dict[str, Any]:
@@ -301,6 +303,7 @@ def _refined_solutions(
 
 
 @contract.inv.impl("magma", refuses=refusal, by_unit=True, scales=True)
+@restore_on_failure
 def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Inverse:
     """Refined where the precision of the factors is below float32's, by products with the inverse itself."""
     low = lowers_precision(precision, refine) and _of_blocks(a.shape[-1])
@@ -349,6 +352,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @contract.cholesky_solve.impl("magma", refuses=refusal, by_unit=True, scales=True)
+@restore_on_failure
 def cholesky_solve(
     L: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any
 ) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..first_use import load
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty
@@ -78,6 +79,7 @@ def _each(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, *array.shape[-2:])
 
 
+@restore_on_failure
 def _factor(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Vectors and taus, and the first `columns` columns of Q, unless there are none."""
     m, n = a.shape[-2:]
@@ -109,6 +111,7 @@ def qr(a: np.ndarray, *, mode: str = "reduced", **keywords: Any) -> QR:
 
 
 @contract.householder_product.impl("magma", refuses=refusal, by_unit=True, scales=True)
+@restore_on_failure
 def householder_product(a: np.ndarray, tau: np.ndarray, **keywords: Any) -> np.ndarray:
     m, count = a.shape[-2], tau.shape[-1]
     q, packed = np.zeros(a.shape, a.dtype), np.ascontiguousarray(a)
@@ -132,6 +135,7 @@ def _not_by_reflections(a: ArraySpec, b: ArraySpec, *, driver: str, precision: s
 
 
 @contract.lstsq.impl("magma", refuses=_not_by_reflections, by_unit=True, scales=True)
+@restore_on_failure
 def lstsq(
     a: np.ndarray,
     b: np.ndarray,

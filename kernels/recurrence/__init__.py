@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..context import restore_on_failure
 from ..invariance import BATCH
 from ..precision import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, without_observers
@@ -98,6 +99,7 @@ def _steps_gradient_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.nd
     return _steps_gradient(*arrays, **keywords, prefer="blas")
 
 
+@restore_on_failure
 def _finish(cell: str, weight: np.ndarray, results: tuple[np.ndarray, ...], **keywords: Any) -> tuple[np.ndarray, ...]:
     """The results with the gradient of the first state, from that of the first step's product."""
     of_products, *others = results

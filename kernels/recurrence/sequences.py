@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
+from ..context import restore_on_failure
 from ..elementwise.turned import in_order
 from ..gemm import Kept, gains_by_keeping, linear, matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
@@ -105,6 +106,7 @@ def multiplier(
     return lambda state: call(state, matrix)
 
 
+@restore_on_failure
 def by_steps(sequence: Sequence, **keywords: Any) -> None:
     """Each step's product by the kernels of products, at the precision that keywords name."""
     if not sequence.rows:

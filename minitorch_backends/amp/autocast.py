@@ -4,7 +4,7 @@ which is that of torch's lists.
 While a block is active in any thread, calls take the definition of an op (`Op.apply`) or of a composite, which calls
 `_call` once. It casts the inputs of such ops, and switches autocast off inside them. Casts are ops, so gradients
 reach the parameters in their own dtype. As in torch, casts of parameters are cached until the outermost block ends: a
-weight that is used twice is cast once.
+weight that is used twice is cast once, unless it was written to in between.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from ..autograd.extras.function import FunctionCtx
+from ..autograd.extras.replay import replayed
+from ..autograd.modes import grad_mode
+from ..autograd.versions import writes
 from ..dispatch import instrumentation
 from ..dispatch.registry import registry
 from ..flags.scopes import Scope
+from ..kernels.context import restorable, restore_on_failure
 from ..ops.elementwise.cast import to_copy
 from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
 from ..tensor.tensor import Tensor
@@ -29,7 +34,7 @@ class _State(NamedTuple):
     """The state of the innermost block: the half type, or None if autocast is off, and the cached casts."""
 
     dtype: DType | None
-    kept: dict[int, tuple[Any, Tensor]] | None
+    kept: dict[tuple[int, bool, bool], tuple[Any, Any, Any, Tensor]] | None
     depth: int
 
 
@@ -83,10 +88,15 @@ def _cast(value: Any, wanted: DType | None, state: _State) -> Any:
         return value
     if state.kept is None or wanted is not state.dtype or not (value.is_leaf and value.requires_grad):
         return to_copy(value, wanted)
-    found = state.kept.get(id(value))
-    if found is None or found[0]() is not value:
-        found = state.kept[id(value)] = weakref.ref(value), to_copy(value, wanted)
-    return found[1]
+    mode = grad_mode.get()
+    version = writes(value)
+    key = id(value), mode.records, mode.inference  # a cast without history must not be found by a recorded call
+    found = state.kept.get(key)
+    if found is None or found[0]() is not value or found[1] is not value._array or found[2] != version:
+        found = state.kept[key] = weakref.ref(value), value._array, version, to_copy(value, wanted)
+        if version is None:
+            del state.kept[key]
+    return found[3]
 
 
 class autocast(Scope):
@@ -125,8 +135,10 @@ class autocast(Scope):
             return self
         outer = _state.get()
         kept = (outer.kept if outer.kept is not None else {}) if self._cache else None
-        self._tokens.append(_state.set(_State(self._dtype if self._enabled else None, kept, outer.depth + 1)))
+        state = _State(self._dtype if self._enabled else None, kept, outer.depth + 1)
         _count(1)
+        self._tokens.append(outer)
+        _state.set(state)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -135,17 +147,25 @@ class autocast(Scope):
         state = _state.get()
         if state.depth == 1 and state.kept:
             state.kept.clear()
-        _state.reset(self._tokens.pop())
         _count(-1)
+        _state.set(self._tokens.pop())
+
+
+def _with_new_cache(state: _State) -> _State:
+    """The state for a second run: casts of the first one belong to its graph."""
+    return state if state.kept is None else state._replace(kept={})
 
 
 def _count(change: int) -> None:
     """Make all calls use `_call` while a block is active in some thread."""
     global _blocks
-    with _lock:
+    with _lock, instrumentation.lock:
         _blocks += change
+        instrumentation.active += 2 * change
         instrumentation.autocast = _call if _blocks else None
-    instrumentation.observe_calls(change)
+
+
+replayed.append((restorable(_state, lambda state: state.depth, _count), _with_new_cache))
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
@@ -169,16 +189,21 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """Decorate `forward` of an `autograd.Function`. With `cast_inputs` it receives tensors in this dtype and runs with
-    autocast off, as if it were listed."""
+    """Decorate `forward` of an `autograd.Function`, whose `backward` has `custom_bwd`. With `cast_inputs` it receives
+    floating tensors in this dtype and runs with autocast off, as if it were listed."""
+    _check_device("custom_fwd", device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     @functools.wraps(fwd)
+    @restore_on_failure
     def forward(*args: Any, **named: Any) -> Any:
-        if cast_inputs is None or not is_autocast_enabled(device_type):
+        enabled, state = is_autocast_enabled(device_type), _state.get()
+        if args and isinstance(args[0], FunctionCtx):
+            args[0].autocast_dtype = state.dtype if enabled and cast_inputs is None else None
+        if cast_inputs is None or not enabled:
             return fwd(*args, **named)
-        state, wanted = _state.get(), to_dtype(cast_inputs)
+        wanted = to_dtype(cast_inputs)
         args = tuple(_cast(each, wanted, state) for each in args)
         with autocast(device_type, enabled=False):
             return fwd(*args, **{key: _cast(each, wanted, state) for key, each in named.items()})
@@ -187,7 +212,22 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorate `backward` of an `autograd.Function`: it runs with autocast off."""
+    """Decorate `backward` of an `autograd.Function` whose `forward` has `custom_fwd`: it runs in the autocast state of
+    the forward pass, which is off with `cast_inputs`."""
+    _check_device("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
-    return autocast(device_type, enabled=False)(bwd)
+
+    @functools.wraps(bwd)
+    @restore_on_failure
+    def backward(ctx: Any, *grads: Any) -> Any:
+        dtype = getattr(ctx, "autocast_dtype", None)
+        with autocast(device_type, dtype, enabled=dtype is not None):
+            return bwd(ctx, *grads)
+
+    return backward
+
+
+def _check_device(function: str, device_type: Any) -> None:
+    if not isinstance(device_type, str):
+        raise ValueError(f"{function}(): device_type must be a str, got {type(device_type).__name__}")

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from ..autograd.modes import no_grad
+from ..kernels.context import restore_on_failure
 from ..tensor.tensor import Tensor
 
 
@@ -55,6 +56,7 @@ class GradScaler:
             return outputs * self._scale
         return type(outputs)(map(self.scale, outputs))
 
+    @restore_on_failure
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the factor, at most once before each step, for example
         to clip them.

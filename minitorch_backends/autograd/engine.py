@@ -99,10 +99,9 @@ class Flow:
             return self.found
         finally:
             grad_mode.set(before)
+            running.set(outer)
             if instrumentation.went_backward is not None:
                 instrumentation.went_backward()
-            if running.get() is not outer:
-                running.set(outer)
 
     def _branches(self, node: Node, heavy: int) -> bool:
         """Whether another heavy node is pending and threads are available for it."""

@@ -14,12 +14,14 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from ..kernels.context import restorable
 from ..tensor.tensor import Tensor, kind_of
 from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 
 _next_id = itertools.count().__next__
 
 running: ContextVar[Any] = ContextVar("running_pass", default=None)
+restorable(running)
 """The pass whose hooks are running."""
 
 watched_leaves: dict[int, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import instrumentation
+from ..kernels.context import restorable
 from ..kernels.locks import lock
 from ..tensor.tensor import Tensor, not_a_tensor
 from .extras.anomaly_mode import site
@@ -64,9 +65,23 @@ def refuse_inference(tensor: Tensor, what: str) -> None:
 def _count_blocks(change: int) -> None:
     """Count the active inference-mode blocks of all threads. While there is one, new tensors are marked."""
     global _blocks
-    with _lock:
-        _blocks += change
-        instrumentation.observe_births(_mark if _blocks else None)
+    if change:
+        with _lock:
+            instrumentation.observe_births(_mark if _blocks + change else None)
+            _blocks += change
+
+
+def _blocks_of(level: Any) -> int:
+    """The number of inference-mode blocks of a level."""
+    count = 0
+    while level is not None:
+        outer = level.parent
+        count += level.inference and not (outer is not None and outer.inference)
+        level = outer
+    return count
+
+
+restorable(grad_mode, _blocks_of, _count_blocks)
 
 
 _plain: Any = InferenceCell(None)
@@ -101,9 +116,9 @@ class inference_mode(Mode):
     def __enter__(self) -> None:
         outer = _mode()
         if self.mode:
-            grad_mode.set(outer.inner[2] or outer.made_inference())
             if not outer.inference:
                 _count_blocks(1)
+            grad_mode.set(outer.inner[2] or outer.made_inference())
             return
         if not outer.inference:
             grad_mode.set(outer.inner[outer.enabled] or outer.inner_level(outer.enabled))
@@ -114,10 +129,8 @@ class inference_mode(Mode):
         grad_mode.set(outer.with_fields(outer, enabled=ordinary.enabled, inference=False))
 
     def __exit__(self, *exception: object) -> None:
-        level = _mode()
+        _count_blocks(_blocks_of(_mode().parent) - _blocks_of(_mode()))
         super().__exit__()
-        if level.inference and not _mode().inference:
-            _count_blocks(-1)
 
     def __repr__(self) -> str:
         return f"inference_mode(mode={self.mode})"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.context import restore_on_failure
 from ..tensor.tensor import Tensor
 from .accumulation import fit_gradient
 from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
@@ -33,6 +34,7 @@ class Recorder:
         self.values[position], self.likes[position] = value, like
 
 
+@restore_on_failure
 def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
     """Apply the rules of a node between its hooks, and send the gradients on."""
     hooks = hooks_if_any(node)

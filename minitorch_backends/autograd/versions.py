@@ -6,6 +6,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 from ..tensor.tensor import Tensor
 from .inference import InferenceCell
 
@@ -61,8 +63,14 @@ class DataCell(list[Any]):
 
 def writes(tensor: Tensor) -> tuple[int, int] | None:
     """The number of writes to the memory of a tensor: its version, plus writes through `data`, which the version
-    excludes. None for inference tensors, which have no version counter: their contents may have changed."""
+    excludes. None where the contents may have changed unseen: for inference tensors, which have no version counter, and
+    for memory that other processes write to."""
     if type(tensor._cell) is InferenceCell:
+        return None
+    base = tensor._array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if getattr(base, "of_several_processes", False):
         return None
     cell = cell_of(tensor)
     return cell[0], cell[1].through_data if len(cell) > 1 else 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..kernels.locks import lock
+from ..kernels.locks import lock as make_lock
 
 active = 0
 """0 while no thread uses instrumentation.
@@ -15,7 +15,7 @@ Bit 0: some thread is in inference mode, and new tensors are reported to `note_b
 of observers of calls. While there is an observer, every op runs its definition.
 """
 
-_lock = lock()
+lock = make_lock()
 
 
 def is_observed() -> bool:
@@ -26,7 +26,7 @@ def is_observed() -> bool:
 def observe_calls(change: int) -> None:
     """Change the number of observers of calls."""
     global active
-    with _lock:
+    with lock:
         active += 2 * change
 
 
@@ -41,7 +41,7 @@ note_birth: Callable[[Any], None] = _ignore
 def observe_births(mark: Callable[[Any], None] | None) -> None:
     """Call `mark` with every new tensor; None stops that."""
     global active, note_birth
-    with _lock:
+    with lock:
         note_birth, active = mark or _ignore, active & -2 | (mark is not None)
 
 

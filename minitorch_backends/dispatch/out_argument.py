@@ -12,6 +12,7 @@ import numpy as np
 from ..autograd import nodes
 from ..autograd.inference import refuse_inference
 from ..autograd.modes import grad_mode, no_grad
+from ..kernels.context import restore_on_failure
 from ..kernels.gemm.workspace import offer
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import DType, dtype_of
@@ -23,6 +24,7 @@ LEAST_OFFERED = 1 << 16
 us."""
 
 
+@restore_on_failure
 def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tuple, dtype: DType | None = None) -> Any:
     """Compute the results of op `name` and write them into the tensors in `out`: a tuple for several results.
 

@@ -14,6 +14,7 @@ from ..backends.operands import Roles
 from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
+from ..kernels.context import restore_on_failure
 from ..kernels.gemm.tuning import origin
 from ..kernels.registry import Planned, plan
 from ..ops.creation.factories import from_numpy
@@ -69,6 +70,7 @@ class Answer(NamedTuple):
 
 
 @argument_errors
+@restore_on_failure
 def why(name: str, *arguments: Any, **options: Any) -> Answer:
     """Explain how the first kernel of an op would run for these tensors (or arrays) under the current flags.
 

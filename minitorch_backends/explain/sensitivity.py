@@ -16,6 +16,7 @@ from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..flags.scopes import Scope
+from ..kernels.context import restore_on_failure
 from ..kernels.precision import find_precision as known_precision
 from ..kernels.registry import Call
 from ..nn.module import Module
@@ -76,6 +77,7 @@ class Sensitivity(list[LayerError]):
 
 
 @no_grad()
+@restore_on_failure
 def sensitivity(
     model: Module,
     *inputs: Any,

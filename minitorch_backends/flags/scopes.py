@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..kernels.context import restore_on_failure
+
 
 class Scope:
     """Base of the context managers of this package: `with scope:` and `@scope`.
@@ -52,6 +54,7 @@ class Scope:
             return self._around_generator(function)
 
         @functools.wraps(function, updated=() if isinstance(function, type) else functools.WRAPPER_UPDATES)
+        @restore_on_failure
         def call(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from ..kernels.context import restorable
 from ..kernels.locks import lock
 from .rows import NO_OPINION, rows
 
@@ -124,6 +125,7 @@ class Override:
 _process = _state_of({})
 _lock = lock()
 override: ContextVar[Override | None] = ContextVar("flag_overrides", default=None)
+restorable(override)
 
 
 def current() -> State:

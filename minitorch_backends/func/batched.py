@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -21,6 +20,7 @@ import numpy as np
 from ..dispatch import instrumentation
 from ..dispatch.instrumentation import ValuesNeeded
 from ..dispatch.registry import registry
+from ..kernels.context import restorable, restore_on_failure
 from ..kernels.locks import lock
 from ..ops.views.join import stack
 from ..tensor.dtypes import dtype_of
@@ -35,6 +35,7 @@ class Level:
 
 
 _levels: ContextVar[tuple[Level, ...]] = ContextVar("vmap_levels", default=())
+_depth: ContextVar[int] = ContextVar("vmap_blocks", default=0)
 _lock, _running = lock(), 0
 
 
@@ -209,22 +210,37 @@ def lift(tensor: Tensor, levels: tuple[Level, ...]) -> Tensor:
     return tensor
 
 
-@contextmanager
-def enter(levels: tuple[Level, ...]) -> Iterator[None]:
+class enter:
     """Run the block at these levels; while any runs, every call looks for batched operands."""
+
+    __slots__ = ("_levels", "_outer")
+
+    def __init__(self, levels: tuple[Level, ...]) -> None:
+        self._levels = levels
+
+    def __enter__(self) -> None:
+        self._outer = _levels.get(), _depth.get()
+        _count(1)
+        _depth.set(self._outer[1] + 1)
+        _levels.set(self._levels)
+
+    def __exit__(self, *exception: object) -> None:
+        _count(-1)
+        _depth.set(self._outer[1])
+        _levels.set(self._outer[0])
+
+
+def _count(change: int) -> None:
     global _running
-    token = _levels.set(levels)
     with _lock:
-        _running += 1
-        instrumentation.batching, instrumentation.drawing = _dispatch_batched, _before_drawing
-    try:
-        yield
-    finally:
-        _levels.reset(token)
-        with _lock:
-            _running -= 1
-            if not _running:
-                instrumentation.batching = instrumentation.drawing = None
+        _running += change
+        instrumentation.batching, instrumentation.drawing = (
+            (_dispatch_batched, _before_drawing) if _running else (None, None)
+        )
+
+
+restorable(_levels)
+restorable(_depth, int, _count)
 
 
 def _sample(value: Any, level: Level, index: int) -> Any:
@@ -239,6 +255,7 @@ def _sample(value: Any, level: Level, index: int) -> Any:
     return value
 
 
+@restore_on_failure
 def loop_samples(level: Level, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> Any:
     """Call a function once per sample, and stack the returned tensors. A sample is a view of the batch, and may be
     written to."""

@@ -16,9 +16,11 @@ from ..autograd.api import GradientEdge
 from ..autograd.api import grad as gradients
 from ..autograd.extras.alias_nodes import outer_leaves, stand_in
 from ..autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
+from ..autograd.extras.replay import Conditions
 from ..autograd.inference import inference_mode, is_inference
 from ..autograd.modes import enable_grad, is_grad_enabled
 from ..dispatch.call_errors import argument_errors
+from ..kernels.context import restore_on_failure
 from ..ops.creation.factories import ones_like
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, adopt, sharing
@@ -35,6 +37,7 @@ class _Traced:
         outer: whether they depend on tensors that require gradients outside this call.
     """
 
+    @restore_on_failure
     def __init__(
         self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], argnums: Any, has_aux: bool
     ) -> None:
@@ -120,6 +123,7 @@ class _Pushed:
     """Products of a Jacobian with vectors from the right: the derivative of the products from the left, which are
     linear in their vector."""
 
+    @restore_on_failure
     def __init__(self, traced: _Traced) -> None:
         self.traced = traced
         with inference_mode(False), enable_grad():
@@ -215,12 +219,13 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
 @argument_errors
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """(func(*primals), a function of tangents that gives the derivative of it there): `func` is called once, however
-    many tangents follow."""
+    many tangents follow. The derivative is computed under the flags and autocast state of this call."""
+    conditions = Conditions()
     traced = _Traced(func, primals, {}, tuple(range(len(primals))), False)
     pushed = _Pushed(traced)
 
     def along(*tangents: Any) -> Any:
-        return traced.rebuild(pushed.along(flat(tangents)[0]))
+        return traced.rebuild(conditions.run(pushed.along, flat(tangents)[0]))
 
     return traced.values(), along
 

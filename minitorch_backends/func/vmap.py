@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.instrumentation import ValuesNeeded
+from ..kernels.context import restore_on_failure
 from ..nn.module import Module
 from ..ops.dims import wrap_dim
 from ..ops.views.join import cat, stack
@@ -132,6 +133,7 @@ class _Chunk(NamedTuple):
     dims: list[Any]
 
 
+@restore_on_failure
 def _run_chunk(func: Callable[..., Any], samples: _Samples, some: range, out_dims: Any, randomness: str) -> _Chunk:
     level = Level(len(some), randomness)
     given = [

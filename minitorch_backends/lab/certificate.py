@@ -25,6 +25,7 @@ from ..explain.records import as_text
 from ..flags import Snapshot, current, snapshot
 from ..flags.writes import Flags, expand_paths
 from ..kernels import cpu
+from ..kernels.context import restore_on_failure
 from ..kernels.registry import Call, observe
 from ..kernels.threading import num_threads
 from ..random import manual_seed
@@ -116,6 +117,7 @@ class Certificate(NamedTuple):
         return list(dict.fromkeys(check.kind for check in self.checks))
 
 
+@restore_on_failure
 def certificate(
     function: Callable[..., Any],
     inputs: Any,
@@ -181,6 +183,7 @@ class _Trace(NamedTuple):
     steps: list[_Step]
 
 
+@restore_on_failure
 def _trace(function: Callable[..., Any], inputs: Any) -> _Trace:
     steps: list[_Step] = []
 
@@ -340,6 +343,7 @@ def _start(level: str, function: Callable[..., Any], inputs: Any, flag: str) -> 
     return child
 
 
+@restore_on_failure
 def _child() -> None:
     """The work of a child: run the task from stdin, and write its trace to stdout, where nothing else may write."""
     answers, sys.stdout = sys.stdout.buffer, sys.stderr

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import backends
 from ..backends import Snapshot
+from ..kernels.context import restore_on_failure
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -86,6 +87,7 @@ def _check(name: str, value: Any) -> None:
         )
 
 
+@restore_on_failure
 def _settings(flags: Mapping[str, Iterable[Any]] | Iterable[Flags] | None) -> list[tuple[dict[str, Any], Snapshot]]:
     if flags is None:
         return [({}, backends.snapshot())]

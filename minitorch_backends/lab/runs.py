@@ -24,6 +24,7 @@ import functools
 import hashlib
 import io
 import json
+import math
 import os
 import threading
 import time
@@ -40,7 +41,7 @@ from ..autograd.extras.module_scope import follow_modules
 from ..autograd.modes import is_grad_enabled
 from ..explain.records import Log, record_of
 from ..kernels import threading as kernel_threads
-from ..kernels.files import Replacement
+from ..kernels.files import Replacement, one_sentence
 from ..kernels.first_use import load
 from ..kernels.registry import Call, observe
 from .machine import machine
@@ -78,9 +79,11 @@ class Run:
             about = json.loads(archive.read("run.json"))
             if about.get("format") != _FORMAT or about.get("version") != _VERSION:
                 raise ValueError(f"its format is {about.get('format')!r}, version {about.get('version')!r}")
+            if about["results"] not in _KINDS:
+                raise ValueError(f"results must be one of {', '.join(_KINDS)}, got {about['results']!r:.40}")
             entries = [json.loads(line) for line in archive.read("calls.jsonl").splitlines()]
-        results = [entry.pop("results") for entry in entries]
-        return cls(Path(path), about, Log.from_entries(entries), results)
+            results = [_check_results(entry.pop("results")) for entry in entries]
+            return cls(Path(path), about, Log.from_entries(entries), results)
 
     def values(self, call: int) -> list[np.ndarray]:
         """The arrays that a call returned. Raises ValueError for a run without values."""
@@ -89,8 +92,13 @@ class Run:
                 f"values(): {str(self.path)!r} holds {self.about['results']}; capture with results='values'"
             )
         with _archive(self.path) as archive:
-            arrays = [_read_array(archive, f"values/{call}.{place}.npy") for place in range(len(self.results[call]))]
-        return [array.view(_dtype(each["dtype"])) for array, each in zip(arrays, self.results[call], strict=True)]
+            names = [f"values/{call}.{place}.npy" for place in range(len(self.results[call]))]
+            pairs = zip(names, self.results[call], strict=True)
+            arrays = [_read_array(archive, name).view(_dtype(each["dtype"])) for name, each in pairs]
+            for array, each in zip(arrays, self.results[call], strict=True):
+                if list(array.shape) != each["shape"]:
+                    raise ValueError(f"a value has the shape {list(array.shape)}, and {each['shape']} by its line")
+            return arrays
 
     @functools.cached_property
     def sketches(self) -> list[np.ndarray] | None:
@@ -99,22 +107,39 @@ class Run:
             return None
         with _archive(self.path) as archive:
             rows = _read_array(archive, "sketches.npy")
-        return np.split(rows, np.cumsum([len(each) for each in self.results])[:-1])
+            if rows.shape != (sum(map(len, self.results)), _WIDTH) or rows.dtype != np.float64:
+                raise ValueError(f"sketches.npy must have a row of {_WIDTH} for each result, got {list(rows.shape)}")
+            return np.split(rows, np.cumsum([len(each) for each in self.results])[:-1])
 
 
 @contextlib.contextmanager
 def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise ValueError(
-            f"{str(path)!r} must be a run that lab.capture of this version wrote, got another file ({problem})"
-        ) from None
+    """The archive of a run. What a damaged one raises is a ValueError with its path."""
+    expected = "a run that lab.capture of this version wrote"
+    with open(path, "rb") as file, one_sentence(path, expected), zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+def _check_results(found: Any) -> list[dict[str, Any]]:
+    """The results of a call. Raises ValueError for other objects than `capture` writes."""
+    types = {"shape": list, "dtype": str, "hash": str}
+    if not isinstance(found, list) or any(
+        not isinstance(each.get(name), kind) for each in map(dict, found) for name, kind in types.items()
+    ):
+        raise ValueError(f"results of a call must be a list of shapes, dtypes and hashes, got {found!r:.60}")
+    return found
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    return np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+    """An array, whose declared size is compared with that of its record before memory is taken."""
+    file = io.BytesIO(archive.read(name))
+    version = np.lib.format.read_magic(file)
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    shape, _, dtype = header(file)
+    if math.prod(shape) * dtype.itemsize != len(file.getbuffer()) - file.tell():
+        raise ValueError(f"{name} declares an array of {list(shape)}, but has another number of bytes")
+    file.seek(0)
+    return np.load(file, allow_pickle=False)
 
 
 def _dtype(name: str) -> np.dtype:

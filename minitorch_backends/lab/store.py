@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..kernels.files import write_file
+from ..kernels.files import one_sentence, write_file
 
 _VERSION = 2
 
@@ -21,13 +21,25 @@ def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
     """The complete rows of a store by key. If a cell has several, the row in the first file by name counts."""
     rows: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.glob("rows-*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
                 entry = json.loads(line)
-                rows.setdefault(entry["key"], entry["row"])
-            except (ValueError, KeyError, TypeError):
+                key, row = str(entry["key"]), dict(entry["row"])
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # its writer died in the middle of the line
+            if not _is_row(row):
+                raise ValueError(
+                    f"line {number} of {str(path)!r} must be a row with flags and an exception, got {line[:60]!r}; "
+                    "remove the line, and its cell is computed again"
+                )
+            rows.setdefault(key, row)
     return rows
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    """Whether what tables read of every row is there."""
+    failed = row.get("exception", 0)
+    return isinstance(row.get("flags"), dict) and (failed is None or isinstance(failed, (str, dict)))
 
 
 class Store:
@@ -58,13 +70,14 @@ class Store:
 
     def _manifest(self, path: Path) -> dict[str, Any] | None:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_bytes()
         except FileNotFoundError:
             return None
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise ValueError(f"sweep(): {str(path)!r} is not the manifest of a store") from None
+        with one_sentence(path, "the manifest of a sweep's store"):
+            found = json.loads(text)
+            if not isinstance(found, dict):
+                raise ValueError("it is no object")
+            return found
 
     def read(self) -> dict[str, dict[str, Any]]:
         """All complete rows."""

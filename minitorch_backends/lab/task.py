@@ -24,6 +24,7 @@ from ..explain.outputs import arrays_of
 from ..explain.product_counts import ProductCounts
 from ..explain.sensitivity import PRECISION_FLAGS
 from ..kernels import store, threading
+from ..kernels.context import restore_on_failure
 from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
 from ..random import drawn_as, manual_seed
@@ -64,6 +65,7 @@ class Settings(NamedTuple):
     exclusive: bool
 
 
+@restore_on_failure
 def run(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the row of a cell; an error of its function is recorded in the row as "exception"."""
     row = {**cell.parameters, "flags": cell.given, "effective": {}, "seed": cell.seed}
@@ -84,6 +86,7 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
     return row | {"threads": threads, **machine()}
 
 
+@restore_on_failure
 def replay(settings: Settings, cell: Cell) -> Any:
     """The result of the function for one cell."""
     with cell.flags, set_grad_enabled(settings.grad):
@@ -135,6 +138,7 @@ def _bridge(settings: Settings, counts: ProductCounts, wanted: bool = True) -> I
         calls_torch[0] = uses.used
 
 
+@restore_on_failure
 def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any], ProductCounts]:
     """The answer, and the cost of a call: the first call compiles, the second is counted, the others are timed."""
     function, calls, counts = _unpickle(settings.function), Counter[str](), ProductCounts()
@@ -211,6 +215,7 @@ _Truth = tuple[dict[str, np.ndarray], str | None]
 _truths: dict[tuple[str, str], _Truth] = {}
 
 
+@restore_on_failure
 def _truth(settings: Settings, cell: Cell) -> _Truth:
     """The reference's answer, shared by all flags, and cached for the last few parameters and seeds."""
     sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))

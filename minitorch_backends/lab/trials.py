@@ -17,6 +17,7 @@ from ..explain.outputs import arrays_of
 from ..explain.product_counts import ProductCounts, acted_on
 from ..explain.records import record, recording
 from ..explain.sensitivity import alone, layers_of
+from ..kernels.context import restore_on_failure
 from ..kernels.formats import FORMATS, RangeCounts, count_range
 from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, observe
@@ -47,6 +48,7 @@ class Trials:
             model.
     """
 
+    @restore_on_failure
     def __init__(
         self, model: Module, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False
     ) -> None:
@@ -72,6 +74,7 @@ class Trials:
         again = self._results("forward")
         return all(np.array_equal(again[name], value, equal_nan=True) for name, value in self._truth["forward"].items())
 
+    @restore_on_failure
     def row(self, layer: str | None, product: str, precision: str, formats: Sequence[str] = ()) -> dict[str, Any]:
         """The effect of one product of a layer at a precision (all layers, for None): a row of an audit.
 
@@ -92,11 +95,13 @@ class Trials:
         row |= {"local_error": max(errors, default=0.0), **measures}
         return row | {"operands": watch.as_dicts()}
 
+    @restore_on_failure
     def under(self, policy: Policy) -> dict[str, float]:
         """The measures of the outputs under a policy."""
         with run_under(self.model, policy):
             return self._measures("forward", self._results("forward"))
 
+    @restore_on_failure
     def error_under(self, policy: Policy, product: str) -> float:
         """The relative change of the answers under a policy, or that of all gradients for products of gradients."""
         of = product if product == "forward" else "input gradient"
@@ -113,6 +118,7 @@ class Trials:
             found[GRADIENT_ERROR] = relative_error(gradients, self._truth["input gradient"])
         return found
 
+    @restore_on_failure
     def _results(self, product: str) -> Arrays:
         """The outputs, or the gradients of their sum with fixed random weights with respect to all parameters.
 
@@ -134,10 +140,12 @@ class Trials:
 
         return observe_products(self.counts, grad=False)
 
+    @restore_on_failure
     def _outputs(self) -> Arrays:
         with no_grad():
             return {name: each.copy() for name, each in arrays_of(self._call()).items()}
 
+    @restore_on_failure
     def _gradients(self) -> Arrays:
         random = np.random.default_rng(0)
         with enable_grad():

@@ -11,6 +11,7 @@ from ..autograd.extras.function import Function
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import is_grad_enabled
 from ..flags.scopes import Scope
+from ..kernels.context import restore_on_failure
 from ..tensor.tensor import Tensor
 
 Gradients = tuple[Tensor | None, ...]
@@ -128,6 +129,7 @@ class ModuleHooks:
             hooks[each] = hooks.pop(each)
         return handle
 
+    @restore_on_failure
     def call(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What calling the module gives: its forward, between its hooks, in its scopes."""
         if not self.scopes:

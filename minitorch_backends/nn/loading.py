@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..autograd.modes import no_grad
+from ..kernels.context import restore_on_failure
 from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .module_internals import PREFIX, run_hooks
@@ -27,6 +28,7 @@ class IncompatibleKeys(NamedTuple):
         return repr(self)
 
 
+@restore_on_failure
 def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Implement `Module.load_state_dict`."""
     if not isinstance(state_dict, Mapping):

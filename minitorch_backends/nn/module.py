@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from ..autograd.extras import module_scope
 from ..autograd.hooks import RemovableHandle
+from ..kernels.context import restore_on_failure
 from ..ops.creation.factories import zeros, zeros_like
 from ..random import rewinding
 from ..tensor.dtypes import bfloat16, float16, float32, float64
@@ -49,6 +50,10 @@ class Module(ModuleInternals):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks is None and not module_scope.following:
             return self.forward(*args, **kwargs)
+        return self._call_in_scopes(args, kwargs)
+
+    @restore_on_failure
+    def _call_in_scopes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with module_scope.enter(self):
             return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.call(self, args, kwargs)
 

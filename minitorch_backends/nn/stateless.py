@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from ..tensor.tensor import Tensor
@@ -55,22 +56,18 @@ def functional_call(
             module, given.keys() - places.keys(), [n for n, each in slots.items() if each not in replaced]
         )
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    before = {each: _slot_value(each) for each in replaced}
+    before = [(vars(owner), name, vars(owner)[name]) for owner, name in replaced]
     try:
-        _put(replaced)
+        for (owner, name), tensor in replaced.items():
+            vars(owner)[name] = tensor
         return module(*arguments, **(kwargs or {}))
-    finally:
-        _put(before)
+    finally:  # in C, where no signal can come in between
+        any(starmap(dict.__setitem__, before))
 
 
 def _slot_value(slot: Slot) -> Tensor:
     owner, name = slot
     return vars(owner)[name]
-
-
-def _put(tensors: Mapping[Slot, Tensor]) -> None:
-    for (owner, name), tensor in tensors.items():
-        vars(owner)[name] = tensor
 
 
 def _merge(dicts: Any) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import numpy as np
 from ..autograd.modes import enable_grad
 from ..dispatch.mutation import about_to_write, bump
 from ..kernels import updates
+from ..kernels.context import restore_on_failure
 from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Tensor, adopt, is_foreign
 from .line_search import Point, strong_wolfe
@@ -107,6 +108,7 @@ class _Run:
         self.closure, self.parameters, self.calls = closure, parameters, 0
         self.value, self.gradient = 0.0, np.empty(0)
 
+    @restore_on_failure
     def evaluate(self) -> Any:
         """Call the closure."""
         with enable_grad():

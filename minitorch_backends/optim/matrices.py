@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..autograd.modes import no_grad
+from ..kernels.context import restore_on_failure
 from ..ops.creation.factories import zeros, zeros_like
 from ..ops.limits import finfo
 from ..tensor.dtypes import COMPLEX, bfloat16
@@ -18,6 +19,7 @@ from .optimizer import Optimizer, options_of
 class _OfMatrices(Optimizer):
     """An optimizer that updates one parameter after the other by operations of tensors."""
 
+    @restore_on_failure
     def _update(self) -> None:
         with no_grad():
             for group, parameter in self._parameters():

@@ -18,6 +18,7 @@ from ..autograd.modes import enable_grad
 from ..dispatch.mutation import about_to_write, bump
 from ..dispatch.promotion import refusal_of_dtype
 from ..kernels import updates
+from ..kernels.context import restore_on_failure
 from ..nn.argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..nn.module import clear_grad
 from ..ops.creation.factories import as_tensor
@@ -121,6 +122,7 @@ class Optimizer(Hooked):
             clear_grad(parameter, set_to_none)
 
     @with_step_hooks
+    @restore_on_failure
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient. A closure is called first, and its result, the loss, returned."""
         loss = None

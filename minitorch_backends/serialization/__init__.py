@@ -3,8 +3,9 @@
 A file is a zip archive of stored (uncompressed) records. `data.pkl` is a pickle; its tensors are calls of
 `torch._utils._rebuild_tensor_v2` on storages, and storages are persistent ids that name a record `data/<key>`.
 Tensors that share memory name one storage, so that aliasing and strides survive. `torch_names` has the names that
-both directions use, `saving` writes, `loading` reads, `archive` is the zip layer, and `restricted` runs a pickle that
-may name nothing else. `copying` makes deep copies, `shared_memory` sends tensors to other processes.
+both directions use, `saving` writes, `loading` reads, `archive` is the zip layer, `legacy` the format from before torch
+1.6, `storages` what both read, and `restricted` runs a pickle that may name nothing else. `copying` makes deep copies,
+`shared_memory` sends tensors to other processes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def load(
     weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
-    """Read what `save` or torch wrote in the zip format.
+    """Read what `save` or torch wrote, in the zip format or in that from before torch 1.6.
 
     Args:
         f: a path, or a binary file that can seek.
@@ -54,7 +55,7 @@ def load(
             do not reach the file.
 
     Raises pickle.UnpicklingError for a pickle that is damaged or names something that `weights_only` excludes, and
-    RuntimeError for a file that is not a complete archive, including torch's formats before 1.6.
+    RuntimeError for a file that is not complete, and for torch's tar format from before 0.1.10.
     """
     from .loading import load_from
 

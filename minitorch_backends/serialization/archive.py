@@ -18,8 +18,6 @@ _HEADER = struct.Struct("<4s22xHH")
 
 _ZIP64_LIMIT = 2**31 - 1
 _ZIP64_EXTRA = 20
-_LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
-"""The pickled number at the start of torch's files before 1.6."""
 
 
 def write_archive(file: Any, pickled: bytes, storages: Mapping[str, np.ndarray]) -> None:
@@ -80,10 +78,10 @@ class Archive:
         """The error message for a file that is not a zip archive."""
         self._file.seek(0)
         start = self._file.read(265)
-        if start.startswith(_LEGACY) or start[257:262] == b"ustar":
+        if start[257:262] == b"ustar":
             return (
-                "load(): the file has torch's format from before version 1.6, which is not read here; load it in torch "
-                "and save it again"
+                "load(): the file has torch's tar format from before version 0.1.10, which is not read here; load it "
+                "in torch and save it again"
             )
         state = "is truncated" if start.startswith(b"PK\x03\x04") else "is not a zip archive"
         return f"load(): the file {state} ({why}); it must be one that torch or save() wrote, and complete"

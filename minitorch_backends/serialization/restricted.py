@@ -125,8 +125,9 @@ def _set_state(target: Any, state: Any) -> None:
         setattr(target, name, value)
 
 
-def restricted_load(pickled: bytes, persistent_load: Callable[[Any], Any]) -> Any:
-    """The object of a pickle. Raises UnpicklingError for everything but containers, scalars, text and tensors."""
+def restricted_load(pickled: Any, persistent_load: Callable[[Any], Any]) -> Any:
+    """The object of a pickle, of bytes or from the position of a file. Raises UnpicklingError for everything but
+    containers, scalars, text and tensors."""
     machine = _Machine()
     opcodes = pickletools.genops(pickled)
     while True:
@@ -256,7 +257,8 @@ class _Machine:
 _LITERALS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
     "EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "EMPTY_SET": set,
-    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINSTRING"), object),
+    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"), object),
+    **dict.fromkeys(("BINUNICODE", "BINSTRING", "SHORT_BINSTRING"), object),
 }  # fmt: skip
 """Opcodes that push a value: their argument, or a new one."""
 

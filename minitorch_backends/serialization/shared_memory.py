@@ -21,6 +21,7 @@ class _Memory(mmap.mmap):
     """A map of a whole file, whose descriptor stays open as long."""
 
     descriptor: int
+    of_several_processes = True
 
     def __del__(self) -> None:
         os.close(self.descriptor)

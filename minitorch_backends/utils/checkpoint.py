@@ -15,9 +15,10 @@ from typing import Any
 
 from ..autograd.api import backward
 from ..autograd.extras.function import Function
+from ..autograd.extras.replay import Conditions
 from ..autograd.extras.saved_tensors import saved_tensors_hooks
-from ..autograd.modes import enable_grad
 from ..flags.scopes import Scope
+from ..kernels.context import restorable, restore_on_failure
 from ..random import get_rng_state, set_rng_state
 from ..tensor.tensor import Tensor
 
@@ -32,6 +33,9 @@ class CheckpointError(RuntimeError):
 
 _early_stop: ContextVar[tuple[bool, Any] | None] = ContextVar("checkpoint_early_stop", default=None)
 """The setting of the innermost `set_checkpoint_early_stop`, and the default."""
+
+
+restorable(_early_stop)
 
 
 class set_checkpoint_early_stop(Scope):
@@ -59,6 +63,7 @@ def _no_contexts() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
+@restore_on_failure
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
@@ -129,12 +134,14 @@ def _describe(tensor: Tensor) -> str:
 class _Frame:
     """One checkpointed call: how to run it again, and what stands for the tensors that it saved."""
 
+    __slots__ = ("checks", "conditions", "early_stop", "holders", "inputs", "run", "state")
+
     def __init__(
         self, run: Callable[[], Any], inputs: list[Tensor], preserve_rng_state: bool, checks: bool, early_stop: bool
     ) -> None:
         self.run, self.checks, self.early_stop = run, checks, early_stop
         self.inputs = [(each, each._version) for each in inputs if not each.is_inference()]
-        self.state = get_rng_state() if preserve_rng_state else None
+        self.conditions, self.state = Conditions(), get_rng_state() if preserve_rng_state else None
         self.holders: list[weakref.ref[_Holder]] = []
 
     def pack(self, tensor: Tensor) -> _Holder:
@@ -153,6 +160,7 @@ class _Frame:
             )
         return holder.tensor
 
+    @restore_on_failure
     def _fill(self) -> None:
         """Run the function again, and fill every holder. Raises RuntimeError if inputs have changed since."""
         for place, (each, version) in enumerate(self.inputs):
@@ -177,8 +185,9 @@ class _Frame:
         try:
             if self.state is not None:
                 set_rng_state(self.state)
-            with enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor), contextlib.suppress(_Enough):
-                self.run()
+            self.conditions.run(saved_tensors_hooks(keep, lambda tensor: tensor)(self.run))
+        except _Enough:
+            pass
         finally:
             if before is not None:
                 set_rng_state(before)
@@ -201,7 +210,8 @@ class _Reentrant(Function):
 
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        ctx.run, ctx.state = function, get_rng_state() if preserve_rng_state else None
+        ctx.run, ctx.conditions = function, Conditions()
+        ctx.state = get_rng_state() if preserve_rng_state else None
         ctx.tensors = [index for index, each in enumerate(args) if isinstance(each, Tensor)]
         ctx.save_for_backward(*(args[index] for index in ctx.tensors))
         ctx.others = [None if isinstance(each, Tensor) else each for each in args]
@@ -216,8 +226,7 @@ class _Reentrant(Function):
         try:
             if ctx.state is not None:
                 set_rng_state(ctx.state)
-            with enable_grad():
-                outputs = ctx.run(*args)
+            outputs = ctx.conditions.run(ctx.run, *args)
         finally:
             if before is not None:
                 set_rng_state(before)

@@ -1,8 +1,12 @@
 """Mixed precision: which inputs autocast casts, gradients through casts, and the scaling of losses."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends import nn
 from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.nn import functional as F
 
@@ -71,3 +75,75 @@ def test_scaler_leaves_out_steps_that_overflow():
     scaler.unscale_(optimizer)
     with pytest.raises(RuntimeError, match=r"since the last update\(\)"):
         scaler.unscale_(optimizer)
+
+
+@pytest.mark.parametrize("mode", [mt.no_grad, mt.inference_mode])
+def test_a_pass_without_history_leaves_none_to_a_recorded_one(mode: Callable[[], Any]):
+    """In one block: validation, then training."""
+    for layer, x in ((nn.Linear(8, 4), mt.ones(2, 8)), (nn.Conv2d(3, 4, 3), mt.ones(2, 3, 8, 8))):
+        with mt.autocast("cpu", dtype=mt.bfloat16):
+            with mode():
+                layer(x)
+            loss = layer(x).float().sum()
+            with mode():
+                layer(x)
+            second = layer(x).float().sum()
+        (loss + second).backward()
+        assert layer.weight.grad.abs().sum() > 0
+
+
+def test_a_written_weight_is_cast_again():
+    layer, x = nn.Linear(8, 4, bias=False), mt.ones(2, 8)
+
+    def write_version() -> None:
+        with mt.no_grad():
+            layer.weight.add_(1)
+
+    def write_data() -> None:
+        layer.weight.data.mul_(3)
+
+    def replace_data() -> None:
+        layer.weight.data = layer.weight.detach() * -2
+
+    with mt.autocast("cpu", dtype=mt.bfloat16):
+        for write in (write_version, write_data, replace_data):
+            before = layer(x)
+            write()
+            after = layer(x)
+            assert not mt.equal(before, after)
+            assert mt.equal(after, F.linear(x, layer.weight.clone()))
+
+
+@pytest.mark.parametrize("cast_inputs", [None, mt.float32])
+def test_backward_of_custom_functions_runs_as_their_forward_did(cast_inputs: Any):
+    """torch documents it so: with autocast on in backward if it was on in forward, whichever block backward is in."""
+    seen: list[Any] = []
+
+    class Product(mt.autograd.Function):
+        @staticmethod
+        @mt.amp.custom_fwd(device_type="cpu", cast_inputs=cast_inputs)
+        def forward(ctx: Any, a: mt.Tensor, b: mt.Tensor) -> mt.Tensor:
+            ctx.save_for_backward(a, b)
+            seen.append((mt.is_autocast_enabled("cpu"), a.dtype))
+            return a @ b
+
+        @staticmethod
+        @mt.amp.custom_bwd(device_type="cpu")
+        def backward(ctx: Any, g: mt.Tensor) -> Any:
+            a, b = ctx.saved_tensors
+            seen.append((mt.is_autocast_enabled("cpu"), (g @ b.mT).dtype))
+            return g @ b.mT, a.mT @ g
+
+    a, b = mt.randn(3, 4, requires_grad=True), mt.randn(4, 5)
+    with mt.autocast("cpu", dtype=mt.bfloat16):
+        y = Product.apply(a.half() if cast_inputs else a, b)
+    y.float().sum().backward()
+    on = cast_inputs is None
+    assert seen == [(on, mt.float32), (on, mt.bfloat16 if on else mt.float32)]
+    seen.clear()
+    y = Product.apply(a, b)
+    with mt.autocast("cpu", dtype=mt.bfloat16):
+        y.sum().backward()
+    assert seen == [(False, mt.float32), (False, mt.float32)]
+    with pytest.raises(ValueError, match="device_type must be a str, got int"):
+        mt.amp.custom_bwd(device_type=3)

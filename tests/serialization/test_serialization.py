@@ -14,6 +14,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import nn, serialization
+from minitorch_backends.serialization import saving
 from minitorch_backends.tensor.dtypes import dtypes
 
 
@@ -254,8 +255,7 @@ def test_a_bad_archive_is_refused(tmp_path: Path):
         (bytes(declared), r"has 2147483648 bytes by its entry.*truncated"),
         (b"nothing", "is not a zip archive"),
         (b"", "is not a zip archive"),
-        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02", "before version 1.6"),
-        (bytes(257) + b"ustar" + bytes(512), "before version 1.6"),
+        (bytes(257) + b"ustar" + bytes(512), "before version 0.1.10"),
         (archive(b"N.", {"archive/../../x": b""}).getvalue(), "outside the archive"),
         (archive(b"N.", {"/x": b""}).getvalue(), "outside the archive"),
         (archive(b"N.", compression=zipfile.ZIP_DEFLATED).getvalue(), "without compression"),
@@ -266,6 +266,63 @@ def test_a_bad_archive_is_refused(tmp_path: Path):
         for mmap in (False, True):
             with pytest.raises(RuntimeError, match=words):
                 mt.load(path, mmap=mmap)
+
+
+class _OldPickler(saving._Pickler):
+    def persistent_id(self, obj: Any) -> Any:
+        found = super().persistent_id(obj)
+        return found and (*found, None)
+
+
+def old_file(obj: Any, order: bool = True) -> bytes:
+    """A file as torch wrote it before version 1.6."""
+    object_file = io.BytesIO()
+    pickler = _OldPickler(object_file)
+    pickler.dump(obj)
+    head = [0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": order, "type_sizes": {"int": 4}}]
+    storages = {each.key: each for each in pickler.storages.values()}
+    parts = [*(pickle.dumps(each, 2) for each in head), object_file.getvalue(), pickle.dumps(sorted(storages), 2)]
+    for key in sorted(storages):
+        parts += [struct.pack("<q", storages[key].numel), storages[key].bytes.numpy().tobytes()]
+    return b"".join(parts)
+
+
+def test_the_format_from_before_torch_1_6(tmp_path: Path):
+    base = mt.arange(12.0).reshape(3, 4)
+    state = {"w": base, "view": base[1:, ::2], "t": base.T, "half": mt.ones(3).half(), "n": mt.tensor(7)}
+    whole = {
+        **state,
+        "list": [mt.zeros(2), 3, "x"],
+        "model": OrderedDict(p=nn.Parameter(mt.ones(2))),
+        "empty": mt.ones(0),
+    }
+    (tmp_path / "old.pth").write_bytes(old_file(whole))
+    for trusted in (False, True):
+        found = mt.load(tmp_path / "old.pth", weights_only=not trusted)
+        for name, tensor in state.items():
+            assert mt.equal(found[name], tensor)
+            assert found[name].stride() == tensor.stride()
+        assert type(found["model"]["p"]) is nn.Parameter
+        assert found["list"][1:] == [3, "x"]
+        found["w"][1, 0] = 99
+        assert found["view"][0, 0] == 99
+    with pytest.raises(RuntimeError, match=r"needs the zip format.*old.pth"):
+        mt.load(tmp_path / "old.pth", mmap=True)
+
+
+def test_a_damaged_old_file_is_refused(tmp_path: Path):
+    whole, path = old_file({"w": mt.arange(12.0), "x": mt.ones(3)}), tmp_path / "old.pth"
+    for bad, words in [
+        (whole[:-1], "ended within the storage"),
+        (whole[:-60], "has another size than the object says|ended within"),
+        (whole[:40], "damaged"),
+        (old_file([mt.ones(2)], order=False), "byte order must be 'little'"),
+        (whole.replace(b"K\x0c", b"K\xff", 1), "bytes does not fit into the file"),
+    ]:
+        path.write_bytes(bad)
+        with pytest.raises((RuntimeError, pickle.UnpicklingError), match=words) as raised:
+            mt.load(path)
+        assert "old.pth" in str(raised.value)
 
 
 def test_arguments_are_refused_in_words(tmp_path: Path):

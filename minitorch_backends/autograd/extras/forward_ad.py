@@ -18,6 +18,7 @@ import numpy as np
 from ...dispatch import instrumentation
 from ...dispatch.registry import registry
 from ...flags.scopes import Scope
+from ...kernels.context import restorable, restore_on_failure
 from ...kernels.locks import lock
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
@@ -65,10 +66,14 @@ _blocks = 0
 def _count_blocks(change: int) -> None:
     global _blocks
     with _lock:
+        count_blocks(change)
+        with instrumentation.lock:
+            instrumentation.active += 2 * change
         _blocks += change
-        instrumentation.observe_calls(change)
         instrumentation.duals = _Duals if _blocks else None
-    count_blocks(change)
+
+
+restorable(_level, lambda level: level is not None, _count_blocks)
 
 
 class dual_level(Scope):
@@ -79,13 +84,14 @@ class dual_level(Scope):
     def __enter__(self) -> int:
         if _level.get() is not None:
             raise RuntimeError("Nested forward mode AD is not supported at the moment; use func.jvp for higher orders")
-        _level.set(_Level())
+        level = _Level()
         _count_blocks(1)
+        _level.set(level)
         return 0
 
     def __exit__(self, *exception: object) -> None:
-        _level.set(None)
         _count_blocks(-1)
+        _level.set(None)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -205,6 +211,7 @@ class _Duals:
             _level.set(level)
 
     @staticmethod
+    @restore_on_failure
     def of_function(ctx: Any, tangents: list[Tensor | None], results: Any) -> None:
         """Set the tangents of an `autograd.Function`'s outputs, computed by its `jvp` from those of the arguments."""
         if ctx._materialize:
@@ -271,6 +278,7 @@ def _or_zeros(tangent: Tensor | None, like: tuple | None) -> Tensor | None:
     return adopt(np.zeros(*like))
 
 
+@restore_on_failure
 def _push_forward(
     op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any
 ) -> list[tuple[Tensor, Tensor]]:

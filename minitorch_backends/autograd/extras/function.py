@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ...dispatch import instrumentation
+from ...kernels.context import restore_on_failure
 from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..accumulation import fit_gradient
@@ -230,6 +231,7 @@ class Function(metaclass=_FunctionMeta):
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function in forward mode")
 
     @classmethod
+    @restore_on_failure
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward, and record the call if an argument requires gradients."""
         separate = cls.setup_context is not Function.setup_context
@@ -346,6 +348,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a backward that is not made of differentiable ops: differentiating its results raises RuntimeError."""
 
     @functools.wraps(fn)
+    @restore_on_failure
     def backward(ctx: Any, *grads: Any) -> Any:
         with no_grad():
             results = fn(ctx, *grads)

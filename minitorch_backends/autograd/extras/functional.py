@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.call_errors import argument_errors
+from ...kernels.context import restore_on_failure
 from ...tensor.tensor import Tensor, adopt
 from ..api import grad
 from ..modes import enable_grad
@@ -105,6 +106,7 @@ def _as_given(several: bool, values: Tensors) -> Any:
 
 
 @argument_errors
+@restore_on_failure
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """Return func(*inputs) and the vector-Jacobian product with `v`, of the shapes of the outputs."""
     with enable_grad():
@@ -120,6 +122,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 @argument_errors
+@restore_on_failure
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """Return func(*inputs) and the Jacobian-vector product with `v`, of the shapes of the inputs.
 
@@ -142,6 +145,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 @argument_errors
+@restore_on_failure
 def jacobian(
     func: Callable[..., Any],
     inputs: Any,
@@ -176,6 +180,7 @@ def jacobian(
     return _finish(_as_given(outputs_several, tuple(rows)), create_graph)
 
 
+@restore_on_failure
 def _jacobian_by_columns(func: Callable[..., Any], inputs: Any, strict: bool) -> Any:
     several, given = _tensors(inputs, "inputs")
     with enable_grad():
@@ -239,6 +244,7 @@ def hessian(
 
 
 @argument_errors
+@restore_on_failure
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """Return func(*inputs) and the vector-Hessian product with `v`, of the shapes of the inputs."""
     with enable_grad():
@@ -253,6 +259,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 @argument_errors
+@restore_on_failure
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """Return func(*inputs) and the Hessian-vector product with `v`. It takes one more backward pass than `vhp`.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.context import restore_on_failure
 from ...tensor.dtypes import FLOATING, dtype_of, float64
 from ...tensor.tensor import Tensor, adopt
 from ..api import grad
@@ -71,6 +72,7 @@ class Jacobians:
 
     # Forward mode
 
+    @restore_on_failure
     def push_forward(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
         """For each output, its tangent from the tangent `direction` of the input at `index`."""
         from .forward_ad import dual_level, make_dual, unpack_dual

@@ -8,12 +8,13 @@ and ended. Nothing is stored with a node, and calls are unchanged.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from ...flags.scopes import Scope
+from ...kernels.context import Binding, chain_length, restorable
 from ...kernels.locks import lock
 from ..nodes import Node, next_sequence
 
@@ -27,8 +28,10 @@ _lock = lock()
 
 
 class _Trail(NamedTuple):
-    """The sequence numbers from which another module computes, with its name (None: no module)."""
+    """The sequence numbers from which another module computes, with its name (None: no module); `parent` is that of
+    the block around, which shares the lists."""
 
+    parent: Any
     numbers: list[int]
     names: list[str | None]
 
@@ -79,29 +82,42 @@ def named_parts(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 _trail: ContextVar[_Trail | None] = ContextVar("trail", default=None)
-_running: ContextVar[tuple[_Running, ...]] = ContextVar("running_modules", default=())
+running_modules: ContextVar[tuple[_Running, ...]] = ContextVar("running_modules", default=())
 """The modules whose forwards run, innermost last."""
-_module: ContextVar[str | None] = ContextVar("computing_module", default=None)
+computing_module: ContextVar[str | None] = ContextVar("computing_module", default=None)
 
 
-def _count(change: int) -> None:
+def count(change: int) -> None:
     global following
     with _lock:
         following += change
-    for changed in tuple(following_changed):
-        changed()
-
-
-@contextmanager
-def follow_modules() -> Iterator[None]:
-    """Attribute computations of this thread or task to modules while the block runs."""
-    token = _trail.set(_trail.get() or _Trail([], []))
-    _count(1)
     try:
-        yield
-    finally:
-        _count(-1)
-        _trail.reset(token)
+        for changed in tuple(following_changed):
+            changed()
+    except BaseException:
+        with _lock:
+            following -= change  # the block was not entered, or is still to be left
+        raise
+
+
+class follow_modules:
+    """Attribute computations of this thread or task to modules while the block runs."""
+
+    __slots__ = ("_trail",)
+
+    def __enter__(self) -> None:
+        outer = _trail.get()
+        self._trail = _Trail(outer, *((outer.numbers, outer.names) if outer else ([], [])))
+        count(1)
+        _trail.set(self._trail)
+
+    def __exit__(self, *exception: object) -> None:
+        level = _trail.get()
+        while level is not None and level is not self._trail:
+            level = level.parent
+        if level is not None:  # not put back before, by a call that failed
+            count(-1)
+            _trail.set(level.parent)
 
 
 def is_followed() -> bool:
@@ -111,17 +127,12 @@ def is_followed() -> bool:
 
 def current_module() -> str | None:
     """The name of the current module if attribution is on; "" for the outermost."""
-    return _module.get()
+    return computing_module.get()
 
 
-@contextmanager
-def as_module(name: str | None) -> Iterator[None]:
+def as_module(name: str | None) -> Binding:
     """Attribute the block to the module of this name."""
-    token = _module.set(name)
-    try:
-        yield
-    finally:
-        _module.reset(token)
+    return Binding(computing_module, name)
 
 
 class ModuleScopes:
@@ -147,18 +158,19 @@ class ModuleScopes:
     @staticmethod
     def enter(owner: Scope, scope_of: Callable[[str], Scope | None], note: Callable[[Any], None]) -> None:
         """Enter a level of scopes for the modules that this thread or task calls, inside those of outer levels."""
-        _scopes.set(ModuleScopes(owner, scope_of, note, _scopes.get()))
-        _count(1)
+        level = ModuleScopes(owner, scope_of, note, scopes_by_name.get())
+        count(1)
+        scopes_by_name.set(level)
 
     @staticmethod
     def leave(owner: Scope) -> ModuleScopes | None:
         """Drop the innermost level that `owner` entered, and all levels above it, whose exits may have been lost."""
-        level = _scopes.get()
+        level = scopes_by_name.get()
         while level is not None and level.owner is not owner:
             level = level.parent
         if level is not None:
-            _scopes.set(level.parent)
-        _count(-1)
+            count(-1)
+            scopes_by_name.set(level.parent)
         return level
 
     def of(self, name: str) -> ExitStack:
@@ -172,35 +184,52 @@ class ModuleScopes:
 
 def is_inside_module() -> bool:
     """Whether the forward of a followed module runs."""
-    return bool(_running.get())
+    return bool(running_modules.get())
 
 
-_scopes: ContextVar[ModuleScopes | None] = ContextVar("module_scopes", default=None)
+scopes_by_name: ContextVar[ModuleScopes | None] = ContextVar("module_scopes", default=None)
+restorable(_trail, chain_length, count)
+restorable_variables = [
+    restorable(scopes_by_name, chain_length, count), restorable(running_modules), restorable(computing_module),
+]  # fmt: skip
 
 
-@contextmanager
-def enter(module: Any) -> Iterator[None]:
+class enter:
     """Attribute the block to a module, and run it in the scopes of the module's name."""
-    trail, scopes = _trail.get(), _scopes.get()
-    if trail is None and scopes is None:
-        yield
-        return
-    running, before = _running.get(), _module.get()
-    level = None if running else scopes
-    while level is not None:
-        level.note(module)
-        level = level.parent
-    name = _name_of(module, running)
-    token = _running.set((*running, _Running(name, module)))
-    if trail is not None:
-        trail.note(name)
-    try:
-        with as_module(name), nullcontext() if scopes is None else scopes.of(name):
-            yield
-    finally:
-        if trail is not None:
-            trail.note(before)
-        _running.reset(token)
+
+    __slots__ = ("_entered", "_module", "_outer", "_trail")
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __enter__(self) -> None:
+        self._trail, scopes = _trail.get(), scopes_by_name.get()
+        self._entered, self._outer = None, None
+        if self._trail is None and scopes is None:
+            return
+        running, before = running_modules.get(), computing_module.get()
+        level = None if running else scopes
+        while level is not None:
+            level.note(self._module)
+            level = level.parent
+        name = _name_of(self._module, running)
+        if self._trail is not None:
+            self._trail.note(name)
+        self._outer = running, before
+        running_modules.set((*running, _Running(name, self._module)))
+        computing_module.set(name)
+        self._entered = None if scopes is None else scopes.of(name)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._outer is None:
+            return
+        if self._entered is not None:
+            self._entered.close()
+        running, before = self._outer
+        if self._trail is not None:
+            self._trail.note(before)
+        running_modules.set(running)
+        computing_module.set(before)
 
 
 def _name_of(module: Any, running: tuple[_Running, ...]) -> str:

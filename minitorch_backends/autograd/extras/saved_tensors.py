@@ -13,6 +13,7 @@ from typing import Any
 
 from ...dispatch import instrumentation
 from ...flags.scopes import Scope
+from ...kernels.context import chain_length, restorable, restore_on_failure
 from ...kernels.locks import lock
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from .. import nodes
@@ -38,12 +39,15 @@ def count_blocks(change: int) -> None:
     """Count the active blocks in all threads. Without any, saving and writing skip the hooks."""
     global _blocks
     with _lock:
+        if not _blocks + change and nodes.keep_originals is not None:
+            nodes.keep_originals = None
+            instrumentation.observe_calls(-1)
         _blocks += change
         nodes.pack = _pack if _blocks else None
         nodes.packed_before = True
-        if not _blocks and nodes.keep_originals is not None:
-            nodes.keep_originals = None
-            instrumentation.observe_calls(-1)
+
+
+restorable(_level, chain_length, count_blocks)
 
 
 class _Hooking(Scope):
@@ -53,14 +57,15 @@ class _Hooking(Scope):
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        _level.set(self._inside(_level.get()))
+        level = self._inside(_level.get())
         count_blocks(1)
+        _level.set(level)
 
     def __exit__(self, *exception: object) -> None:
         level = _level.get()
         if level is not None:
-            _level.set(level.parent)
             count_blocks(-1)
+            _level.set(level.parent)
 
 
 class saved_tensors_hooks(_Hooking):
@@ -123,6 +128,7 @@ class _PackedTensor(Packed):
 
     __slots__ = ("cell", "edge", "unpack_hook", "value", "version")
 
+    @restore_on_failure
     def __init__(self, tensor: Tensor, edge: Any, pack_hook: Any, unpack_hook: Any) -> None:
         alias = sharing(tensor, tensor._array)
         self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, version_of(alias)

@@ -76,8 +76,9 @@ class _Verbose(Scope):
 
     def __exit__(self, *exception: object) -> None:
         region = self._current.get()
-        self._current.set(region.parent if region is not None else None)
-        stop_observing()
+        if region is not None:
+            self._current.set(region.parent)
+            stop_observing(region)
 
 
 # oneDNN

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...autograd.modes import no_grad
 from ...dispatch.call_errors import argument_errors
+from ...kernels.context import restore_on_failure
 from ...ops.creation.sampling import randn
 from ...tensor.tensor import Parameter, Tensor
 from .. import functional as F
@@ -68,6 +69,7 @@ class WeightNorm(_BeforeForward):
 
 
 @argument_errors
+@restore_on_failure
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Replace a parameter by `name_g`, the norms along `dim` (None for one of all), and `name_v`; return `module`."""
     hook = WeightNorm(module, name)
@@ -83,6 +85,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 @argument_errors
+@restore_on_failure
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the product one parameter again."""
     hook = _remove(module, WeightNorm, name)
@@ -152,6 +155,7 @@ def spectral_norm(
 
 
 @argument_errors
+@restore_on_failure
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Make the quotient a parameter again."""
     hook, training = _remove(module, SpectralNorm, name), module.training

@@ -21,6 +21,7 @@ from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.attention import attention as kernel
 from ...kernels.attention import attention_gradient as gradient_kernel
+from ...kernels.context import restore_on_failure
 from ...kernels.reasons import because
 from ...kernels.registry import ArraySpec, Refused
 from ...kernels.shapes import broadcast_shapes
@@ -287,6 +288,7 @@ class _Fused(Function):
         return result
 
     @staticmethod
+    @restore_on_failure
     def backward(ctx: Any, g: Tensor) -> tuple:
         query, key, value, mask, out = ctx.saved_tensors
         name, scale, causal, precision, statistics = ctx.call

@@ -11,6 +11,7 @@ from ...autograd.modes import enable_grad, no_grad
 from ...backends import precision_policy
 from ...backends.attention import SDPAParams, select_kernel
 from ...backends.operands import act_on
+from ...kernels.context import restore_on_failure
 from ...tensor.tensor import Tensor, adopt
 from . import scaled_dot_product as attention
 from .composed import apply_roles
@@ -86,6 +87,7 @@ def scaled_dot_product_attention_forward(
 
 
 @no_grad()
+@restore_on_failure
 def scaled_dot_product_attention_backward(
     grad_output: Tensor,
     query: Tensor,

@@ -24,6 +24,7 @@ from ...backends.strategies import Strategy
 from ...dispatch.op import Arrays
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, current, per_state
+from ...kernels.context import restore_on_failure
 from ...kernels.gemm.workspace import offer
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
@@ -349,6 +350,7 @@ def sharing_keys(plan: Plan, tensors: Sequence[Tensor]) -> tuple[tuple, ...]:
     return tuple(zip(map(weakref.ref, tensors), map(writes, tensors), plan.diagonals, strict=True))
 
 
+@restore_on_failure
 def run_sharing(
     plan: Plan, program: Program, keys: tuple, arrays: Sequence[np.ndarray], precision: Any, memory_limit: int | None
 ) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...flags import Snapshot, snapshot
+from ...kernels.context import restore_on_failure
 from .plan import Plan
 from .program import Around, program_for, run
 from .slicing import Part, Slicing
@@ -116,6 +117,7 @@ def _submit(
             future.cancel()
 
 
+@restore_on_failure
 def _run_slice(flags: Snapshot, plan: Plan, blocks: list[np.ndarray], precision: Precision) -> np.ndarray:
     """Run one slice, in any thread or process, under the flags that came with it."""
     with flags:

@@ -18,6 +18,7 @@ import numpy as np
 from ...autograd.api import grad
 from ...autograd.modes import derives, enable_grad
 from ...dispatch.op import Array, composite, op
+from ...kernels.context import restore_on_failure
 from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..functional import functional
@@ -147,6 +148,7 @@ def _backward_paths(emitted: np.ndarray, skips: np.ndarray, frames: np.ndarray, 
     return out
 
 
+@restore_on_failure
 def _of_path_sums(g: Tensor, emitted: Tensor, skips: Any, frames: Any, lengths: Any) -> Tensor:
     """The share of the paths through each state in each frame."""
     skips, frames, lengths = plain((skips, frames, lengths))

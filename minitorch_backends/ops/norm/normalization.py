@@ -12,6 +12,7 @@ from ...autograd.half_types import widen
 from ...autograd.modes import no_grad
 from ...dispatch.op import composite
 from ...kernels import sums
+from ...kernels.context import restore_on_failure
 from ...kernels.rows import Standardized
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
@@ -117,6 +118,7 @@ def _check_channels(name: str, input: Tensor, **given: Tensor | None) -> None:
         _check(name, argument, tensor, channels)
 
 
+@restore_on_failure
 def _track(
     running_mean: Tensor | None, running_var: Tensor | None, input: Tensor, dim: tuple[int, ...], mean: np.ndarray,
     deviation: np.ndarray, eps: float, size: int, momentum: float,
