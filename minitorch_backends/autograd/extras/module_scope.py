@@ -8,7 +8,7 @@ and ended. Nothing is stored with a node, and calls are unchanged.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -169,7 +169,7 @@ class ModuleScopes:
         while level is not None and level.owner is not owner:
             level = level.parent
         if level is not None:
-            count(-1)
+            count(chain_length(level.parent) - chain_length(scopes_by_name.get()))
             scopes_by_name.set(level.parent)
         return level
 
