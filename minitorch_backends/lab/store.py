@@ -76,7 +76,7 @@ class Store:
         with one_sentence(path, "the manifest of a sweep's store"):
             found = json.loads(text)
             if not isinstance(found, dict):
-                raise ValueError("it is no object")
+                raise ValueError("it must hold an object")
             return found
 
     def read(self) -> dict[str, dict[str, Any]]:

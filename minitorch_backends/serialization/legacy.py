@@ -65,7 +65,7 @@ class _Declared:
 
 
 class _Bounded:
-    """A file of which no more is read at once than is left, whatever length a pickle declares."""
+    """A file whose reads end with it, whatever length a pickle declares."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file, self._size = file, size
