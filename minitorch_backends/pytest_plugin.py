@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     for flag, text in _OPTIONS.items():
         names = [name for name in rows[flag].choices.examples if name is not None]
-        group.addoption(f"--minitorch-{flag}", choices=names, default=None, help=text)
+        group.addoption(f"--minitorch-{flag}", type=rows[flag].choices.canonical, choices=names, help=text)
 
 
 QUIET = "ignore::RuntimeWarning:minitorch_backends"

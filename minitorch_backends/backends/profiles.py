@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..flags.choices import Names
 from ..kernels.matrix_units import OPERANDS, Aligned, Exact, Halves, Rule, Tree, TwoStage
 
 
@@ -142,11 +143,11 @@ PROFILES: dict[str, Profile] = {
 
 
 def find_profile(name: str | Profile) -> Profile:
-    """The profile of a name, or the given profile. Raises ValueError for an unknown name."""
+    """The profile of a name in any case, or the given profile. Raises ValueError for an unknown name."""
     if isinstance(name, Profile):
         return name
     try:
-        return PROFILES[name]
+        return PROFILES[Names(tuple(PROFILES), any_case=True).canonical(name)]
     except (KeyError, TypeError):
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}, got {name!r}") from None
 

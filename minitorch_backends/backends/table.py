@@ -154,7 +154,7 @@ for _path, _of in zip(OPERAND_PATHS, ROLES.values(), strict=True):
 Flag(
     "profile",
     None,
-    Names(_Profiles()),
+    Names(_Profiles(), any_case=True),
     "the device whose matrix unit sums products of tf32, bf16, fp16 and 8-bit operands, bit for bit "
     "(`mt.profiles`); exact products are unaffected",
 )

@@ -9,14 +9,21 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Names:
-    """A fixed set of names, possibly with None. The sequence may be extended later."""
+    """A fixed set of names, possibly with None, in `any_case` if so declared. The sequence may be extended later."""
 
     names: Sequence[str | None]
+    any_case: bool = False
 
     kind: ClassVar[type] = str
 
     def has(self, value: Any) -> bool:
         return (value is None or isinstance(value, str)) and value in self.names
+
+    def canonical(self, value: Any) -> Any:
+        """The name that differs from a value in case only, where that is allowed; otherwise the value."""
+        if not self.any_case or not isinstance(value, str) or value in self.names:
+            return value
+        return next((name for name in self.names if name is not None and name.lower() == value.lower()), value)
 
     @property
     def legal(self) -> str:

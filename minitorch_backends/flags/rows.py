@@ -109,6 +109,8 @@ class Flag:
         if self.accepts is not None:
             return self.accepts(value)
         value = value.decode() if isinstance(value, bytes) else str(value) if isinstance(value, str) else value
+        if isinstance(self.choices, Names):
+            value = self.choices.canonical(value)
         if self.choices.has(value):
             return value
         if isinstance(value, str) and value in self.aliases:

@@ -27,6 +27,18 @@ def by_unit(a: np.ndarray, b: np.ndarray, profile: str, operand: str) -> np.ndar
     return found.numpy().reshape(len(a), b.shape[1])
 
 
+def test_names_of_devices_are_known_in_any_case() -> None:
+    with backends.flags(profile="H100"):
+        assert backends.profile == "h100"
+    with backends.flags(profile="RTX_Blackwell"):
+        assert backends.profile == "rtx_blackwell"
+    found = mt.profiles.mma([[1.0, 2.0]], [[3.0, 4.0]], [0.5], profile="A100", format="fp16")
+    assert found.tolist() == [11.5]
+    for unknown in ("H100x", "h 100"):
+        with pytest.raises(RuntimeError, match=f"profile = '{unknown}' is unknown"):
+            backends.profile = unknown
+
+
 @pytest.mark.parametrize(("profile", "operand"), [("a100", "tf32"), ("h100", "bf16"), ("v100", "fp16")])
 def test_products_and_their_gradients_are_the_units(profile: str, operand: str) -> None:
     a, b, g = normal(5, 40).requires_grad_(), normal(40, 6, seed=1).requires_grad_(), normal(5, 6, seed=2)
