@@ -133,10 +133,13 @@ def test_products_are_ours_to_the_bit(name: str) -> None:
                 without = case.ours(*ours)
         assert mode.left == []
         for one, other in zip(found, (wanted, without, *of_ours), strict=False):
-            same = torch.equal(one.detach(), to_torch(other.detach()))
-            # torch computes gradients of some layouts transposed, in which these sums have another order.
-            asymmetric = precision == "bf16x3" or (dtype.is_complex and precision != "ieee" and layout == "expanded")
-            assert same or (asymmetric and one is not out), (name, dtype, precision, layout)
+            result, expected = one.detach(), to_torch(other.detach())
+            if one is not out and (precision == "bf16x3" or dtype.is_complex):
+                # torch computes gradients of some layouts transposed, in which these sums have another order.
+                largest = expected.abs().max().item() if expected.numel() else 0.0
+                torch.testing.assert_close(result, expected, rtol=0, atol=3e-6 * largest)
+            else:
+                assert torch.equal(result, expected), (name, dtype, precision, layout)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
