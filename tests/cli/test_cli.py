@@ -226,6 +226,7 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
         (["sweep", "{study}:nothing"], "defines no 'nothing'"),
         (["sweep", "{study}:number"], "the target must be a function, got int"),
         (["sweep", "{study}:product", "--over", "n"], "--over must be NAME=VALUE,VALUE,..., got 'n'"),
+        (["sweep", "{study}:product", "--over", "n=1", "--over", "n=2"], "--over names 'n' twice"),
         (["sweep", "{study}:product", "--flag", "fp32_precision=tf33"], "fp32_precision = 'tf33' is unknown"),
         (["sweep", "{study}:product", "--seeds", "0"], "argument --seeds: must be a positive integer, got '0'"),
         (["compile", "--families", "fft,ftt"], "argument --families: must be some of matmul, .*, got 'ftt'"),

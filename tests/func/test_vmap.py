@@ -106,6 +106,8 @@ def test_dimensions_of_arguments_and_results() -> None:
     )
     equal(found[0], (X * 2).mT)
     assert found[1].shape == ()
+    cube = mt.arange(24.0).reshape(2, 3, 4)
+    equal(func.vmap(lambda part: part * 2, 2, 2)(cube), cube * 2)
     equal(func.vmap(lambda row: row.sum(), chunk_size=3)(X), X.sum(1))
     equal(func.vmap(lambda row, *, other: row + other)(X, other=X), 2 * X)
     equal(mt.vmap(mt.vmap(mt.mul, (0, None)), (None, 0))(X[:, 0], X[:, 1]), mt.outer(X[:, 1], X[:, 0]))

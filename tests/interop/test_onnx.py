@@ -181,6 +181,13 @@ def test_quantized_layers_run_on_their_values():
     assert not list(run.parameters())
 
 
+def test_quotients_are_rounded_before_the_zero_point_is_added():
+    """Half-way cases go to even quotients, which an odd zero point would make odd."""
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"])]
+    run = load(model_of(nodes, ["x"], ["q"], {"scale": np.float32(2), "zero": np.uint8(3)}, opset=21))
+    assert run(np.float32([1, 3, 5, -9])).tolist() == [3, 5, 5, 0]
+
+
 # The module
 
 

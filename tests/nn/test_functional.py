@@ -19,6 +19,12 @@ def test_pools_of_integers_round_towards_zero() -> None:
     assert F.unfold(mt.tensor([[[[True, False], [False, True]]]]), 2).tolist() == [[[True], [False], [False], [True]]]
 
 
+def test_no_window_begins_behind_the_input() -> None:
+    for pool in (F.max_pool1d, F.avg_pool1d):
+        assert pool(mt.ones(1, 1, 3), 2, 4, 1, ceil_mode=True).shape == (1, 1, 1), "the second begins at 3"
+        assert pool(mt.ones(1, 1, 4), 2, 4, 1, ceil_mode=True).shape == (1, 1, 2), "the second begins at 3"
+
+
 def test_losses_of_integers() -> None:
     one, other, sign = mt.tensor([1, 2]), mt.tensor([3, 4]), mt.tensor([1, -1])
     assert F.margin_ranking_loss(one, other, sign, margin=0.5, reduction="none").tolist() == [2.5, 0.0]

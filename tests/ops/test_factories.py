@@ -176,6 +176,7 @@ def test_bfloat16_arrays() -> None:
         (lambda: mt.Generator("cuda"), AssertionError, "'cuda'"),
         (lambda: mt.Generator().set_state(mt.zeros(3)), TypeError, "mt.uint8"),
         (lambda: mt.Generator().set_state(mt.zeros(3, dtype=mt.uint8)), RuntimeError, "56 bytes.*got 3"),
+        (lambda: mt.Generator().set_state(mt.zeros(57, dtype=mt.uint8)), RuntimeError, "56 bytes.*got 57"),
         (lambda: mt.normal(0.0, -1.0, (2,)), RuntimeError, "got -1.0"),
         (lambda: mt.normal(0.0, 1.0), TypeError, "size is required"),
         (lambda: mt.bernoulli(mt.tensor([2.0])), RuntimeError, r"\[0, 1\], got 2.0 to 2.0"),
@@ -511,8 +512,9 @@ def test_copies_of_leaves_keep_gradients_and_identity() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)
 def test_deep_copies_share_memory_as_what_they_are_copies_of(dtype: mt.dtype) -> None:
-    x = mt.ones(4, 3, dtype=dtype)
+    x = (mt.arange(12) % 5 + 1).reshape(4, 3).to(dtype)
     whole, rows, turned, alone = copy.deepcopy([x, x[1:3], x.mT[2:].detach(), mt.ones(2, dtype=dtype)])
+    assert (rows.tolist(), turned.tolist()) == (x[1:3].tolist(), x.mT[2:].tolist())
     whole.zero_()
     assert not rows.any()
     assert not turned.any()
