@@ -103,7 +103,7 @@ def test_eight_threads() -> None:
     barrier = threading.Barrier(len(JOBS))
 
     def work(index: int) -> None:
-        barrier.wait(30)
+        barrier.wait(300)
         for _ in range(5):
             found[index].append(JOBS[index]())
 

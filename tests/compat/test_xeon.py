@@ -11,6 +11,8 @@ import pytest
 from minitorch_backends.compat.xeon import run_cpu
 from minitorch_backends.compat.xeon.topology import Topology, parsed_list, ranges, read_topology
 
+from ..support.processes import PATIENCE
+
 TWO_NODES = Topology({0: (0, 1, 2, 3, 8, 9, 10, 11), 1: (4, 5, 6, 7, 12, 13, 14, 15)}, tuple(range(8)))
 """Two nodes of four cores with two threads each, numbered as Linux does."""
 
@@ -128,7 +130,7 @@ def launch(tmp_path: Path, program: str, *options: str) -> subprocess.CompletedP
         [sys.executable, "-m", "minitorch_backends.backends.xeon.run_cpu", *options, str(script), "argument"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env=clean,
     )

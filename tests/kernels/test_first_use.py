@@ -86,7 +86,7 @@ def test_other_threads_leave_handlers_alone(signals_seen):
 
 
 def test_signals_at_any_moment_of_entering_and_leaving():
-    """A thread sends signals for a quarter of a second. The handler raises wherever it may, and never in a block."""
+    """A thread sends signals until 300 were raised. The handler raises wherever it may, and never in a block."""
     armed = inside = False
     raised, wrong = 0, 0
 
@@ -98,8 +98,7 @@ def test_signals_at_any_moment_of_entering_and_leaving():
             raise Interrupted
 
     def send():
-        end = time.perf_counter() + 0.25
-        while time.perf_counter() < end:
+        while raised < 300:
             signal.raise_signal(signal.SIGUSR1)
             time.sleep(5e-5)
 
@@ -119,7 +118,7 @@ def test_signals_at_any_moment_of_entering_and_leaving():
         with contextlib.suppress(Interrupted):
             enter_and_leave()
     assert signal.signal(signal.SIGUSR1, before) is handle
-    assert (raised > 20, wrong) == (True, 0)
+    assert wrong == 0
     assert (first_use._handlers, first_use._arrived, first_use._thread.inside) == ({}, {}, False)
 
 
@@ -252,23 +251,26 @@ calls = {
     "blas": lambda: gemm.matmul["blas"](a, a),
 }
 for name, call in calls.items():
-    done = 0
-    def keep_calling(end=time.monotonic() + 0.5):
+    call()
+    done, stopped = 0, threading.Event()
+    def keep_calling():
         global done
-        while time.monotonic() < end:
+        while not stopped.is_set():
             call()
             done += 1
     thread = threading.Thread(target=keep_calling)
     thread.start()
-    children = []
-    while thread.is_alive():
-        time.sleep(0.01)
-        child = os.fork()
+    for _ in range(30):
+        time.sleep(0.005)
+        child, before = os.fork(), done
         if child == 0:
             os._exit(0)
         os.waitpid(child, 0)
-        children.append(child)
-    print(name, done > 1, len(children) > 1)
+        while done < before + 2:
+            time.sleep(0.001)
+    stopped.set()
+    thread.join()
+    print(name, "goes on")
 """
 
 
@@ -276,7 +278,7 @@ for name, call in calls.items():
 def test_forks_while_another_thread_calls_blas():
     """OpenBLAS ends its threads at a fork: a call that waits for them in another thread would never return."""
     printed = python(CALLING_BLAS)
-    assert printed.out == "lapack True True\nblas True True\n", printed.error
+    assert printed.out == "lapack goes on\nblas goes on\n", printed.error
 
 
 def test_subinterpreters_are_refused_and_leave_the_process_alone() -> None:

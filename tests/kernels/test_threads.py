@@ -223,7 +223,7 @@ thread = python_threads.Thread(target=draw)
 thread.start()
 holding.wait()
 def child():
-    signal.alarm(20)  # ends a child that waits
+    signal.alarm(300)  # ends a child that waits
     print(all(mt.rand(3, generator=each).shape == (3,) for each in generators))
 print(in_child(child))
 done.set()
@@ -324,9 +324,11 @@ def test_only_threads_with_a_task_are_woken():
         + """
 import pathlib, threading as python_threads, time
 def slept():
-    time.sleep(0.05)
     threads = [each for each in python_threads.enumerate() if each.name.startswith("minitorch")]
-    texts = [pathlib.Path(f"/proc/self/task/{each.native_id}/status").read_text() for each in threads]
+    texts = [""]
+    while not all("State:\\tS" in text for text in texts):
+        time.sleep(0.05)
+        texts = [pathlib.Path(f"/proc/self/task/{each.native_id}/status").read_text() for each in threads]
     return [int(text.split("\\nvoluntary_ctxt_switches:")[1].split()[0]) for text in texts]
 threading.set_num_threads(6)
 multiply()

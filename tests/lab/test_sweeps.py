@@ -28,6 +28,7 @@ from minitorch_backends.lab.metrics import embedding, logits, regression
 from minitorch_backends.lab.pages import Code, Markup, Section, Soft, Table, write_page
 from minitorch_backends.lab.store import Store
 
+from ..support.processes import PATIENCE
 from ..support.sweep_functions import FLAGS, OVER, dies, effective, fails, slow, sums
 
 VARYING = ("seconds", "first_seconds", "peak_bytes", "threads")
@@ -112,7 +113,7 @@ def test_mpi(tmp_path):
     program.write_text(MPI)
     mpiexec = shutil.which("mpiexec", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", program, out]
-    subprocess.run(command, check=True, timeout=300, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    subprocess.run(command, check=True, timeout=PATIENCE, env={**os.environ, "PYTHONPATH": os.getcwd()})
     assert without_times(json.loads(out.read_text())) == json.loads(json.dumps(expected_rows()))
 
 
@@ -126,7 +127,7 @@ def rows_in(folder):
 
 
 def wait_for(folder, count):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while rows_in(folder) < count and time.monotonic() < deadline:
         time.sleep(0.02)
     assert rows_in(folder) >= count
@@ -149,13 +150,13 @@ def test_a_sweep_that_is_killed_again_and_again_loses_nothing(tmp_path):
     os.kill(workers_of(process.pid)[0], signal.SIGKILL)
     wait_for(tmp_path, rows_in(tmp_path) + 10)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(60) != 0
+    assert process.wait(PATIENCE) != 0
     assert b"KeyboardInterrupt" in process.communicate()[1]
     before = rows_in(tmp_path)
     process = start(tmp_path, 0)
     wait_for(tmp_path, before + 10)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(60)
+    process.wait(PATIENCE)
     process.stderr.close()
     kept = rows_in(tmp_path)
     assert 25 <= kept < 120
@@ -168,7 +169,7 @@ def test_a_sweep_that_is_killed_again_and_again_loses_nothing(tmp_path):
 def test_two_processes_write_to_one_store(tmp_path):
     processes = [start(tmp_path, 0) for _ in range(2)]
     for process in processes:
-        assert process.wait(120) == 0, process.stderr.read()
+        assert process.wait(PATIENCE) == 0, process.stderr.read()
         process.stderr.close()
     assert len(list(tmp_path.glob("rows-*.jsonl"))) == 2
     assert len(lab.sweep(slow, over=OVER, flags=FLAGS, seeds=10, repeats=0, store=tmp_path).rows) == 120
