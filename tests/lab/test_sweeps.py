@@ -118,7 +118,8 @@ def test_mpi(tmp_path):
 
 
 def start(folder, processes):
-    command = [sys.executable, "-m", "tests.support.sweep_functions", str(folder), str(processes)]
+    program = "import sys; from tests.support.sweep_functions import main; main(*sys.argv[1:])"
+    command = [sys.executable, "-c", program, str(folder), str(processes)]  # stores name functions by their modules
     return subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
 
 

@@ -5,7 +5,6 @@
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -58,7 +57,3 @@ def dies(n, folder):
 def main(folder, processes):
     executor = None if processes == "0" else int(processes)
     lab.sweep(slow, over=OVER, flags=FLAGS, seeds=10, store=folder, repeats=0, executor=executor)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
