@@ -406,6 +406,12 @@ Flag(
     unknown=ValueError,
     accepts=checked_slices,
 )
+Flag(
+    "opt_einsum.slicing_overhead",
+    100,
+    Whole(1),
+    "FLOPs of all slices of an einsum over those of the whole, beyond which it is not sliced and raises",
+)
 Flag("nnpack.enabled", True, bool, "allow Winograd and FFT algorithms for convolutions")
 Flag("mha.fastpath", True, bool, "allow one fused kernel for nn.MultiheadAttention")
 Flag("miopen.immediate", False, bool, "MIOpen's immediate mode", inert="MIOpen is not used")

@@ -240,6 +240,9 @@ FLIPS: dict[str, list[Flip]] = {
     "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],
     "einsum_memory_limit": [Flip(None, 1000, observe=chain_within_limits)],
     "opt_einsum.slices": [Flip(None, "auto", {"einsum_memory_limit": 7300}, observe=chain_within_limits)],
+    "opt_einsum.slicing_overhead": [
+        Flip(100, 1, {"einsum_memory_limit": 7300, "opt_einsum.slices": "auto"}, observe=chain_within_limits)
+    ],
     "opt_einsum.enabled": [Flip(False, True, observe=chain)],
     "opt_einsum.strategy": [Flip(None, "auto", observe=chain), Flip(None, "greedy", observe=chain)],
     "operands.weight": [Flip("none", "mxfp4", observe=layer), Flip("mxfp8", "q4_0", observe=layer)],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...backends.strategies import Strategy
+from ...flags import current
 from ...kernels.locks import cached_property
 from .equation import Labels, diagonals_of, sizes_of, text_of
 from .pairs import Path, pairs_of
@@ -216,10 +217,12 @@ class Plan:
         return self._remember(own, lambda: Slicing(self.whole, dict(own)) if own else None) or self.whole
 
     def within(self, most: int, finder: str) -> Plan | None:
-        """This plan, sliced to a peak of at most `most` elements; None if no slicing is found."""
+        """This plan, sliced to a peak of at most `most` elements; None if no slicing is found whose FLOPs are at most
+        `opt_einsum.slicing_overhead` times its own."""
         from .slice_search import find_slicing
 
-        return self._remember((most, finder), lambda: find_slicing(self.whole, most, finder))
+        key = most, finder, current().read("opt_einsum.slicing_overhead")
+        return self._remember(key, lambda: find_slicing(self.whole, most, finder))
 
     @property
     def whole(self) -> Plan:

@@ -285,8 +285,15 @@ def plan_within(costs: Costs, memory_limit: float | None, slices: Any) -> Plan:
     sums = _sum_bytes(plan, costs.dtype)
     found = plan.within(max(int((limit - sums) // costs.itemsize), 0), finder)
     if found is None:
-        result = math.prod(plan.result_shape) * costs.itemsize
-        raise RuntimeError(f"{asked}: {finder} found no slices that fit (the result alone takes {result:,} bytes)")
+        from .slice_search import least_peak
+
+        result, overhead = math.prod(plan.result_shape) * costs.itemsize, current().read("opt_einsum.slicing_overhead")
+        least = int(least_peak(plan) * costs.itemsize + sums)
+        raise RuntimeError(
+            f"{asked}: {finder} found no slices that fit within {overhead:,} times its FLOPs "
+            f"(backends.opt_einsum.slicing_overhead); the least memory found is {least:,} bytes, and the result alone "
+            f"takes {result:,}"
+        )
     return found
 
 

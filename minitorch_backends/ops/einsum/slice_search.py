@@ -16,15 +16,16 @@ from collections.abc import Callable
 import numpy as np
 
 from ...backends.strategies import COTENGRA
+from ...flags import current
 from .plan import Plan
 from .slicing import Slicing
 
 BEAM = 12
 """Number of states kept per round and weight."""
 
-WEIGHTS = (0.3, 1.0)
+WEIGHTS = (0.3, 1.0, 3.0, 10.0)
 """Expected doublings of FLOPs for each remaining halving of the peak. Each weight keeps its own states, so that neither
-cheap nor fast descents are lost."""
+cheap nor fast descents are lost: those of lattices cost less than one, those of circuits several."""
 
 MOST_ATTEMPTS = 12
 """Maximum number of searches with a lowered limit, if the slicing found exceeds the limit: the search only estimates
@@ -32,7 +33,10 @@ the copies of operands, which depend on the block sizes."""
 
 
 def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:
-    """The slicing of a plan with the fewest FLOPs found and a peak of at most `most` elements, or None."""
+    """The slicing of a plan with the fewest FLOPs found and a peak of at most `most` elements, or None.
+
+    Slicings above `opt_einsum.slicing_overhead` times the plan's FLOPs are left out.
+    """
     if not plan.steps:
         return None
     costs = _Costs(plan)
@@ -46,9 +50,17 @@ def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:
         slicing = Slicing(plan, blocks) if blocks else None
         peak = plan.peak_elements if slicing is None else slicing.peak_elements
         if peak <= most:
-            return slicing
+            return slicing if slicing is None or slicing.flops <= costs.most_flops else None
         target *= 0.95 * most / peak if finder == "auto" else 0.5
     return None
+
+
+def least_peak(plan: Plan) -> int:
+    """The least peak of a slicing within the overhead that is allowed, in elements, of those that a search tries."""
+    costs = _Costs(plan)
+    costs.find_blocks(0.0)
+    slicing = Slicing(plan, dict(zip(costs.labels, costs.least[1], strict=True)))
+    return slicing.peak_elements if slicing.blocks else plan.peak_elements
 
 
 def _levels(size: int) -> list[int]:
@@ -65,6 +77,7 @@ class _Costs:
         members: the labels of each value. `below`: those of the operands below a value.
         involved: the labels of each step. `live`: the live intermediates during each step.
         copied: the values that a step copies.
+        most_flops: those that a slicing may have; `least`: the least peak so far with so many, and its blocks.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -95,6 +108,8 @@ class _Costs:
         self.results = np.arange(count, count + len(steps))
         self.total = math.prod(plan.result_shape)
         self.count = count
+        self.most_flops = float(current().read("opt_einsum.slicing_overhead")) * plan.flops
+        self.least: tuple[float, list[int]] = math.inf, self.sizes.tolist()
 
     def __call__(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For rows of sizes of blocks: FLOPs, peaks in elements, and the step with the peak."""
@@ -116,17 +131,20 @@ class _Costs:
     def find_blocks(self, target: float) -> dict[int, int] | None:
         """The blocks of the sliced labels, or None where no choice that was tried has a peak of at most `target`."""
         beam = {tuple(int(size) for size in self.sizes)}
-        seen, best, least = set(beam), None, math.inf
+        seen, best, least = set(beam), None, self.most_flops
         while beam:
             states = np.array(sorted(beam))
             flops, peaks, worst = self(states)
+            cheap = np.flatnonzero(flops <= self.most_flops)
+            if len(cheap) and peaks[lowest := cheap[peaks[cheap].argmin()]] < self.least[0]:
+                self.least = float(peaks[lowest]), states[lowest].tolist()
             for row in np.flatnonzero(peaks <= target):
-                if flops[row] < least:
+                if flops[row] <= least:
                     best, least = states[row], flops[row]
             open_rows = np.flatnonzero((peaks > target) & (flops < least))
             if not len(open_rows):
                 break
-            excess = np.log2(peaks[open_rows] / target)
+            excess = np.log2(peaks[open_rows] / max(target, 1.0))
             kept = set[int]()
             for weight in WEIGHTS:
                 order = np.argsort(np.log2(flops[open_rows]) + weight * excess, kind="stable")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import re
 import string
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+import opt_einsum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -171,7 +174,7 @@ def test_einsum_slices_where_the_flag_says_so() -> None:
     expected = mt.einsum(*call, strategy=path)
     with pytest.raises(RuntimeError, match=r'take 12,720 bytes at once, .* is 4,000; .* or slices="auto"'):
         mt.einsum(*call, strategy=path, memory_limit=4000)
-    with pytest.raises(RuntimeError, match=r"found no slices that fit \(the result alone takes 720 bytes\)"):
+    with pytest.raises(RuntimeError, match=r"found no slices that fit .*, and the result alone takes 720"):
         mt.einsum(*call, strategy=path, memory_limit=700, slices="auto")
     np.testing.assert_allclose(
         mt.einsum(*call, strategy=path, memory_limit=4000, slices="auto").numpy(), expected.numpy()
@@ -234,3 +237,52 @@ def test_the_search_is_near_the_best_of_all_slices() -> None:
         found = whole.within(limit, "auto")
         assert found.peak_elements <= limit
         assert best <= found.flops <= 1.1 * best
+
+
+def circuit(qubits: int, depth: int) -> tuple[str, list[tuple[int, ...]]]:
+    """The amplitude of zeros of gates on single qubits and on neighbours, as an equation and shapes."""
+    letters = map(opt_einsum.get_symbol, itertools.count())
+    line = [next(letters) for _ in range(qubits)]
+    terms = list(line)
+    for layer in range(depth):
+        for place in range(qubits):
+            new = next(letters)
+            terms.append(new + line[place])
+            line[place] = new
+        for place in range(layer % 2, qubits - 1, 2):
+            pair = [next(letters), next(letters)]
+            terms.append("".join([*pair, *line[place : place + 2]]))
+            line[place : place + 2] = pair
+    terms += line
+    return f"{','.join(terms)}->", [(2,) * len(term) for term in terms]
+
+
+@pytest.mark.parametrize(("qubits", "share", "most"), [(10, 2, 3), (12, 2, 8), (14, 2, 2), (14, 4, 3)])
+def test_circuits_are_sliced_at_a_bounded_overhead(qubits: int, share: int, most: float) -> None:
+    """Slices of circuits cost several times the FLOPs, where a search for those of lattices would take 2**50 times."""
+    equation, shapes = circuit(qubits, 10)
+    whole = mt.einsum_plan(equation, *shapes, strategy="greedy")
+    found = whole.within(whole.peak_elements // share, "auto")
+    assert found.peak_elements <= whole.peak_elements // share
+    assert found.flops <= most * whole.flops
+    if importlib.util.find_spec("cotengra"):
+        assert found.flops <= whole.within(whole.peak_elements // share, "cotengra").flops
+
+
+def test_slices_that_cost_too_much_are_refused_with_the_least_memory() -> None:
+    equation, shapes = circuit(10, 10)
+    whole = mt.einsum_plan(equation, *shapes, strategy="greedy")
+    assert whole.within(whole.peak_elements // 4, "auto") is None
+    with backends.opt_einsum.flags(slicing_overhead=1000):
+        assert 100 * whole.flops < whole.within(whole.peak_elements // 4, "auto").flops <= 1000 * whole.flops
+    sentence = (
+        r"found no slices that fit within 2 times its FLOPs .*slicing_overhead\); the least memory found is ([\d,]+)"
+    )
+    limit = whole.peak_elements // 4 * 4
+    with backends.opt_einsum.flags(slicing_overhead=2), pytest.raises(RuntimeError, match=sentence) as refused:
+        mt.einsum_plan(equation, *shapes, strategy="greedy", memory_limit=limit, slices="auto")
+    least = int(re.search(sentence, str(refused.value))[1].replace(",", ""))
+    assert limit < least <= whole.peak_elements * 4
+    with backends.opt_einsum.flags(slicing_overhead=2):
+        found = mt.einsum_plan(equation, *shapes, strategy="greedy", memory_limit=least, slices="auto")
+    assert found.flops <= 2 * whole.flops
