@@ -2,9 +2,9 @@
 
 * `sweep` runs a function over a grid, in this process or on any `concurrent.futures.Executor`. It writes each row to a
   store, from which an interrupted sweep resumes.
-* `capture` writes the kernel calls of a block to a file. `compare` aligns two such runs, of two processes or machines,
-  and lists the difference of each call's results. `first_divergence` finds the first one that precision does not
-  explain.
+* `capture` writes the kernel calls of a block to a file, and `capture_torch` the modules and products of plain torch on
+  any device. `compare` aligns two such runs, of two processes or machines, and lists the difference of each call's
+  results. `first_divergence` finds the first one that precision does not explain.
 * `certificate` checks that the bits of a function depend neither on the batch nor on threads nor on the CPU.
 * `audit` measures how each layer of a model changes the outputs at lower precisions, and proposes a `Policy`.
 """
@@ -19,8 +19,9 @@ from .pareto import Pareto
 from .policy import Policy, Rule
 from .runs import Run, capture
 from .sweeps import Sweep, sweep
+from .torch_capture import capture_torch
 
 __all__ = [
     "Audit", "Certificate", "Check", "Comparison", "Divergence", "Pareto", "Policy", "Rule", "Run", "Sweep", "audit",
-    "capture", "certificate", "compare", "first_divergence", "sweep",
+    "capture", "capture_torch", "certificate", "compare", "first_divergence", "sweep",
 ]  # fmt: skip

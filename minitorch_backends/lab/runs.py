@@ -19,18 +19,16 @@ sketch of Charikar, Chen and Farach-Colton, 2002); the relative standard deviati
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import functools
-import hashlib
 import io
 import json
 import math
 import os
-import threading
 import time
 import weakref
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +44,7 @@ from ..kernels.first_use import load
 from ..kernels.registry import Call, observe
 from .machine import machine
 from .measures import as_reals
-
-_FORMAT, _VERSION = "minitorch-backends run", 1
-_KINDS = ("hashes", "statistics", "values")
-_WIDTH = 128
-"""Number of sums in a sketch. Seven bits choose the sum, one bit the sign."""
+from .torch_capture import FORMAT, KINDS, VERSION, WIDTH, RunWriter, Stored, about_run, as_plain
 
 
 class Run:
@@ -77,10 +71,10 @@ class Run:
         """Read a file that `capture` wrote. Raises ValueError, in one sentence, for any other file."""
         with _archive(path) as archive:
             about = json.loads(archive.read("run.json"))
-            if about.get("format") != _FORMAT or about.get("version") != _VERSION:
+            if about.get("format") != FORMAT or about.get("version") != VERSION:
                 raise ValueError(f"its format is {about.get('format')!r}, version {about.get('version')!r}")
-            if about["results"] not in _KINDS:
-                raise ValueError(f"results must be one of {', '.join(_KINDS)}, got {about['results']!r:.40}")
+            if about["results"] not in KINDS:
+                raise ValueError(f"results must be one of {', '.join(KINDS)}, got {about['results']!r:.40}")
             entries = [json.loads(line) for line in archive.read("calls.jsonl").splitlines()]
             results = [_check_results(entry.pop("results")) for entry in entries]
             return cls(Path(path), about, Log.from_entries(entries), results)
@@ -107,8 +101,8 @@ class Run:
             return None
         with _archive(self.path) as archive:
             rows = _read_array(archive, "sketches.npy")
-            if rows.shape != (sum(map(len, self.results)), _WIDTH) or rows.dtype != np.float64:
-                raise ValueError(f"sketches.npy must have a row of {_WIDTH} for each result, got {list(rows.shape)}")
+            if rows.shape != (sum(map(len, self.results)), WIDTH) or rows.dtype != np.float64:
+                raise ValueError(f"sketches.npy must have a row of {WIDTH} for each result, got {list(rows.shape)}")
             return np.split(rows, np.cumsum([len(each) for each in self.results])[:-1])
 
 
@@ -161,17 +155,11 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
     Returns the `explain.Log` of the calls, like `explain.record`. `compare` compares two files. Raises ValueError for
     other `results`, and OSError before the block runs if the file cannot be written.
     """
-    if results not in _KINDS:
-        raise ValueError(f"capture(): results must be 'hashes', 'statistics' or 'values', got {results!r}")
-    about = {
-        "format": _FORMAT, "version": _VERSION, "results": results,
-        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), **machine(),
-        "threads": kernel_threads.get_num_threads(), "grad": is_grad_enabled(), "exception": None,
-        "flags": {name: value if _is_plain(value) else repr(value) for name, value in backends.snapshot().values},
-    }  # fmt: skip
-    start, partial, writer, complete = time.perf_counter(), Replacement(path), None, False
+    threads, flags = kernel_threads.get_num_threads(), as_plain(backends.snapshot().values)
+    about = about_run(results, **machine(), threads=threads, grad=is_grad_enabled(), flags=flags)
+    start, replacement, writer, complete = time.perf_counter(), Replacement(path), None, False
     try:
-        with partial.open() as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with replacement.open() as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             writer = _Writer(archive, results)
             try:
                 with follow_modules(), observe(writer):
@@ -185,29 +173,22 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
                 complete = writer.writes
     finally:
         if complete:
-            partial.finish()
+            replacement.finish()
         if writer is None or writer.writes:
-            partial.discard()
+            replacement.discard()
 
 
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str))
-
-
-class _Writer:
+class _Writer(RunWriter):
     """The observer that describes results at once; it must not keep references to them.
 
     Attributes:
+        log: the calls.
         writes: whether this process writes the run. Forked ones do not: their calls are not of the thread.
     """
 
     def __init__(self, archive: zipfile.ZipFile, kind: str) -> None:
-        self.log = Log()
-        self._archive, self._kind = archive, kind
-        self._results: list[list[dict[str, Any]]] = []
-        self._sketches: list[np.ndarray] = []
-        self._lock = threading.Lock()  # a context, and its observer, may be copied to other threads
-        self.writes, self._process = True, os.getpid()
+        super().__init__(archive, kind)
+        self.log, self.writes, self._process = Log(), True, os.getpid()
         _writers.add(self)
 
     def detach(self) -> None:
@@ -224,69 +205,27 @@ class _Writer:
             return
         several = call.result if isinstance(call.result, tuple) else (call.result,)
         arrays = [np.ascontiguousarray(each).reshape(each.shape) for each in several if isinstance(each, np.ndarray)]
-        described: list[dict[str, Any]] = [
-            {"shape": each.shape, "dtype": each.dtype.name, "hash": _hash(each)} for each in arrays
-        ]
-        sketches = []
-        if self._kind != "hashes":
-            for array, entry in zip(arrays, described, strict=True):
-                statistics, sketch = _statistics(array)
-                entry |= statistics
-                sketches.append(sketch)
-        with self._lock:
-            number = len(self.log)
-            self.log.append(record_of(call))
-            self._results.append(described)
-            self._sketches += sketches
-            for place, array in enumerate(arrays if self._kind == "values" else ()):
-                self._write(f"values/{number}.{place}.npy", _as_numpy_has(array))
-
-    def _write(self, name: str, array: np.ndarray) -> None:
-        entry = zipfile.ZipInfo(name)  # uncompressed, since floating-point bits do not compress
-        with self._archive.open(entry, "w", force_zip64=True) as file:
-            np.lib.format.write_array(file, array, allow_pickle=False)
+        record = record_of(call)
+        self.log.append(record)
+        self.add(
+            record._asdict(), [Stored(_as_numpy_has(each), each.dtype.name, partial(as_reals, each)) for each in arrays]
+        )
 
     def finish(self, about: dict[str, Any]) -> None:
-        if not self.writes:
-            return
-        entries = ({**entry._asdict(), "results": each} for entry, each in zip(self.log, self._results, strict=True))
-        self._archive.writestr("calls.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
-        if self._kind != "hashes":
-            self._write("sketches.npy", np.array(self._sketches).reshape(-1, _WIDTH))
-        self._archive.writestr("run.json", json.dumps({**about, "calls": len(self.log)}, indent=1))
+        if self.writes:
+            super().finish(about)
 
 
 _writers: weakref.WeakSet[_Writer] = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: [each.detach() for each in _writers])
 
 
-def _hash(array: np.ndarray) -> str:
-    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
+def _detach_writers() -> None:
+    for each in _writers:
+        each.detach()
+
+
+os.register_at_fork(after_in_child=_detach_writers)
 
 
 def _as_numpy_has(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind in "biufc" else array.view(f"u{array.dtype.itemsize}")
-
-
-def _statistics(array: np.ndarray) -> tuple[dict[str, float | None], np.ndarray]:
-    """Statistics of the finite elements, and their sketch. A complex element counts as two numbers."""
-    numbers = as_reals(array)
-    nan, infinite = np.isnan(numbers), np.isinf(numbers)
-    finite = np.where(nan | infinite, 0.0, numbers)
-    with np.errstate(over="ignore"):
-        found = {
-            "norm": float(np.linalg.norm(finite)),
-            "largest": float(np.abs(finite).max(initial=0.0)),
-            "mean": float(finite.sum() / max(finite.size, 1)),
-        }
-        sketch = _sketch(finite)
-    counts = {"nan": int(nan.sum()), "inf": int(infinite.sum())}
-    return {name: value if np.isfinite(value) else None for name, value in found.items()} | counts, sketch
-
-
-def _sketch(numbers: np.ndarray) -> np.ndarray:
-    """Sums of the elements with random signs. Signs and places come from Philox with key 0, equal on every machine."""
-    raw = np.random.Philox(key=0).random_raw(-(-numbers.size // 8))
-    places = np.asarray(raw, "<u8").view(np.uint8)[: numbers.size]
-    sums = np.bincount(places, weights=numbers, minlength=2 * _WIDTH)
-    return sums[:_WIDTH] - sums[_WIDTH:]

@@ -131,7 +131,7 @@ def test_third_parties_are_declared():
     optional = {
         "pytest_plugin": {"pytest"},
         "display": {"matplotlib"},
-        "lab": {"matplotlib", "cloudpickle", "pandas", "rich"},
+        "lab": {"matplotlib", "cloudpickle", "pandas", "rich", "torch"},  # runs of plain torch
         "compat": {"matplotlib", "PIL", "tensorboard"},  # event files
         "ops": {"matplotlib"},  # pictures of einsum plans
         "interop": {"autoray", "einops", "google", "onnx", "safetensors", "tensorly", "torch"},

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
-_PRODUCT = re.compile(
-    r"(^|_)((\w*mm|mv|dot|linear|matmul|trilinear|cdist|euclidean_dist)(_|$)"
-    r"|conv|attention|transformer_encoder|rnn|lstm|gru|linalg_|cholesky|triangular_solve|lu_solve|geqrf|ormqr)"
-)
-_NO_PRODUCT = re.compile(r"linalg_(vector_norm|cross|check_errors)|convert|^addmm_is|pointwise_grad")
-
-
-def is_product(name: str) -> bool:
-    """Whether an operator multiplies matrices, judged by its name, since torch has no such list."""
-    return _PRODUCT.search(name) is not None and _NO_PRODUCT.search(name) is None
+from ...lab.torch_capture import is_product
 
 
 class _Handler(NamedTuple):

@@ -28,7 +28,7 @@ class TorchFinder:
             self.searching = False
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: _execute(execute, module)
+            spec.loader.exec_module = lambda module: _execute(execute, module)  # type: ignore[method-assign]
         return spec
 
 
