@@ -23,13 +23,14 @@ from ..flags import (
     snapshot,
 )
 from . import cpu, cuda, cudnn, mkl, mkldnn, operands, opt_einsum, python_native, small_families, xla
+from .recipes import RECIPES
 from .variables import MEANINGS
 
 __all__ = [
     "Snapshot", "cpu", "cuda", "cudnn", "cusparselt", "disable_global_flags", "flags_frozen",
     "get_float32_matmul_precision", "guard", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp",
-    "operands", "opt_einsum", "python_native", "quantized", "restore", "set_flags", "set_float32_matmul_precision",
-    "snapshot", "xla", "xnnpack",
+    "operands", "opt_einsum", "python_native", "quantized", "recipes", "restore", "set_flags",
+    "set_float32_matmul_precision", "snapshot", "xla", "xnnpack",
 ]  # fmt: skip
 
 
@@ -50,6 +51,9 @@ def get_float32_matmul_precision() -> str:
     """The name ("highest", "high", "medium") nearest to the current matmul flags; never raises."""
     return current().read("float32_matmul_precision")
 
+
+recipes = RECIPES
+"""Named sets of formats of operands, each a scope: `with backends.recipes["te-mxfp8"]:`."""
 
 small_families.install(sys.modules[__name__])
 Group.install(sys.modules[__name__], "")

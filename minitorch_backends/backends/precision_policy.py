@@ -356,7 +356,7 @@ def _start_roles() -> None:
     by_role = True
 
 
-for _path in OPERAND_PATHS:
+for _path in (*OPERAND_PATHS, "operands.recipe"):
     rows[_path].wakes = _start_roles
 
 for _path in ("backward_precision", "input_gradient_precision", "weight_gradient_precision"):

@@ -5,63 +5,24 @@ Rows of a group are in the order of torch's `flags()` and `set_flags()` of that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.invariance import start as start_invariance
-from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
+from ..kernels.precision import ALIASES, ROUNDINGS, SCALED_ROUNDINGS
 from ..kernels.precisions import FORMATS
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
+from .names import Growing, PrecisionNames
 from .profiles import PROFILES
+from .recipes import EQUAL, RECIPES, formats_to_write, recipe_in_force
 from .roles import ROLES
 from .stacks import STACKS
 from .strategies import SLICES, STRATEGIES, check_strategy, checked_slices
 
-
-class _Names(Sequence[str | None]):
-    """Fixed names and the names of the registered precisions, slowest first, except one."""
-
-    def __init__(self, *first: str, without: str | None = None) -> None:
-        self._first, self._without = first, without
-
-    def _names(self) -> tuple[str, ...]:
-        return (*self._first, *(name for name in reversed(PRECISIONS) if name != self._without))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._first or (name in PRECISIONS and name != self._without)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._names()[index]
-
-    def __len__(self) -> int:
-        return len(self._names())
-
-
-class _Formats(Sequence[str | None]):
-    """No opinion, and the registered formats of operands."""
-
-    def __getitem__(self, index: Any) -> Any:
-        return (NO_OPINION, *FORMATS)[index]
-
-    def __len__(self) -> int:
-        return 1 + len(FORMATS)
-
-
-class _Profiles(Sequence[str | None]):
-    """None, and the registered profiles."""
-
-    def __getitem__(self, index: Any) -> Any:
-        return (None, *PROFILES)[index]
-
-    def __len__(self) -> int:
-        return 1 + len(PROFILES)
-
-
-GENERIC_PRECISIONS = Names(_Names(NO_OPINION))
-CUDA_PRECISIONS = Names(_Names(NO_OPINION, without="bf16"))
+GENERIC_PRECISIONS = Names(PrecisionNames(NO_OPINION))
+CUDA_PRECISIONS = Names(PrecisionNames(NO_OPINION, without="bf16"))
 """A GPU never runs fp32 products as one bf16 pass, so an inherited "bf16" reads as "none" here."""
 
 XLA_PRECISIONS = {"default": "bf16", "high": "bf16x3", "highest": "bf16x6"}
@@ -108,7 +69,7 @@ Flag(
 Flag(
     "backward_precision",
     "live",
-    Names(_Names("live", "recorded")),
+    Names(PrecisionNames("live", "recorded")),
     "precision of float32 products in backward: from the flags at that time, from the forward pass, or a fixed one",
     aliases=ALIASES,
 )
@@ -150,11 +111,21 @@ OPERAND_PATHS = tuple(f"operands.{role}" for role in ROLES)
 for _path, _of in zip(OPERAND_PATHS, ROLES.values(), strict=True):
     _doc = f"the format (`kernels.precisions`) of {_of}; ieee leaves them as they are"
     _parent = f"operands.{_path.rpartition('.')[2]}" if _path.count(".") > 1 else None
-    Flag(_path, NO_OPINION, Names(_Formats()), _doc, inherits=_parent)
+    Flag(_path, NO_OPINION, Names(Growing(FORMATS, NO_OPINION)), _doc, inherits=_parent)
+Flag(
+    "operands.recipe",
+    NO_OPINION,
+    Names(Growing([name for name in RECIPES if name not in EQUAL], NO_OPINION)),
+    "the recipe (`backends.recipes`) whose formats are in force; setting it writes those of every role",
+    aliases=EQUAL,
+    of=OPERAND_PATHS[0],
+    reads=recipe_in_force,
+    writes=formats_to_write,
+)
 Flag(
     "profile",
     None,
-    Names(_Profiles(), any_case=True),
+    Names(Growing(PROFILES, None), any_case=True),
     "the device whose matrix unit sums products of tf32, bf16, fp16 and 8-bit operands, bit for bit "
     "(`mt.profiles`); exact products are unaffected",
 )

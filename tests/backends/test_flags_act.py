@@ -246,6 +246,7 @@ FLIPS: dict[str, list[Flip]] = {
     "opt_einsum.enabled": [Flip(False, True, observe=chain)],
     "opt_einsum.strategy": [Flip(None, "auto", observe=chain), Flip(None, "greedy", observe=chain)],
     "operands.weight": [Flip("none", "mxfp4", observe=layer), Flip("mxfp8", "q4_0", observe=layer)],
+    "operands.recipe": [Flip("none", "te-mxfp8", observe=layer)],
     "operands.activation": [Flip("none", "e4m3-row", observe=layer)],
     "operands.gradient": [Flip("none", "mxfp8", observe=layer)],
     **{
