@@ -26,7 +26,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .compat.torch.paths import serve as _serve
+from .namespaces import serve as _serve
 from .compile_ahead import warmup
 from .interop.program.notebook import load_ipython_extension
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision

@@ -71,7 +71,7 @@ PAGES = [
     Page(
         "interop",
         "interop and compat",
-        ("interop", "interop.gguf", "interop.onnx", "interop.safetensors", "interop.torch", "compat.torch"),
+        ("interop", "interop.gguf", "interop.onnx", "interop.safetensors", "interop.torch"),
     ),
 ]
 

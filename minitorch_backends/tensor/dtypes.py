@@ -76,14 +76,11 @@ class DType:
         return complex128 if self in (float64, complex128) else complex64
 
     def __repr__(self) -> str:
-        return f"{namespace}.{self.name}"
+        return f"mt.{self.name}"
 
     def __reduce__(self) -> tuple:
         return to_dtype, (self.name,)
 
-
-namespace = "mt"
-"""The module prefix of dtypes in text; `compat.torch.install` sets it to "torch"."""
 
 dtypes: dict[str, DType] = {}
 _by_numpy: dict[np.dtype, DType] = {}

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..kernels.gemm.workspace import empty
-from . import dtypes
 
 _TYPES = frozenset({
     "cpu", "cuda", "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "mkldnn", "mps", "mtia", "opencl",
@@ -87,7 +86,7 @@ class _Named:
         self._name = name
 
     def __repr__(self) -> str:
-        return f"{dtypes.namespace}.{self._name}"
+        return f"mt.{self._name}"
 
     def __reduce__(self) -> str:
         return self._name

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
-
 _MOST = 2**58
 """The largest number of elements (of at most 16 bytes each) that can be addressed."""
 
@@ -39,7 +37,7 @@ class Size(tuple):
         return math.prod(self)
 
     def __repr__(self) -> str:
-        return f"{dtypes.namespace}.Size({list(self)})"
+        return f"mt.Size({list(self)})"
 
 
 def repeats(array: np.ndarray) -> bool:

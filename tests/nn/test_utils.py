@@ -69,3 +69,11 @@ def test_embeddings_of_given_rows() -> None:
     assert nn.EmbeddingBag.from_pretrained(rows, mode="sum")(mt.tensor([[0, 1]])).tolist() == [[2.0, 4.0]]
     with pytest.raises(AssertionError, match="2-dimensional"):
         nn.Embedding.from_pretrained(rows[0])
+
+
+def test_a_convolution_and_its_normalisation_become_one() -> None:
+    conv, norm = mt.nn.Conv2d(2, 3, 2).eval(), mt.nn.BatchNorm2d(3).eval()
+    norm.running_mean.copy_(mt.tensor([0.5, -1.0, 2.0]))
+    norm.running_var.copy_(mt.tensor([4.0, 0.25, 1.0]))
+    x = mt.arange(32.0).reshape(1, 2, 4, 4) / 16
+    mt.testing.assert_close(mt.nn.utils.fuse_conv_bn_eval(conv, norm)(x), norm(conv(x)))

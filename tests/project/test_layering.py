@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "minitorch_backends"
 
 # The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
-# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it. A folder with a
-# floor of its own, such as compat/torch, is named by its path.
+# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it.
 FLOORS = [
     {"kernels", "display"},
     {"flags"},
@@ -29,8 +28,8 @@ FLOORS = [
     {"nn"},
     {"amp", "func", "optim", "utils", "testing", "profiles"},
     {"explain"},
-    {"lab", "interop", "compat.torch"},
-    {"pytest_plugin", "cli", "compile_ahead", "__main__", "__init__"},
+    {"lab", "interop"},
+    {"pytest_plugin", "cli", "namespaces", "compile_ahead", "__main__", "__init__"},
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 

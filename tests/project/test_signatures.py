@@ -48,7 +48,13 @@ MISSING_NAMES = {
     "weights that are computed from others, which the README's people have in torch": """
         nn.Lazy* nn.Uninitialized* nn.AdaptiveLogSoftmaxWithLoss
     """,
+    "settings of torch's own process, compilation, several devices": """
+        torch.compile torch.cond torch.*_default_device torch.*_num_interop_threads torch.is_storage torch.*warn_always*
+        torch.set_flush_denormal torch.typename torch.is_distributed nn.DataParallel nn.SyncBatchNorm
+    """,
     "deprecated or removed in torch": """
+        torch.range torch.set_default_tensor_type nn.Upsampling* nn.utils.clip_grad_norm nn.utils.skip_init
+        nn.init.*[!_]
         Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce Tensor.resize Tensor.resize_as
         torch.*nuclear_* torch.eig torch.lstsq torch.matrix_rank torch.solve torch.symeig
     """,
