@@ -107,18 +107,22 @@ def _is_mapped(found: Any) -> bool:
     return any(line.split()[3:5] == [device, str(found.st_ino)] for line in lines)
 
 
+DAMAGE = (
+    ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, NotImplementedError, OverflowError,
+    MemoryError, RuntimeError, OSError, SyntaxError, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a damaged file or text raises in the libraries that read it, RecursionError among them."""
+
+
 @contextlib.contextmanager
-def one_sentence(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
-    """Turn whatever reading a damaged file raises in the block into a ValueError that names the file. `expected` is
-    what it should be. Open the file before, so that a missing one stays a FileNotFoundError."""
+def one_sentence(subject: str, expected: str) -> Iterator[None]:
+    """Turn whatever reading a damaged file or text raises in the block into one ValueError: `subject` must be
+    `expected`. Open files before, so that a missing one stays a FileNotFoundError."""
     try:
         yield
-    except (
-        ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, NotImplementedError, OverflowError,
-        RecursionError, MemoryError, RuntimeError, OSError, struct.error, zipfile.BadZipFile, zlib.error, SyntaxError,
-    ) as problem:  # fmt: skip
-        reason = str(problem) or type(problem).__name__
-        raise ValueError(f"{os.fspath(path)!r} must be {expected}, and complete, got another file ({reason})") from None
+    except DAMAGE as problem:
+        reason = " ".join(str(problem).split())[:300] or type(problem).__name__
+        raise ValueError(f"{subject} must be {expected}, and complete, got another one ({reason})") from None
 
 
 def write_files(files: Mapping[Any, Callable[[BinaryIO], Any]], mode: int = 0o666) -> None:

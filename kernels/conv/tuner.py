@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import cpu, threading
 from ..context import restore_on_failure
-from ..files import write_file
+from ..files import one_sentence, write_file
 from ..registry import Decision, Kernel, Refused, kernels, without_observers
 from .kept import array_of
 from .shapes import is_channels_last
@@ -74,12 +74,9 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add what `save` wrote, in place of what is known of the same calls. Raises ValueError for another file."""
-        try:
-            entries = _check_content(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"{os.fspath(path)!r} is not a benchmark cache ({error}); expected a file of `save`"
-            ) from None
+        content = Path(path).read_bytes()
+        with one_sentence(repr(os.fspath(path)), "a benchmark cache that `save` wrote"):
+            entries = _check_content(json.loads(content))
         self._entries.update(entries)
         self._forget_calls()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import cpu, machine
-from ..files import write_file
+from ..files import DAMAGE, write_file
 from ..ownership import danger, refuse_what_others_can_write
 
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
@@ -52,7 +52,7 @@ def read() -> Measured | None:
         return Measured(_check_values(found), f"measured by minitorch-backends tune on {found['date']} ({file})")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except DAMAGE as problem:
         warnings.warn(
             f"the thresholds of this CPU's products are the built-in ones, since its file cannot be used: {problem}; "
             "run minitorch-backends tune again, or remove the file",

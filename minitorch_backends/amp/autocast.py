@@ -188,6 +188,10 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type in _DEFAULTS
 
 
+_FORWARD_DTYPE = "autocast_dtype"
+"""The attribute of a node that holds the half type of its forward pass, or None."""
+
+
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
     """Decorate `forward` of an `autograd.Function`, whose `backward` has `custom_bwd`. With `cast_inputs` it receives
     floating tensors in this dtype and runs with autocast off, as if it were listed."""
@@ -200,7 +204,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
     def forward(*args: Any, **named: Any) -> Any:
         enabled, state = is_autocast_enabled(device_type), _state.get()
         if args and isinstance(args[0], FunctionCtx):
-            args[0].autocast_dtype = state.dtype if enabled and cast_inputs is None else None
+            vars(args[0])[_FORWARD_DTYPE] = state.dtype if enabled and cast_inputs is None else None
         if cast_inputs is None or not enabled:
             return fwd(*args, **named)
         wanted = to_dtype(cast_inputs)
@@ -221,7 +225,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     @functools.wraps(bwd)
     @restore_on_failure
     def backward(ctx: Any, *grads: Any) -> Any:
-        dtype = getattr(ctx, "autocast_dtype", None)
+        dtype = vars(ctx).get(_FORWARD_DTYPE)
         with autocast(device_type, dtype, enabled=dtype is not None):
             return bwd(ctx, *grads)
 

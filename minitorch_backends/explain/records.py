@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..autograd.extras.module_scope import current_module, follow_modules
 from ..autograd.modes import is_in_backward
 from ..kernels.errors import errors_of
+from ..kernels.files import one_sentence
 from ..kernels.precision import is_scaled
 from ..kernels.registry import Call, kernels, observe
 from ..kernels.scaling import counts
@@ -98,8 +99,9 @@ class Log(list[Record]):
 
     @classmethod
     def from_json(cls, text: str) -> Log:
-        """Read the output of `to_json`, possibly from another process."""
-        return cls.from_entries(json.loads(text))
+        """Read the output of `to_json`, possibly from another process. Raises ValueError for other text."""
+        with one_sentence("Log.from_json(): text", "JSON from to_json()"):
+            return cls.from_entries(json.loads(text))
 
     @classmethod
     def from_entries(cls, entries: Iterable[Mapping[str, Any]]) -> Log:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ..kernels.files import one_sentence
 from .rows import nearest, rows
 from .scopes import Scope
 from .state import UNSET, Override, current, override, store
@@ -45,16 +46,8 @@ class Snapshot(Scope):
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        try:
-            values = json.loads(text)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"from_json(): text must be the JSON of Snapshot.to_json(), got {text!r}: {error}"
-            ) from None
-        if not isinstance(values, dict):
-            raise ValueError(
-                f"from_json(): text must be a JSON object of flags and values, got {text!r}; use Snapshot.to_json()"
-            )
+        with one_sentence("Snapshot.from_json(): text", "the JSON of Snapshot.to_json()"):
+            values = dict(json.loads(text).items())
         return cls(values.items())
 
     def __enter__(self) -> None:

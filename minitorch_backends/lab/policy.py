@@ -16,6 +16,7 @@ from ..explain.sensitivity import PRECISION_FLAGS
 from ..flags.scopes import Scope
 from ..flags.state import UNSET
 from ..flags.writes import Flags
+from ..kernels.files import one_sentence
 from ..kernels.precision import find_precision
 from ..nn.utils import check_visible, matching_names
 
@@ -123,10 +124,8 @@ class Policy(Scope):
     @classmethod
     def from_json(cls, text: str) -> Policy:
         """Read the output of `to_json`. Raises ValueError for other text."""
-        try:
+        with one_sentence("Policy.from_json(): text", "JSON from to_json()"):
             return cls({glob: Rule(**rule) for glob, rule in json.loads(text).items()})
-        except (TypeError, AttributeError, json.JSONDecodeError) as error:
-            raise ValueError(f"Policy.from_json(): text must be JSON from to_json(), got {text!r}: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and list(self.rules.items()) == list(other.rules.items())

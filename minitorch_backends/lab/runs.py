@@ -110,7 +110,7 @@ class Run:
 def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
     """The archive of a run. What a damaged one raises is a ValueError with its path."""
     expected = "a run that lab.capture of this version wrote"
-    with open(path, "rb") as file, one_sentence(path, expected), zipfile.ZipFile(file) as archive:
+    with open(path, "rb") as file, one_sentence(repr(os.fspath(path)), expected), zipfile.ZipFile(file) as archive:
         yield archive
 
 

@@ -73,7 +73,7 @@ class Store:
             text = path.read_bytes()
         except FileNotFoundError:
             return None
-        with one_sentence(path, "the manifest of a sweep's store"):
+        with one_sentence(repr(str(path)), "the manifest of a sweep's store"):
             found = json.loads(text)
             if not isinstance(found, dict):
                 raise ValueError("it must hold an object")

@@ -77,6 +77,12 @@ class Sweep:
             raise ValueError(f"Sweep.read(): store must be a folder that a sweep wrote, got {str(store)!r}")
         found = cls(folder.name, list(read_rows(folder).values()))
         names = [*found.parameters(), "flags", "seed"]
+        for row in found.rows:
+            if missing := [name for name in names[:-2] if name not in row]:
+                raise ValueError(
+                    f"Sweep.read(): every row of the store {str(store)!r} must have {', '.join(names[:-2])}, got one "
+                    f"without {missing[0]!r}; it is damaged"
+                )
         found.rows.sort(key=lambda row: [place_of(row.get(name)) for name in names])
         return found
 

@@ -29,4 +29,9 @@ def load(f: str | os.PathLike[str] | Any) -> Model:
     """
     from .files import read_model
 
-    return model_of(*read_model(f))
+    try:
+        return model_of(*read_model(f))
+    except (ValueError, NotImplementedError) as error:
+        if isinstance(f, str | os.PathLike) and (path := os.fspath(f)) not in str(error):
+            error.args = (f"{error} (in {path!r})",)
+        raise
