@@ -36,6 +36,7 @@ import pytest
 from minitorch_backends import backends, testing
 from minitorch_backends.explain.product_counts import ProductCounts
 from minitorch_backends.flags import Snapshot, assign, rows
+from minitorch_backends.flags.choices import Names
 from minitorch_backends.flags.state import override
 from minitorch_backends.kernels.registry import observe
 
@@ -62,8 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--minitorch-torch", action="store_true", help="run each test's torch products on minitorch_backends' kernels"
     )
     for flag, text in _OPTIONS.items():
-        names = [name for name in rows[flag].choices.examples if name is not None]
-        group.addoption(f"--minitorch-{flag}", type=rows[flag].choices.canonical, choices=names, help=text)
+        known = Names(tuple(name for name in rows[flag].choices.examples if name is not None), any_case=True)
+        group.addoption(f"--minitorch-{flag}", type=known.canonical, choices=known.names, help=text)
 
 
 QUIET = "ignore::RuntimeWarning:minitorch_backends"

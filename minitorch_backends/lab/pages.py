@@ -127,7 +127,7 @@ def write_page(
     write_file(path, page)
 
 
-def draw_picture(draw: Callable[[Any], None], caption: str) -> Picture:
+def draw_picture(draw: Callable[[Any], Any], caption: str) -> Picture:
     """The picture that a function of `lab.plots` writes to the file that it is given."""
     buffer = io.BytesIO()
     draw(buffer)

@@ -41,7 +41,7 @@ class Pareto(list[Point]):
     def cells(self) -> list[tuple[str, ...]]:
         """The head of the table and its lines; points of the front have a star."""
         has_parameters = any(point.at for point in self)
-        rows = [("", "parameters", "setting", *self.names)]
+        rows: list[tuple[str, ...]] = [("", "parameters", "setting", *self.names)]
         rows += [("*" if p.best else "", p.at, p.label, f"{p.x:.4g}", f"{p.y:.4g}") for p in self]
         return rows if has_parameters else [(row[0], *row[2:]) for row in rows]
 

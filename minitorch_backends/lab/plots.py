@@ -111,9 +111,14 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], x: str, y: str) -> None:
 def _scale_sizes(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic axis with ticks at the values themselves, where they are few and grow by factors."""
     scale_axis(axes, "x", values)
-    if axes.get_xscale() == "log" and len(values) <= 8:
+    if axes.get_xscale() != "log":
+        return
+    if len(values) <= 8:
         axes.set_xticks(values, [f"{value:,g}" for value in values], fontsize=8)
         axes.set_xticks([], minor=True)
+    elif values[0] >= 1e-3 and values[-1] < 1e6:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.xaxis.set_minor_formatter(lambda value, _: f"{value:,g}" if f"{value:e}"[0] in "25" else "")
 
 
 def _looks(labels: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -189,13 +194,14 @@ def audit(found: Audit, file: File = None) -> Drawing:
     with drawing(file, (12, 1.6 + 0.24 * max(len(top), 10))) as figure:
         bars, curve = figure.subplots(1, 2, width_ratios=(3, 2))
         names = [("* " if name in found.kept else "") + (name or "(itself)") for name in top]
-        for place, precision in enumerate(found.precisions):
-            colour, mark = MARKS.get(precision, (GREY, SHAPES[place]))
+        for precision, (colour, mark, _) in zip(found.precisions, _looks(found.precisions), strict=True):
             errors = {row["module"]: row["error"] for row in found.layers(precision=precision)}
             places = [place for place, name in enumerate(top) if errors.get(name)]
             bars.plot([errors[top[place]] for place in places], places, mark, color=colour, label=precision)
         bars.set_yticks(range(len(names)), names, fontsize=8)
         bars.set_ylim(len(names) - 0.5, -0.5)
+        if len(found.layers()) > len(top):
+            bars.set_ylabel(f"the {len(top)} of {len(found.layers())} layers with the largest errors")
         bars.set_xscale("log")
         bars.tick_params(axis="x", which="both", labelsize=8)
         bars.set_xlabel(

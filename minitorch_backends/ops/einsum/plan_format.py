@@ -25,7 +25,7 @@ def text(plan: Plan) -> str:
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:
     """The head of the table of steps, and its lines."""
-    found = [("", "contraction", "flops", "elements", "flops/element", "kernel", "seconds")]
+    found: list[tuple[str, ...]] = [("", "contraction", "flops", "elements", "flops/element", "kernel", "seconds")]
     last = plan.measured[-1] if plan.measured else None
     for term, shape, preparation in zip(plan.inputs, plan.term_shapes, plan.preparations, strict=True):
         if preparation.summed:

@@ -102,7 +102,7 @@ def _draw_memory(axes: Axes, plan: Plan) -> None:
     axes.plot(numbers, [step.size for step in plan.steps], "o", color=_INK, markersize=3, label=label)
     axes.axhline(plan.peak_elements, color=_SLICE, linewidth=1, linestyle="--", label="peak")
     axes.set_yscale("log", base=2)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("step")
     axes.set_ylabel("elements")
     title = "memory over the steps" if slicing is None else f"memory over the steps, {slicing.count:,} slices"
