@@ -50,7 +50,7 @@ class _Flagged:
         return as_html(public_name(self._path), Rows([("flag", "value", "meaning"), *lines], names=3))
 
 
-_groups: dict[str, Group] = {}
+_groups: dict[tuple[type, str], Group] = {}
 
 
 class Group(_Flagged):
@@ -59,13 +59,13 @@ class Group(_Flagged):
     __slots__ = ()
 
     def __new__(cls, path: str) -> Any:
-        group = _groups.get(path)
+        group = _groups.get((cls, path))
         if group is None:
-            group = _groups[path] = object.__new__(_class(path, (cls,)))
+            group = _groups[cls, path] = object.__new__(_class(path, (cls,)))
         return group
 
     def __reduce__(self) -> tuple:
-        return Group, (self._path,)  # there is one group of a path: copies and pickles are it
+        return type(self).__bases__[0], (self._path,)  # there is one group of a path: copies and pickles are it
 
     @staticmethod
     def install(module: ModuleType, path: str) -> None:

@@ -101,7 +101,10 @@ def test_float64_integers_and_halves_have_no_choice():
             mt.tensor(A.astype(dtype)) @ mt.tensor(B.astype(dtype))
 
     assert {call.precision for call in log} == {"ieee"}
-    assert {call.decided_by for call in log} == {"precision flags affect float32 and complex64 products only"}
+    flag = "fp32_precision = 'bf16', inherited by mkldnn.matmul.fp32_precision"
+    others = "precision flags affect float32 and complex64 products only"
+    half = f"{flag} changes no product of float16, only of float32; see backends.operands"
+    assert [call.decided_by for call in log] == [others, half, others, others]
 
 
 @pytest.mark.parametrize("backward_precision", [None, "tf32"])
