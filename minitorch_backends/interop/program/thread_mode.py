@@ -20,11 +20,11 @@ class _ThreadCounts(Counts):
         super().__init__()
         self._add = add
 
-    def run(self, signature: Hashable, compute: Callable[..., Any], *args: Any) -> Any:
+    def run(self, signature: Hashable, first: Callable[[], tuple[Any, Any]], again: Callable[[Any], Any]) -> Any:
         elapsed = None if signature in self._signatures else stopwatch()
-        found = super().run(signature, compute, *args)
+        found = super().run(signature, first, again)
         compiling = 0 if elapsed is None else int(elapsed()[1] * 1e9)
-        for kernel, precision, flops in self._signatures[signature][1]:
+        for kernel, precision, flops in self._signatures[signature].calls:
             self._add(("product", kernel, precision), 1, flops, compiling)
             compiling = 0
         return found

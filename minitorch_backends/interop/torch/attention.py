@@ -88,7 +88,8 @@ def take_attention(
 ) -> Any:
     """Calls that torch would make of other operators; with dropout they stay with it, for its random numbers."""
     tensors = list(tensors_in((query, key, value, attn_mask)))
-    if dropout_p or why_not(tensors, mixed=True) is not None:
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None  # which torch's choice has no rule for
+    if dropout_p or transformed or why_not(tensors, mixed=True) is not None:
         return NotImplemented
     options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
     by_role = precision_policy.by_role and act_on(ATTENTION_ROLES)

@@ -1,17 +1,22 @@
-"""Rejects code compiled by inductor: its products would neither run here nor be recorded.
+"""Runs compiled functions uncompiled, and rejects code that inductor compiled: its products would neither run here nor
+be recorded.
 
-Functions from `torch.compile` run uncompiled under torch's dispatch modes. AOTInductor packages and separately compiled
-graphs do not.
+Functions from `torch.compile` have a stance of the process, which is eager while a block runs. AOTInductor packages and
+separately compiled graphs have no Python to go back to.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from ...kernels.locks import lock
 
@@ -30,16 +35,45 @@ _patched: dict[type, Callable[..., Any]] = {}
 
 _lock = lock()
 
+_stance: list[Any] = []
+"""The scope in which torch calls functions uncompiled, while some block runs."""
+
+_compile: list[Callable[..., Any]] = []
+"""`torch.compile`, while it is replaced because its compiler is not loaded yet."""
+
+
+def _force_eager() -> None:
+    """Let functions from `torch.compile` run uncompiled. The compiler takes seconds to load; where it is not, the first
+    call of `torch.compile` loads it."""
+    if "torch._dynamo" in sys.modules:
+        if not _stance:
+            _stance.append(torch.compiler.set_stance("force_eager"))
+    elif not _compile:
+
+        @functools.wraps(torch.compile)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            importlib.import_module("torch._dynamo")
+            with _lock:
+                if _threads.total():
+                    _force_eager()
+            return original(*args, **kwargs)
+
+        original = torch.compile
+        _compile.append(original)
+        torch.compile = compile
+
 
 @contextmanager
-def refuse_compiled_code() -> Iterator[None]:
-    """Raise RuntimeError where this thread calls compiled code while the block runs.
+def run_uncompiled() -> Iterator[None]:
+    """Call compiled functions uncompiled while the block runs, and raise RuntimeError where this thread calls compiled
+    code.
 
     Classes of torch that are not loaded when the block begins are left as they are.
     """
     thread = threading.get_ident()
     with _lock:
         _threads[thread] += 1
+        _force_eager()
         for module, name in _CLASSES:
             kind = getattr(sys.modules.get(module), name, None)
             if kind is not None and kind not in _patched:
@@ -56,6 +90,10 @@ def refuse_compiled_code() -> Iterator[None]:
 
 def _restore() -> None:
     _threads.clear()
+    while _stance:
+        _stance.pop().__exit__(None, None, None)
+    while _compile:
+        torch.compile = _compile.pop()
     while _patched:
         kind, call = _patched.popitem()
         type.__setattr__(kind, "__call__", call)

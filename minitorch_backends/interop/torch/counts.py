@@ -60,7 +60,16 @@ class Left:
 
 
 _SIGNATURES_KEPT = 4096
-"""The number of signatures whose kernel calls are remembered. Past it all are added up and forgotten."""
+"""The number of signatures whose kernel calls are remembered. Past it all are forgotten."""
+
+
+class _Signature:
+    """A kind of call: how often it ran, its kernel calls, and a note."""
+
+    __slots__ = ("calls", "note", "times")
+
+    def __init__(self, calls: list[tuple[str, str, int]], note: Any) -> None:
+        self.calls, self.note, self.times = calls, note, 0
 
 
 class Counts:
@@ -71,24 +80,26 @@ class Counts:
         self._lock = lock()
         self._ran: dict[tuple[str, str], tuple[int, int]] = {}
         self._left: dict[tuple[str, str], tuple[int, int]] = {}
-        self._signatures: dict[Hashable, tuple[int, list[tuple[str, str, int]]]] = {}
+        self._signatures: dict[Hashable, _Signature] = {}
 
-    def run(self, signature: Hashable, compute: Callable[..., Any], *args: Any) -> Any:
-        """Count the kernel calls of `compute(*args)`, which follow from the signature: only its first call is observed,
-        since kernels run a longer way for observers."""
-        known = self._signatures.get(signature)
-        if known is None:
+    def run(self, signature: Hashable, first: Callable[[], tuple[Any, Any]], again: Callable[[Any], Any]) -> Any:
+        """Count the kernel calls of a computation, which follow from its signature. Only the first call is observed,
+        since kernels run a longer way for observers. `first` returns the result and what `again` is given later."""
+        seen = self._signatures.get(signature)
+        if seen is None:
             calls: list[tuple[str, str, int]] = []
             with observe(lambda call: calls.append(_row_of(call))):
-                found = compute(*args)
+                found, note = first()
+            seen = _Signature(calls, note)
             with self._lock:
                 if len(self._signatures) >= _SIGNATURES_KEPT:
                     self._add_up()
-                self._signatures[signature] = 1 + self._signatures.get(signature, (0, calls))[0], calls
+                seen = self._signatures.setdefault(signature, seen)
+                seen.times += 1
             return found
-        found = compute(*args)
+        found = again(seen.note)
         with self._lock:
-            self._signatures[signature] = 1 + self._signatures.get(signature, known)[0], known[1]
+            seen.times += 1
         return found
 
     def observe(self, call: Call) -> None:
@@ -103,10 +114,12 @@ class Counts:
             _add(self._left, (op, why), 1, flops)
 
     def _add_up(self) -> None:
-        for times, calls in self._signatures.values():
-            for kernel, precision, flops in calls:
-                _add(self._ran, (kernel, precision), times, times * flops)
-        self._signatures = {}
+        for each in self._signatures.values():
+            for kernel, precision, flops in each.calls:
+                _add(self._ran, (kernel, precision), each.times, each.times * flops)
+            each.times = 0
+        if len(self._signatures) >= _SIGNATURES_KEPT:
+            self._signatures = {}
 
     @property
     def products(self) -> list[Product]:
@@ -163,13 +176,14 @@ def _row_of(call: Call) -> tuple[str, str, int]:
     return call.kernel, call.keywords.get("precision", "ieee"), flops_of(call)
 
 
-_current: ContextVar[Counts | None] = ContextVar("counts_of_torch_products", default=None)
+current_counts: ContextVar[Counts | None] = ContextVar("counts_of_torch_products", default=None)
+"""The counts of the innermost call that torch would decompose, or `counting`."""
 
 
 @contextmanager
 def counting(counts: Counts | None) -> Iterator[None]:
     """Count every kernel call of this block by observing it."""
-    token = _current.set(counts)
+    token = current_counts.set(counts)
     try:
         if counts is None:
             yield
@@ -177,12 +191,7 @@ def counting(counts: Counts | None) -> Iterator[None]:
             with observe(counts.observe):
                 yield
     finally:
-        _current.reset(token)
-
-
-def current_counts() -> Counts | None:
-    """The counts of the innermost `counting`."""
-    return _current.get()
+        current_counts.reset(token)
 
 
 _LINEAR_ALGEBRA: dict[str, Callable[[int, int, int], float]] = {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import torch
+
 from ... import linalg
 from ...ops import cdist, cholesky, cholesky_inverse, cholesky_solve, geqrf, lu_unpack, ormqr, triangular_solve
 from ...ops.linalg import determinant
@@ -37,12 +41,21 @@ def _pinv(A: Tensor, *, atol: Tensor | None = None, rtol: Tensor | None = None, 
     return linalg.pinv(A, atol=atol, rtol=rtol, hermitian=hermitian)
 
 
-# Of a contiguous real matrix, torch's gradients of the following expect the factors of its transpose.
+@cache
+def _keeps_transposed(operator: str, place: int, is_contiguous: bool) -> bool:
+    """Whether torch's gradient of an operator expects the factors of the transpose of a real matrix, which differs by
+    operator, layout and version of torch. The answer is that of torch's kernel for a small matrix."""
+    with torch.utils._python_dispatch._disable_current_modes():
+        A = torch.tensor([[4.0, 1.0], [2.0, 3.0]])
+        A = A if is_contiguous else A.mT.contiguous().mT
+        rest = (torch.ones(2, 1),) if operator == "_linalg_solve_ex" else ()
+        LU = getattr(torch.ops.aten, operator)(A, *rest)[place]
+        return bool(torch.equal(LU, torch.linalg.lu_factor(A.mT)[0]))
 
 
-def _factors(A: Tensor, LU: Tensor | None, pivots: Tensor | None) -> tuple[Tensor, Tensor]:
+def _factors(operator: str, place: int, A: Tensor, LU: Tensor | None, pivots: Tensor | None) -> tuple[Tensor, Tensor]:
     """The factors that torch's gradient expects; `LU` and `pivots` are those of A, if at hand."""
-    if A.is_contiguous() and not A.is_complex():
+    if not A.is_complex() and _keeps_transposed(operator, place, A.is_contiguous()):
         return tuple(linalg.lu_factor_ex(A.mT)[:2])
     if LU is None or pivots is None or LU.shape != A.shape:
         return tuple(linalg.lu_factor_ex(A)[:2])
@@ -52,19 +65,19 @@ def _factors(A: Tensor, LU: Tensor | None, pivots: Tensor | None) -> tuple[Tenso
 @runs("_linalg_solve_ex")
 def _solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, ...]:
     found = linalg.solve_ex(A, B, left=left, check_errors=check_errors)
-    return found.result, *_factors(A, None, None), found.info
+    return found.result, *_factors("_linalg_solve_ex", 1, A, None, None), found.info
 
 
 @runs("_linalg_det")
 def _det(A: Tensor) -> tuple[Tensor, ...]:
     found = determinant._determinant(A)
-    return found[0], *_factors(A, *found[1:3])
+    return found[0], *_factors("_linalg_det", 1, A, *found[1:3])
 
 
 @runs("_linalg_slogdet")
 def _slogdet(A: Tensor) -> tuple[Tensor, ...]:
     found = determinant._sign_and_logarithm(A)
-    return found[0], found[1], *_factors(A, *found[2:4])
+    return found[0], found[1], *_factors("_linalg_slogdet", 2, A, *found[2:4])
 
 
 _EUCLIDEAN_BY = {

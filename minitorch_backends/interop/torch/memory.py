@@ -1,12 +1,19 @@
-"""Tensors of torch as tensors of ours, and back, in the same memory."""
+"""Tensors of torch as tensors of ours in the same memory, and results of ours in memory that torch allocates.
+
+torch's programs resize results, write into them, and view them by strides that torch's own kernels have. A result
+therefore never shares memory with an operand or another result, its storage belongs to torch, and its strides are
+those of torch's kernel for the same operands (`layouts`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from ...kernels.gemm.workspace import offer
 from ...tensor.dtypes import bfloat16, dtypes
 from ...tensor.tensor import Tensor, adopt
 
@@ -24,17 +31,110 @@ def to_ours(x: torch.Tensor) -> Tensor:
     return adopt(x.detach().numpy())
 
 
-def to_torch(x: Any) -> Any:
-    """A tensor of torch over the memory of one of ours; tuples become tuples, None stays None."""
-    if isinstance(x, Tensor):
-        array = x._array
-        steps = array.strides
-        if not array.flags.writeable or any(step < 0 or step % array.itemsize for step in steps):  # torch has no such
-            array = array.copy()
-        if x.dtype in _WITHOUT_NAME.values():
-            integers = np.int16 if x.dtype.itemsize == 2 else np.uint8
-            return torch.from_numpy(array.view(integers)).view(getattr(torch, x.dtype.name))
-        return torch.from_numpy(array)
+class Layout(NamedTuple):
+    """Shape, strides and type of a result of torch's kernel."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def to_torch(x: Any, layouts: Sequence[Layout | None] = ()) -> Any:
+    """A tensor of torch with the values of one of ours, in memory of its own. Tuples become tuples, None stays None.
+
+    `layouts` has the strides of each result, where they are known; others are dense, in the order of ours.
+    """
     if isinstance(x, (tuple, list)):
-        return tuple(map(to_torch, x))
-    return x
+        missing = (None,) * (len(x) - len(layouts))
+        return tuple(to_torch(each, (layout,)) for each, layout in zip(x, (*layouts, *missing), strict=True))
+    if not isinstance(x, Tensor):
+        return x
+    array, dtype = x._array, getattr(torch, x.dtype.name)
+    if x.dtype in _WITHOUT_NAME.values():
+        array = array.view(np.int16 if x.dtype.itemsize == 2 else np.uint8)
+    if not array.flags.writeable or any(step < 0 or step % array.itemsize for step in array.strides):
+        array = array.copy()  # torch has no such
+    found = torch.from_numpy(array).view(dtype)
+    layout = layouts[0] if layouts else None
+    if layout is None or layout.shape != found.shape:
+        return found.clone()
+    return torch.empty_strided(*layout[:2], dtype=dtype).copy_(found)
+
+
+_OFFERED_BYTES = 1 << 16
+"""Smaller results are copied, which takes less time than offering memory."""
+
+
+def in_torch_memory(compute: Callable[[], Any], layouts: Sequence[Layout | None]) -> Any:
+    """The results of ours as torch's tensors. A large first result is computed in memory of torch where a kernel takes
+    the offer, and copied otherwise."""
+    layout = layouts[0] if layouts else None
+    size = 0 if layout is None else _dense_size(layout)
+    if layout is None or size * layout.dtype.itemsize < _OFFERED_BYTES:
+        return to_torch(compute(), layouts)
+    target = torch.empty_strided(*layout[:2], dtype=layout.dtype)
+    ours = to_ours(target.as_strided((size,), (1,)))._array
+    with offer(ours):
+        found = compute()
+    first = found[0] if isinstance(found, (tuple, list)) else found
+    if not _is_in(first, ours, layout):
+        return to_torch(found, layouts)
+    if first is found:
+        return target
+    return target, *to_torch(tuple(found[1:]), layouts[1:])
+
+
+def _dense_size(layout: Layout) -> int:
+    """The number of elements, if they fill their memory; else 0."""
+    size = 1
+    for step, length in sorted(zip(layout.stride, layout.shape, strict=True)):
+        if length != 1:
+            if step != size:
+                return 0
+            size *= length
+    return size
+
+
+def _is_in(result: Any, memory: np.ndarray, layout: Layout) -> bool:
+    """Whether a result of ours lies in this memory as it should."""
+    if not isinstance(result, Tensor) or result._array.dtype != memory.dtype or result._array.shape != layout.shape:
+        return False
+    array = result._array
+    strides = (step // array.itemsize for step in array.strides)
+    dense = all(a == b or n == 1 for a, b, n in zip(strides, layout.stride, layout.shape, strict=True))
+    return dense and array.__array_interface__["data"][0] == memory.__array_interface__["data"][0]
+
+
+_CONVOLUTION = torch.ops.aten.convolution.default
+
+
+def layouts_of(operator: Any, args: tuple, kwargs: dict, found: Any) -> tuple[Layout | None, ...]:
+    """The layouts of the results of an operator of torch, by its own rules for tensors without memory; empty where it
+    has none. `found` are our results."""
+    if operator is _CONVOLUTION:  # whose rule for tensors without memory is that of a GPU
+        last = torch.channels_last if found.ndim == 4 else torch.channels_last_3d
+        channels_last = found.ndim > 3 and any(
+            each.is_contiguous(memory_format=last) and not each.is_contiguous() for each in args[:2]
+        )
+        results: Any = torch.empty(
+            found.shape, dtype=args[0].dtype, device="meta", memory_format=last if channels_last else None
+        )
+    else:
+        given = {name: _without_memory(each) for name, each in kwargs.items()}
+        try:
+            results = operator(*map(_without_memory, args), **given)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            return ()
+    tensors = results if isinstance(results, (tuple, list)) else (results,)
+    return tuple(
+        Layout(tuple(each.shape), each.stride(), each.dtype) if isinstance(each, torch.Tensor) else None
+        for each in tensors
+    )
+
+
+def _without_memory(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_without_memory, value))
+    return value

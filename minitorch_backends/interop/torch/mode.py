@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -17,70 +18,184 @@ from ... import backends
 from ...autograd.extras.module_scope import as_module
 from ...autograd.modes import grad_mode, no_grad
 from ...backends import precision_policy
-from ...flags import current
+from ...flags import State, current
+from ...flags.state import override
 from ...linalg import LinAlgError
 from . import attention, convolutions, linalg, products, recurrent, whole_calls  # noqa: F401  (they fill the table)
-from .compiled import refuse_compiled_code
-from .counts import Counts, Left, LeftProductWarning, Product, counting, flops_of_operator
-from .gradients import computed_as_kept, kept_now
-from .memory import to_ours, to_torch
+from .compiled import run_uncompiled
+from .counts import Counts, Left, LeftProductWarning, Product, counting, current_counts, flops_of_operator
+from .gradients import Kept, computed_as_kept, kept_now
+from .memory import in_torch_memory, layouts_of, to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
-from .operands import NO_FLAG, tensors_in, why_not
+from .operands import NO_DISPATCH, NO_FLAG, TRACED, is_traced, tensors_in, why_not
 from .table import Entry, entry_of
+from .threads import inherit
+from .transformers import pad_as_torch
 from .whole_calls import INNER_ATTENTION, WHOLE_CALLS
+
+_CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "switch", "while_loop"})
+"""Higher-order operators that compute by their arguments alone, and must find no mode."""
+
+_RESIZED = "An output with one or more elements was resized since it had shape {}, which does not match {}"
+
+_KEPT_NOTES = 1 << 17
+"""The number of changes of recorded flags that are remembered for nodes of torch's graph."""
 
 
 class _Dispatch(TorchDispatchMode):
-    """Below torch's autograd: computes the operators of the table."""
+    """Below torch's autograd: computes the operators of the table, in one thread."""
 
-    def __init__(self, counts: Counts) -> None:
+    supports_higher_order_operators = True
+
+    def __init__(self, emulation: Emulation) -> None:
         super().__init__()
+        self.emulation, self.counts, self.ran = emulation, emulation.counts, emulation._ran
         self.entries: dict[Any, Entry] = {}
-        self.ran: Counter[str] = Counter()
-        self.counts = counts
         self.modules, self.kept = Timeline(), Timeline()
+        self.thread, self.override = get_ident(), override.get()
+        self.seen: tuple[State | None, Kept | None] = (None, None)
+        self.taken = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # its wrapper takes longer than a small product; functions run uncompiled inside (`compiled`)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         entry = self.entries.get(func)
         if entry is None:
-            entry = self.entries[func] = _entry(func)
-        kwargs, why = kwargs or {}, None
-        if entry.function is not None:
-            tensors = list(tensors_in((*args, *kwargs.values())))
-            why = why_not(tensors, entry.mixed, entry.narrow)
-            if why is None:
-                self.ran[str(func)] += 1
-                return self._compute(entry, args, kwargs, tensors)
-        elif entry.composite:  # as they arrive in inference mode
-            with self:
-                found = func.decompose(*args, **kwargs)
-            if found is not NotImplemented:
-                return found
-        elif entry.product:
-            why = why_not(tensors_in((*args, *kwargs.values())), narrow=True) or "this operator is not implemented here"
-        found = func(*args, **kwargs)
-        if why is not None:
-            self.counts.leave(str(func), why, flops_of_operator(func, args, kwargs, found))
+            entry = self.entries[func] = entry_of(func)
+        kwargs = kwargs or {}
+        if types and any(kind.__torch_dispatch__ is not NO_DISPATCH for kind in types):
+            # Subclasses compute themselves, by operators that arrive here.
+            return func(*args, **kwargs) if any(map(is_traced, types)) else NotImplemented
+        if entry.plain or not self.emulation.is_open:
+            return func(*args, **kwargs)
+        if torch._C._len_torch_dispatch_stack() and is_traced():
+            return self._leave(func, args, kwargs, TRACED, entry)
+        if entry.function is None and not entry.product:
+            return self._inside(func, args, kwargs, entry)
+        tensors = list(tensors_in((*args, *kwargs.values())))
+        why = why_not(tensors, entry.mixed, entry.narrow)
+        if why is None and entry.function is not None:
+            self.taken += 1
+            self.ran[str(func)] += 1
+            return self._compute(func, entry, args, kwargs, tensors)
+        if entry.function is not None and any(each.layout is torch._mkldnn for each in tensors):
+            return self._in_dense_memory(func, args, kwargs)
+        if why is not None and why.startswith(NO_FLAG) and not entry.composite:
+            return self._leave(func, args, kwargs, why, entry)
+        before = self.taken
+        found = self._inside(func, args, kwargs, entry)
+        if self.taken == before and not entry.composite:
+            self._count(func, args, kwargs, found, why or "this operator is not implemented here")
         return found
 
-    def _compute(self, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
+    def _inside(self, func: Any, args: tuple, kwargs: dict, entry: Entry) -> Any:
+        """Run torch's implementation of an operator, whose own operators arrive here."""
+        if entry.higher_order and func.name() in _CONTROL_FLOW:
+            return func(*(partial(self._call, each) if callable(each) else each for each in args), **kwargs)
+        with self:
+            if entry.higher_order:
+                return func.dispatch(torch._C.DispatchKey.CPU, *args, **kwargs)
+            return func.redispatch(_backend_keys(tensors_in((*args, *kwargs.values()))), *args, **kwargs)
+
+    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        with self:
+            return function(*args)
+
+    def _leave(self, func: Any, args: tuple, kwargs: dict, why: str, entry: Entry) -> Any:
+        """Run an operator in torch."""
+        found = func(*args, **kwargs)
+        if entry.product and not entry.composite:
+            self._count(func, args, kwargs, found, why)
+        return found
+
+    def _count(self, func: Any, args: tuple, kwargs: dict, found: Any, why: str) -> None:
+        """Count an operator that stayed with torch, unless its tensors have no values."""
+        self.taken += 1  # for an operator around it, which is not counted twice
+        if not any(each.device.type == "meta" or is_traced(type(each)) for each in tensors_in(args)):
+            self.counts.leave(str(func), why, flops_of_operator(func, args, kwargs, found))
+
+    def _in_dense_memory(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Compute an operator of tensors in blocks of oneDNN, and return such tensors."""
+
+        def dense(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return value.to_dense() if value.layout is torch._mkldnn else value
+            return [dense(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+        with self:
+            found = func(*map(dense, args), **{name: dense(each) for name, each in kwargs.items()})
+            blocked = tuple(each.to_mkldnn() for each in (found if isinstance(found, tuple) else (found,)))
+        return blocked if isinstance(found, tuple) else blocked[0]
+
+    def _compute(self, func: Any, entry: Entry, args: tuple, kwargs: dict, tensors: list[torch.Tensor]) -> Any:
         """Compute an operator of the table, where it is a gradient as the forward pass has it."""
+        if get_ident() == self.thread:
+            self.override = override.get()
+        else:  # torch's own, which goes on with deep backward passes
+            override.set(self.override)
         node: Any = torch._C._current_autograd_node()
         if node is None:
-            kept = kept_now()
-            notes = kept is not None or self.kept.values  # a later call without flags clears an earlier record
-            if notes and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+            kept = self._kept_now()
+            if kept != (self.kept.values[-1] if self.kept.values else None) and torch.is_grad_enabled():
                 self.kept.note(next_node_number() - 1, kept)
+                self.kept.forget(_KEPT_NOTES)
             with no_grad():
-                return self._compute_and_count(entry, args, kwargs)
+                return self._compute_and_count(func, entry, args, kwargs)
         number = node._sequence_nr()
+        compute = partial(self._compute_and_count, func, entry)
         with _backward(self.modules.at(number)):
-            return computed_as_kept(partial(self._compute_and_count, entry), node, self.kept.at(number), args, kwargs)
+            return computed_as_kept(compute, node, self.kept.at(number), args, kwargs)
 
-    def _compute_and_count(self, entry: Entry, args: tuple, kwargs: dict) -> Any:
-        """Compute an operator, whose kernel calls follow from its signature, the flags and the pass."""
-        signature = entry.function, current(), grad_mode.get().backward, _signature((args, kwargs))
-        return self.counts.run(signature, _compute, entry, args, kwargs)
+    def _kept_now(self) -> Kept | None:
+        state = current()
+        if self.seen[0] is not state:
+            self.seen = state, kept_now()
+        return self.seen[1]
+
+    def _compute_and_count(self, func: Any, entry: Entry, args: tuple, kwargs: dict) -> Any:
+        """Compute an operator, whose kernel calls and layouts follow from its signature, the flags and the pass, and
+        write the result where `out=` and in-place forms have it."""
+        signature = func, current(), grad_mode.get().backward, _signature((args, kwargs))
+        run = partial(_run, entry, args, {name: each for name, each in kwargs.items() if name not in entry.outputs})
+        elsewhere = entry.in_place or entry.outputs
+
+        def first() -> tuple[Any, Any]:
+            found = run()
+            layouts = () if elsewhere else layouts_of(func, args, kwargs, found)
+            return to_torch(found, layouts), layouts
+
+        if precision_policy.by_role:  # formats of operands may depend on their values
+            with counting(self.counts):
+                found = first()[0]
+        else:
+            found = self.counts.run(signature, first, partial(in_torch_memory, run))
+        if entry.in_place:
+            return args[0].copy_(found)
+        outputs = [kwargs[name] for name in entry.outputs]
+        if not outputs:
+            return found
+        for out, each in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
+            if not torch.can_cast(each.dtype, out.dtype):
+                raise RuntimeError(f"Expected out tensor to have dtype {each.dtype}, but got {out.dtype} instead")
+            if out.shape != each.shape:
+                if out.numel():
+                    warnings.warn(_RESIZED.format(tuple(out.shape), tuple(each.shape)), stacklevel=2)
+                out.resize_(each.shape)
+            out.copy_(each)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _backend_keys(tensors: Iterator[torch.Tensor]) -> Any:
+    """The dispatch keys of tensors below autograd and modes."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    for each in tensors:
+        keys = keys | torch._C._dispatch_keys(each)
+    keys = keys & torch._C._after_autograd_keyset
+    for name in ("ADInplaceOrView", "Python", "PythonTLSSnapshot"):
+        keys = keys.remove(getattr(torch._C.DispatchKey, name))
+    return keys
 
 
 @contextmanager
@@ -94,12 +209,6 @@ def _backward(module: str | None) -> Iterator[None]:
         grad_mode.reset(token)
 
 
-def _entry(func: Any) -> Entry:
-    if isinstance(func, torch._ops.OpOverload):
-        return entry_of(func)
-    return Entry(None, False, False, False, (), False, False, False)  # a higher-order operator
-
-
 def _ours(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return to_ours(value)
@@ -107,9 +216,9 @@ def _ours(value: Any) -> Any:
 
 
 def _signature(value: Any) -> Any:
-    """A hashable description of arguments, in which tensors are their shape and dtype."""
+    """A hashable description of arguments, in which tensors are their shape, strides and dtype."""
     if isinstance(value, torch.Tensor):
-        return value.shape, value.dtype
+        return value.shape, value.stride(), value.dtype
     if isinstance(value, (list, tuple)):
         return tuple(map(_signature, value))
     if isinstance(value, dict):
@@ -117,27 +226,14 @@ def _signature(value: Any) -> Any:
     return value if value.__hash__ is not None else str(value)
 
 
-def _compute(entry: Entry, args: tuple, kwargs: dict) -> Any:
-    """Compute an operator of the table, and write the result where `out=` and in-place forms have it."""
-    outputs = [kwargs[name] for name in entry.outputs]
-    given = {name: value for name, value in kwargs.items() if name not in entry.outputs}
+def _run(entry: Entry, args: tuple, kwargs: dict) -> Any:
+    """The results of an operator of the table, as tensors of ours."""
     if entry.converted:
-        positional, given = [_ours(each) for each in args], {name: _ours(value) for name, value in given.items()}
-    else:
-        positional = list(args)
+        args, kwargs = tuple(map(_ours, args)), {name: _ours(value) for name, value in kwargs.items()}
     try:
-        found = to_torch(entry.function(*positional, **given))  # type: ignore[misc]
+        return entry.function(*args, **kwargs)  # type: ignore[misc]
     except LinAlgError as error:
         raise torch.linalg.LinAlgError(*error.args) from None
-    if entry.in_place:
-        return args[0].copy_(found)
-    if not outputs:
-        return found
-    for out, each in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
-        if out.shape != each.shape:
-            out.resize_(each.shape)
-        out.copy_(each)
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _is_checkpointed() -> bool:
@@ -149,17 +245,21 @@ def _is_checkpointed() -> bool:
 class _WholeCalls(TorchFunctionMode):
     """A function mode above torch's autograd: takes the calls that torch would decompose."""
 
-    def __init__(self, ran: Counter[str], counts: Counts) -> None:
+    def __init__(self, emulation: Emulation) -> None:
         super().__init__()
-        self.ran, self.counts = ran, counts
+        self.emulation = emulation
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         take: Callable[..., Any] | None = WHOLE_CALLS.get(func)
-        if take is not None and not _is_checkpointed():
-            with counting(self.counts):
+        traced = take is not None and (is_traced() or torch.jit.is_tracing() or not self.emulation.is_open)
+        if take is not None and not traced and not _is_checkpointed():
+            token = current_counts.set(self.emulation.counts)
+            try:
                 found = take(func, *args, **(kwargs or {}))
+            finally:
+                current_counts.reset(token)
             if found is not NotImplemented:
-                self.ran[f"torch.{func.__name__}"] += 1
+                self.emulation._ran[f"torch.{func.__name__}"] += 1
                 return found
         if func is torch.nn.functional.multi_head_attention_forward and precision_policy.by_role:
             with self:  # the mode is off inside of a function that it is asked about, and its layers have roles
@@ -172,26 +272,19 @@ class Emulation:
 
     Attributes:
         counts: both, to be merged with those of other blocks and processes.
+        is_open: whether the block runs. Threads that outlive it compute with torch.
     """
 
     def __init__(self, counts: Counts | None = None) -> None:
+        self._ran: Counter[str] = Counter()
         self.counts = Counts() if counts is None else counts
-        self._dispatch = _Dispatch(self.counts)
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """Emulate under the current flags while the block runs, without a warning at its end."""
-        with ExitStack() as scopes:
-            scopes.enter_context(refuse_compiled_code())
-            scopes.enter_context(follow_torch_modules(self._dispatch.modules))
-            scopes.enter_context(_WholeCalls(self._dispatch.ran, self.counts))
-            scopes.enter_context(self._dispatch)
-            yield
+        self.is_open = True
+        self._dispatch: _Dispatch
 
     @property
     def ran(self) -> dict[str, int]:
         """The number of calls of each operator that ran on our kernels."""
-        return dict(self._dispatch.ran)
+        return dict(self._ran)
 
     @property
     def products(self) -> list[Product]:
@@ -203,6 +296,19 @@ class Emulation:
         """The products that torch computed itself, and why."""
         return self.counts.left
 
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Emulate in this thread under the current flags while the block runs, without a warning at its end."""
+        with ExitStack() as scopes:
+            dispatch = self._dispatch = _Dispatch(self)
+            scopes.enter_context(run_uncompiled())
+            scopes.enter_context(pad_as_torch())
+            scopes.enter_context(inherit(self))
+            scopes.enter_context(follow_torch_modules(dispatch.modules))
+            scopes.enter_context(_WholeCalls(self))
+            scopes.enter_context(dispatch)
+            yield
+
 
 @contextmanager
 def emulate(**flags: Any) -> Iterator[Emulation]:
@@ -211,14 +317,17 @@ def emulate(**flags: Any) -> Iterator[Emulation]:
 
     This covers matrix products, convolutions, attention, recurrent layers, einsum and linear algebra of CPU tensors in
     float32, complex64, bfloat16 and float16, forward and backward, and matrix products of 8-bit floats. The block
-    affects its own thread only. `explain` records the calls, with the names of torch's modules. Functions from
-    `torch.compile` run uncompiled inside; AOTInductor packages raise RuntimeError.
+    affects its own thread, and the threads that are started inside. `explain` records the calls, with the names of
+    torch's modules. Functions from `torch.compile` run uncompiled inside; AOTInductor packages raise RuntimeError.
 
     At the end of the block one `LeftProductWarning` names the products that flags would affect but torch computed.
     """
     emulation = Emulation()
     with backends.flags(**flags), emulation.scope():
-        yield emulation
+        try:
+            yield emulation
+        finally:
+            emulation.is_open = False
     left = [each for each in emulation.left if not each.why.startswith(NO_FLAG)]
     if left:
         listed = "; ".join(map(str, left))

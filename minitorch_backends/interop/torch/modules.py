@@ -31,6 +31,11 @@ class Timeline:
         self.numbers.append(number)
         self.values.append(value)
 
+    def forget(self, most: int) -> None:
+        """Drop the older half of more than `most` values."""
+        if len(self.numbers) > most:
+            del self.numbers[: most // 2], self.values[: most // 2]
+
     def at(self, number: int) -> Any:
         """The value that held when the node of this number was made; None before the first."""
         place = bisect_right(self.numbers, number)

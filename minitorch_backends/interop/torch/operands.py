@@ -22,10 +22,24 @@ _NARROW = frozenset(
 )
 """Types of 8 and 4 bits, whose products the unit of a profile sums."""
 
-_PLAIN_TYPES = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
-"""Types whose memory is the whole tensor; subclasses may interpret it differently."""
+PLAIN_TYPES = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+"""Types whose functions are torch's; subclasses may have their own."""
+
+NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
+"""What subclasses without operators of their own have in their place."""
 
 NO_FLAG = "no flag acts on products of "
+TRACED = "torch traces this call, and records only what it computes itself"
+
+_TRACING = tuple(torch._C._TorchDispatchModeKey.__members__.values())
+
+
+def is_traced(kind: type | None = None) -> bool:
+    """Whether this thread traces operators into a graph, with or without values; or whether tensors of a type have no
+    values because of it."""
+    if kind is not None:
+        return kind.__name__ in ("FakeTensor", "FunctionalTensor") and kind.__module__.startswith("torch._subclasses")
+    return any(torch._C._get_dispatch_mode(key) is not None for key in _TRACING)
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
@@ -42,8 +56,13 @@ def why_not(tensors: Iterable[torch.Tensor], mixed: bool = False, narrow: bool =
     several types, and `narrow` ones 8 bits."""
     dtypes = set()
     for each in tensors:
-        if type(each) not in _PLAIN_TYPES:
+        if (
+            type(each) not in PLAIN_TYPES
+            and type(each).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+        ):
             return f"{type(each).__name__}, a subclass of Tensor, has an implementation of its own"
+        if each.is_nested:
+            return "nested tensors are computed part by part"
         if each.device.type != "cpu":
             return f"only products of CPU tensors run here, got device {each.device}"
         if each.layout is not torch.strided:

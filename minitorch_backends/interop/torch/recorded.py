@@ -9,6 +9,7 @@ import torch
 
 from ...autograd import no_grad, set_grad_enabled
 from ...autograd.api import grad
+from ...func import jvp
 from ...ops.creation.factories import zeros_like
 from ...tensor.tensor import Parameter, Tensor
 from .counts import counting, current_counts
@@ -25,7 +26,8 @@ def differentiable(function: Function, *tensors: torch.Tensor) -> Any:
     """
     differentiated = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    found = _Recorded.apply(_Call(function, differentiated or transformed), *tensors)
+    with counting(current_counts.get()):
+        found = _Recorded.apply(_Call(function, differentiated or transformed), *tensors)
     return found if len(found) > 1 else found[0]
 
 
@@ -35,7 +37,7 @@ class _Call:
     __slots__ = ("counts", "function", "leaves", "outputs", "recording")
 
     def __init__(self, function: Function, recording: bool) -> None:
-        self.function, self.recording, self.counts = function, recording, current_counts()
+        self.function, self.recording, self.counts = function, recording, current_counts.get()
         self.leaves: list[Tensor] = []
         self.outputs: tuple[Tensor, ...] = ()
 
@@ -46,7 +48,7 @@ class _Call:
         with set_grad_enabled(self.recording):
             found = self.function(*self.leaves)
         self.outputs = found if isinstance(found, tuple) else (found,)
-        return tuple(to_torch(each.detach()) for each in self.outputs)
+        return to_torch(tuple(each.detach() for each in self.outputs))
 
     def gradients(self, needed: Sequence[bool], grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The gradients of the inputs, from the graph at hand."""
@@ -72,6 +74,7 @@ class _Recorded(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         ctx.call = inputs[0]
         ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -84,6 +87,25 @@ class _Recorded(torch.autograd.Function):
                 return None, *ctx.call.gradients(needed, grads)
         with counting(ctx.call.counts):
             return None, *_differentiable(ctx.call.function, tensors, needed, grads)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: torch.Tensor | None) -> tuple:
+        tensors = ctx.saved_tensors
+        moved = [place for place, each in enumerate(tangents) if each is not None]
+
+        def push_forward(*given: Tensor) -> tuple[Tensor, ...]:
+            def function(*those: Tensor) -> tuple[Tensor, ...]:
+                inputs = list(given[: len(tensors)])
+                for place, each in zip(moved, those, strict=True):
+                    inputs[place] = each
+                found = ctx.call.function(*inputs)
+                return found if isinstance(found, tuple) else (found,)
+
+            return tuple(jvp(function, tuple(given[place] for place in moved), tuple(given[len(tensors) :]))[1])
+
+        with counting(ctx.call.counts):
+            found = differentiable(push_forward, *tensors, *(tangents[place] for place in moved))
+        return found if isinstance(found, tuple) else (found,)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, call: _Call, *tensors: torch.Tensor) -> tuple:

@@ -54,6 +54,8 @@ class Entry(NamedTuple):
         in_place: whether the first argument receives the result.
         composite: whether torch decomposes it into operators that can be taken one by one.
         product: whether it multiplies matrices, judged by its name.
+        higher_order: whether its arguments are functions, whose operators can be taken.
+        plain: whether it is an operator of torch that multiplies no matrices.
     """
 
     function: Callable[..., Any] | None
@@ -64,11 +66,22 @@ class Entry(NamedTuple):
     in_place: bool
     composite: bool
     product: bool
+    higher_order: bool
+    plain: bool
 
 
-def entry_of(operator: torch._ops.OpOverload) -> Entry:
+_TORCHS = frozenset({"aten", "prim", "prims", "_c10d_functional", "c10d", "profiler", "inductor", "debugprims"})
+"""Namespaces whose operators call no products unless their name says so."""
+
+
+def entry_of(operator: Any) -> Entry:
     """The entry of an operator. In-place and `out=` forms are computed as the functional form is, if their other
-    arguments are the same."""
+    arguments are the same. The operators inside a higher-order operator, or inside one that a program or another
+    library defines, arrive one by one."""
+    if not isinstance(operator, torch._ops.OpOverload):
+        return Entry(None, False, False, False, (), False, False, False, True, False)
+    if operator.namespace == "prim":
+        return Entry(None, False, False, False, (), False, False, False, False, True)
     schema = operator._schema
     name = schema.name.split("::")[1] if schema.name.startswith("aten::") else schema.name
     written = [each for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
@@ -80,7 +93,9 @@ def entry_of(operator: torch._ops.OpOverload) -> Entry:
         found = _HANDLERS[base]
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
     function, converted, mixed, narrow = found or (None, False, False, False)
-    return Entry(function, converted, mixed, narrow, outputs, in_place, composite, is_product(name.split("::")[-1]))
+    product = is_product(name.split("::")[-1])
+    plain = function is None and not composite and not product and operator.namespace in _TORCHS
+    return Entry(function, converted, mixed, narrow, outputs, in_place, composite, product, False, plain)
 
 
 def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:

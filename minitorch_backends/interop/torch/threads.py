@@ -1,0 +1,55 @@
+"""Threads that are started inside `emulate` compute as the thread does that starts them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import Any
+
+from ...kernels.locks import lock
+
+_innermost: ContextVar[Any] = ContextVar("emulation_of_torch", default=None)
+_start_of: list[Callable[[threading.Thread], None]] = [threading.Thread.start]
+"""`Thread.start` itself, while it is replaced."""
+_blocks = 0
+_lock = lock()
+
+
+def _start(thread: threading.Thread) -> None:
+    """Start a thread, in a copy of this one's context if this one computes inside `emulate`.
+
+    The replaced `run` is an attribute of the thread, so that subclasses with a `run` of their own are covered.
+    """
+    emulation = _innermost.get()
+    if emulation is not None and emulation.is_open:
+        thread.run = partial(copy_context().run, _run, thread, thread.run, emulation)  # type: ignore[method-assign]
+    _start_of[0](thread)
+
+
+def _run(thread: threading.Thread, run: Callable[[], None], emulation: Any) -> None:
+    del thread.run  # a reference of the thread to itself
+    with emulation.scope():
+        run()
+
+
+@contextmanager
+def inherit(emulation: Any) -> Iterator[None]:
+    """Make threads that are started while the block runs enter `emulation.scope()`."""
+    global _blocks
+    token = _innermost.set(emulation)
+    with _lock:
+        _blocks += 1
+        if _blocks == 1:
+            _start_of[0] = threading.Thread.start
+            threading.Thread.start = _start  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        with _lock:
+            _blocks -= 1
+            if not _blocks and threading.Thread.start is _start:
+                threading.Thread.start = _start_of[0]  # type: ignore[method-assign]
+        _innermost.reset(token)
