@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from .. import lab
 
-    model = _model(options.target)
-    inputs = inputs_of(options.inputs, options.target)
+    model = load_model(options.target)
+    inputs = inputs_of(options.inputs, options.target, model)
     if isinstance(inputs, dict) and options.inputs.endswith(".npz") and not options.target.endswith(".onnx"):
         _check_names(model, inputs)
     with usage_errors():
@@ -66,17 +66,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _model(target: str) -> Any:
-    from ..nn import Module
-
+def load_model(target: str) -> Any:
+    """The module of an ONNX file, or the one of `FILE:NAME`, which may be a function that returns it."""
     if target.endswith(".onnx"):
         with usage_errors():
             from ..interop import onnx
 
             return onnx.load(target)
     model = load_object(target)
-    is_module = isinstance(model, Module) or hasattr(model, "named_modules")  # torch's too
-    return model if is_module or not callable(model) else model()
+    return model if hasattr(model, "named_modules") or not callable(model) else model()
 
 
 def _check_names(model: Any, inputs: dict[str, Any]) -> None:
@@ -97,10 +95,9 @@ def _budget(text: str) -> float | dict[str, float]:
         raise argparse.ArgumentTypeError(f"must be a number, or NAME=NUMBER,..., got {text!r}") from None
 
 
-def inputs_of(source: str, target: str) -> Any:
+def inputs_of(source: str, target: str, function: Any) -> Any:
+    """The inputs of a function or model: a name in its file, or an NPZ file, as tensors of torch for its modules."""
     import numpy as np
-
-    from ..ops.creation.factories import from_numpy
 
     if not source.endswith(".npz"):
         if target.endswith(".onnx"):
@@ -108,8 +105,19 @@ def inputs_of(source: str, target: str) -> Any:
         found = load_object(f"{target.rpartition(':')[0]}:{source}")
         return found() if callable(found) else found
     with usage_errors(), np.load(source, allow_pickle=False) as arrays:
-        named = {name: from_numpy(arrays[name]) for name in arrays.files}
+        named = {name: _as_tensor(arrays[name], function) for name in arrays.files}
     if not named:
         raise UsageError(f"--inputs must name a file with arrays, got {source!r} without any")
     positions = [f"arr_{place}" for place in range(len(named))]
     return tuple(named[name] for name in positions) if set(named) == set(positions) else named
+
+
+def _as_tensor(array: Any, function: Any) -> Any:
+    from ..nn import Module
+    from ..ops.creation.factories import from_numpy
+
+    if not hasattr(function, "named_modules") or isinstance(function, Module):
+        return from_numpy(array)
+    from ..interop.torch.memory import to_torch
+
+    return to_torch(from_numpy(array))

@@ -2,6 +2,7 @@
 
   minitorch-backends certify model.py:predict --invariant batch,isa
   minitorch-backends certify model.py:predict --inputs batch.npz --batch-sizes 1,7 --capabilities portable,avx2
+  minitorch-backends certify model.onnx --inputs batch.npz
 
 FUNCTION takes the inputs, which come from `inputs` in the same file (a tensor, a tuple of positional arguments, a dict
 of named ones, or a function that returns these), or from an NPZ file. Their first dimension is the batch. The exit code
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from .audit import inputs_of
+from .audit import inputs_of, load_model
 from .common import load_object, positive, usage_errors, write
 
 HELP = "check that bits depend neither on the batch nor on the CPU"
@@ -20,7 +21,7 @@ HELP = "check that bits depend neither on the batch nor on the CPU"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("target", metavar="FILE:FUNCTION", help="the function, or a module in evaluation mode")
+    add("target", metavar="FILE:FUNCTION|ONNX", help="a function, a module in evaluation mode, or an ONNX file")
     add("--inputs", metavar="NAME|NPZ", default="inputs", help="a name in FILE, or a file of arrays (%(default)s)")
     add("--invariant", metavar="KIND", help='"batch", "isa" or "batch,isa"; by default the flag in force')
     add("--batch-sizes", metavar="N,N", type=_numbers, default=[1, 2, 5], help="of parts of the batch (1,2,5)")
@@ -31,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from .. import lab
 
-    function, inputs = load_object(options.target), inputs_of(options.inputs, options.target)
+    function = load_model(options.target) if options.target.endswith(".onnx") else load_object(options.target)
+    inputs = inputs_of(options.inputs, options.target, function)
     listed = options.capabilities
     capabilities = None if listed is None else () if listed == "none" else tuple(listed.split(","))
     with usage_errors():

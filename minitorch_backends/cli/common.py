@@ -162,6 +162,7 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that `show` reads."""
     parser.add_argument("--csv", metavar="PATH", help="write the rows to a file")
     parser.add_argument("--page", metavar="PATH", help="write a page of HTML")
+    parser.add_argument("--plot", metavar="PATH", help="draw the error over the first axis, as PNG, PDF or SVG")
 
 
 def show(sweep: Sweep, options: argparse.Namespace) -> int:
@@ -171,6 +172,8 @@ def show(sweep: Sweep, options: argparse.Namespace) -> int:
             sweep.to_csv(options.csv)
         if options.page:
             sweep.report(options.page)
+        if options.plot:
+            sweep.plot(path=options.plot)
     if options.json:
         write_json(sweep.rows)
     else:

@@ -202,6 +202,8 @@ class Sweep:
         from .plots import curves
 
         x, found = self.panels(x, y, by, spread)
+        if not found:
+            raise ValueError(f"Sweep.plot(): rows must have the measure {y!r}, got {len(self)} rows without it")
         if len(found) > (1 if ax is not None else MOST_PANELS):
             raise ValueError(
                 f"Sweep.plot(): rows must make at most {1 if ax is not None else MOST_PANELS} panels, got {len(found)} "

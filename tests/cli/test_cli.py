@@ -138,7 +138,8 @@ def test_a_sweep_its_store_and_its_page(study: str, tmp_path: Path, capsys: pyte
     assert [(row["n"], row["flags"]["fp32_precision"], row["seed"]) for row in rows] == [
         (n, precision, seed) for n in (2, 4) for precision in ("ieee", "tf32") for seed in (0, 1)
     ]
-    assert cli.main(["report", store, "--json", "--page", str(page)]) == 0
+    assert cli.main(["report", store, "--json", "--page", str(page), "--plot", str(page.with_suffix(".svg"))]) == 0
+    assert page.with_suffix(".svg").read_bytes().startswith(b"<?xml")
     assert json.loads(capsys.readouterr().out) == rows
     assert "Sweep of store" in page.read_text()
     assert cli.main(["sweep", f"{study}:product", "--over", "n=2,3", "--repeats", "1"]) == 1

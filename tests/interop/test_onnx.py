@@ -568,3 +568,19 @@ def test_a_policy_in_the_words_of_programs_that_run_files(tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "trtexec" in page
     assert "import torch" not in page
+
+
+def test_the_shell_certifies_a_file(tmp_path, capsys):
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "head")
+    onnx.save(model_of([node], ["x"], ["y"], {"w": normal(300, 4)}), tmp_path / "small.onnx")
+    np.savez(tmp_path / "batch.npz", x=normal(9, 300))
+    command = [
+        "certify",
+        str(tmp_path / "small.onnx"),
+        "--inputs",
+        str(tmp_path / "batch.npz"),
+        "--capabilities",
+        "none",
+    ]
+    assert cli.main([*command, "--invariant", "batch"]) == 0
+    assert "Model holds in " in capsys.readouterr().out

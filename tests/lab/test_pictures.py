@@ -89,6 +89,11 @@ def test_what_failed_stands_in_the_legend() -> None:
     found = lab.sweep(fails, over={"n": [2, 3]}, flags={"fp32_precision": ["tf32", "bf16"]}, seeds=2, progress=False)
     labels = [line.get_label() for line in found.plot().axes[0].lines]
     assert labels == ["tf32 (1 rows without it)", "bf16 (1 rows without it)"]
+    none = lab.sweep(fails, over={"n": [3]}, seeds=[1], progress=False)
+    with pytest.raises(ValueError, match="rows must have the measure 'error', got 1 rows without it"):
+        none.plot()
+    with pytest.raises(ValueError, match="rows must have a parameter or a flag as an axis, got none"):
+        lab.Sweep("empty", []).plot()
 
 
 @pytest.mark.parametrize(

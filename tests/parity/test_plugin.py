@@ -1,5 +1,6 @@
 """The plugin of pytest on suites of torch, and comparisons of torch's tensors."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -68,5 +69,10 @@ def test_the_shell_audits_a_module_of_torch(tmp_path: Path, capsys: pytest.Captu
     assert cli.main(["audit", f"{file}:model", "--precisions", "bf16"]) == 0
     found = capsys.readouterr().out
     assert "Audit of model_of_torch.py:model" in found
-    assert "1 of 1" not in found
     assert "bf16" in found
+    np.savez(tmp_path / "batch.npz", np.ones((3, 4), np.float32))
+    arrays = ["--inputs", str(tmp_path / "batch.npz"), "--precisions", "bf16", "--json"]
+    assert cli.main(["audit", f"{file}:model", *arrays]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["error"] > 1e-4
+    assert cli.main(["certify", f"{file}:model", *arrays[:2], "--invariant", "batch", "--capabilities", "none"]) == 0
+    assert "Linear holds in" in capsys.readouterr().out
