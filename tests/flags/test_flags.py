@@ -97,7 +97,7 @@ def bad_values(row: Flag) -> Iterator[tuple[Any, type[Exception]]]:
         if not row.choices.has(value):
             yield value, row.unknown if type(value) is row.choices.kind else row.mistyped
     for value in row.choices.examples:
-        if isinstance(value, str) and value != value.upper() and not row.choices.has(value.upper()):
+        if isinstance(value, str) and value != value.upper() and not getattr(row.choices, "any_case", False):
             yield value.upper(), row.unknown
 
 
