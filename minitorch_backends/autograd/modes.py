@@ -5,7 +5,9 @@ A new thread starts with the defaults, whatever the mode of its creator.
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, ClassVar
 
 from ..backends import precision_policy
@@ -77,6 +79,49 @@ class GradMode:
         """The level of inference mode inside this one, created on first use."""
         level = self.inner[2] = self.with_fields(self, enabled=False, inference=True)
         return level
+
+
+class WatchedMode(GradMode):
+    """A level that notes whether a caller outside of this package disables recording inside it.
+
+    Attributes:
+        noted: a list, not empty if that happened; inner levels share it.
+    """
+
+    __slots__ = ("noted",)
+
+    noted: list[bool]
+
+    @classmethod
+    def inside(cls, outer: GradMode) -> WatchedMode:
+        """A level above `outer` that equals it."""
+        return cls._like(outer, [], outer)
+
+    @classmethod
+    def _like(cls, level: GradMode, noted: list[bool], parent: GradMode | None, **fields: Any) -> WatchedMode:
+        names = ("enabled", "inference", "backward", "multithreading", "view_replay", "layout")
+        made = cls(parent, **{name: getattr(level, name) for name in names} | fields)
+        made.noted = noted
+        return made
+
+    def with_fields(self, parent: GradMode | None, **fields: Any) -> GradMode:
+        if fields.get("enabled") is False and not fields.keys() & {"backward", "inference"} and _is_called_outside():
+            self.noted.append(True)
+        return self._like(self, self.noted, parent, **fields)
+
+    def inner_level(self, enabled: bool) -> GradMode:
+        return self.with_fields(self, enabled=enabled)  # not kept: the next caller may be another one
+
+
+def _is_called_outside() -> bool:
+    """Whether the block that enters a mode, or the function that the mode decorates, is outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    name = "" if frame is None else frame.f_globals.get("__name__", "")
+    if frame is not None and name == Scope.__module__:
+        name = getattr(frame.f_locals.get("function"), "__module__", None) or ""
+    return name.partition(".")[0] != __name__.partition(".")[0]
 
 
 _initial = GradMode(

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 
 from ..autograd.api import GradientEdge
 from ..autograd.api import grad as gradients
 from ..autograd.extras.alias_nodes import outer_leaves, stand_in
+from ..autograd.extras.forward_ad import dual_level, is_in_dual_level, make_dual, unpack_dual
 from ..autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from ..autograd.extras.replay import Conditions
 from ..autograd.inference import inference_mode, is_inference
-from ..autograd.modes import enable_grad, is_grad_enabled
+from ..autograd.modes import WatchedMode, enable_grad, grad_mode, is_grad_enabled
 from ..dispatch.call_errors import argument_errors
-from ..kernels.context import restore_on_failure
+from ..kernels.context import Binding, restorable, restore_on_failure
 from ..ops.creation.factories import ones_like
+from ..random import get_rng_state, set_rng_state
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, adopt, sharing
 from .batched import active_levels, lift, lower
@@ -54,7 +58,13 @@ class _Traced:
                 kind = f"a tensor of {leaf.dtype!r}" if isinstance(leaf, Tensor) else type(leaf).__name__
                 raise RuntimeError(f"only floating and complex Tensors can be differentiated by, got {kind}")
         self.levels, self.shapes = active_levels(), leaves
+        self.call = func, args, kwargs, chosen, several, has_aux, get_rng_state()
+        if _pushing.get():
+            raise NotImplementedError("a transform inside of a function that is differentiated by dual numbers")
         with inference_mode(False), enable_grad():
+            mode = grad_mode.get()
+            watched = WatchedMode.inside(mode)
+            grad_mode.set(watched)
             held = [lower(leaf, self.levels) for leaf in leaves]
             self.primals = [stand_in(adopt(leaf._array) if is_inference(leaf) else leaf) for leaf in held]
             self.edges = [GradientEdge(primal._node, 0) for primal in self.primals]
@@ -63,6 +73,8 @@ class _Traced:
             for position, number in enumerate(chosen):
                 given[number] = inner[position] if several else inner
             result = func(*given, **kwargs)
+            grad_mode.set(mode)
+        self.unrecorded = bool(watched.noted) and not self.levels and not is_in_dual_level()
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
@@ -117,6 +129,50 @@ def _twin(primal: Tensor) -> Tensor:
     twin = sharing(primal, primal._array)
     twin._node = primal._node
     return twin
+
+
+_pushing: ContextVar[bool] = ContextVar("pushing_by_duals", default=False)
+restorable(_pushing)
+
+
+@restore_on_failure
+def _push_by_duals(traced: _Traced, tangents: Sequence[Tensor]) -> list[Tensor]:
+    """The derivatives of the outputs by dual numbers, which `no_grad` does not stop. The function is called again,
+    with the random numbers of its first call.
+
+    Raises NotImplementedError for functions that only a graph differentiates.
+    """
+    func, args, kwargs, chosen, several, has_aux, state = traced.call
+    after = get_rng_state()
+    try:
+        set_rng_state(state)
+        with Binding(_pushing, True), dual_level():
+            inner = traced.rebuild_inputs([make_dual(*pair) for pair in zip(traced.shapes, tangents, strict=True)])
+            given = list(args)
+            for position, number in enumerate(chosen):
+                given[number] = inner[position] if several else inner
+            result = func(*given, **kwargs)
+            outputs, _ = flat(result[0] if has_aux else result)
+            found = [unpack_dual(each).tangent for each in outputs]
+        return [zeros_like(x) if each is None else each for x, each in zip(outputs, found, strict=True)]
+    finally:
+        set_rng_state(after)
+
+
+def _pusher(traced: _Traced) -> Callable[[Sequence[Tensor]], list[Tensor]]:
+    """The function of tangents that gives the derivatives of the outputs: by the graph, or by dual numbers where a part
+    of the function ran under `no_grad`, which stops gradients but no tangents."""
+    pushed = None if traced.unrecorded else _Pushed(traced)
+
+    def along(tangents: Sequence[Tensor]) -> list[Tensor]:
+        nonlocal pushed
+        if pushed is None:
+            with suppress(NotImplementedError):
+                return _push_by_duals(traced, tangents)
+            pushed = _Pushed(traced)
+        return pushed.along(tangents)
+
+    return along
 
 
 class _Pushed:
@@ -203,6 +259,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
     """(func(*primals), the derivative of it when the primals move along `tangents`[, aux]).
 
+    `no_grad` in `func` does not stop tangents, as in torch; `func` is then called twice. `detach` stops them.
     Raises RuntimeError when primals and tangents are not tuples of tensors of equal shapes.
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents):
@@ -212,7 +269,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     shapes = [[tuple(each.shape) for each in side] for side in (traced.shapes, given)]
     if shapes[0] != shapes[1]:
         raise RuntimeError(f"expected tangents of the shapes of the primals, {shapes[0]}, got {shapes[1]}")
-    pushed = traced.rebuild(_Pushed(traced).along(given))
+    pushed = traced.rebuild(_pusher(traced)(given))
     return (traced.values(), pushed, traced.aux) if has_aux else (traced.values(), pushed)
 
 
@@ -267,19 +324,19 @@ def jacfwd(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """As `jacrev`, by one pass for each element of the arguments; torch's `randomness` has no effect, since `func` is
-    called once."""
+    called once (or again for each element, with the same random numbers, if a part of it runs under `no_grad`)."""
 
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         traced = _Traced(func, args, kwargs, argnums, has_aux)
-        pushed = _Pushed(traced)
+        along = _pusher(traced)
         columns: list[list[list[Tensor]]] = []
         for index, x in enumerate(traced.shapes):
             units = [
                 [unit if i == index else zeros_like(each) for i, each in enumerate(traced.shapes)]
                 for unit in unit_vectors(x)
             ]
-            columns.append([pushed.along(unit) for unit in units])
+            columns.append([along(unit) for unit in units])
         blocks = []
         for which, output in enumerate(traced.outputs):
             parts = []

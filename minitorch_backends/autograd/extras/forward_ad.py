@@ -94,6 +94,11 @@ class dual_level(Scope):
         _level.set(None)
 
 
+def is_in_dual_level() -> bool:
+    """Whether this thread or task is in a `dual_level`."""
+    return _level.get() is not None
+
+
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Make a tensor with the memory and history of `tensor` that carries `tangent`, of the same shape and dtype.
 
