@@ -11,13 +11,13 @@ from minitorch_backends import nn
 X = mt.tensor([1.0, 2.0, -3.0], dtype=mt.float64)
 
 
-def _unrecorded(v: mt.Tensor) -> mt.Tensor:
+def _cube_in_parts(v: mt.Tensor) -> mt.Tensor:
     with mt.no_grad():
         c = v**2
     return c * v
 
 
-def _detached(v: mt.Tensor) -> mt.Tensor:
+def _cube_with_detach(v: mt.Tensor) -> mt.Tensor:
     return (v**2).detach() * v
 
 
@@ -28,24 +28,24 @@ def _jvp(function: Callable[..., Any]) -> mt.Tensor:
 def test_no_grad_stops_gradients_and_detach_stops_both():
     forward = _jvp, lambda f: mt.func.jacfwd(f)(X).diagonal()
     for way in forward:
-        assert mt.allclose(way(_unrecorded), 3 * X**2)
-        assert mt.allclose(way(_detached), X**2)
+        assert mt.allclose(way(_cube_in_parts), 3 * X**2)
+        assert mt.allclose(way(_cube_with_detach), X**2)
         assert mt.allclose(way(mt.no_grad()(lambda v: v**3)), 3 * X**2)
-    assert mt.allclose(mt.func.jacrev(_unrecorded)(X).diagonal(), X**2)
-    assert mt.allclose(mt.func.jacrev(_detached)(X).diagonal(), X**2)
+    assert mt.allclose(mt.func.jacrev(_cube_in_parts)(X).diagonal(), X**2)
+    assert mt.allclose(mt.func.jacrev(_cube_with_detach)(X).diagonal(), X**2)
 
 
 def test_a_transform_inside_no_grad_differentiates():
     with mt.no_grad():
         assert mt.allclose(mt.func.grad(lambda v: (v**3).sum())(X), 3 * X**2)
         assert mt.allclose(_jvp(lambda v: v**3), 3 * X**2)
-        assert mt.allclose(_jvp(_unrecorded), 3 * X**2)
+        assert mt.allclose(_jvp(_cube_in_parts), 3 * X**2)
 
 
 def test_results_can_be_differentiated():
     """Gradients of tangents stop at `no_grad` as gradients do."""
     tangent = mt.ones_like(X).requires_grad_()
-    found = mt.func.jvp(_unrecorded, (X,), (tangent,))[1]
+    found = mt.func.jvp(_cube_in_parts, (X,), (tangent,))[1]
     assert mt.allclose(found, 3 * X**2)
     assert mt.allclose(mt.autograd.grad(found.sum(), tangent)[0], X**2)
 

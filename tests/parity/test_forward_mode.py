@@ -20,13 +20,17 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "enabled outside": lambda lib, x: _without(lib.enable_grad(), lambda: _without(lib.no_grad(), lambda: x**3)),
     "detach": lambda lib, x: (x**2).detach() * x,
     "detach and no_grad": lambda lib, x: _without(lib.no_grad(), lambda: x.detach() * x) + x**2,
-    "write": lambda lib, x: _written(x.clone(), lambda y: y.mul_(x.sin())),
-    "write to a transpose": lambda lib, x: _written(x.clone(), lambda y: y.t().mul_(x)),
-    "write to a slice": lambda lib, x: _written(x.clone(), lambda y: y[1:].copy_(x[:-1] * 2)),
-    "write to a row": lambda lib, x: _written(x * 1, lambda y: y[0].add_(x[1])),
-    "write to a diagonal": lambda lib, x: _written(x.clone(), lambda y: y.diagonal().mul_(3)),
-    "write to a window": lambda lib, x: _written(x.clone(), lambda y: y.as_strided((2, 2), (1, 3)).mul_(x[:2, :2])),
-    "write under no_grad": lambda lib, x: _without(lib.no_grad(), lambda: _written(x.clone(), lambda y: y.mul_(x))),
+    "write": lambda lib, x: _write_and_double(x.clone(), lambda y: y.mul_(x.sin())),
+    "write to a transpose": lambda lib, x: _write_and_double(x.clone(), lambda y: y.t().mul_(x)),
+    "write to a slice": lambda lib, x: _write_and_double(x.clone(), lambda y: y[1:].copy_(x[:-1] * 2)),
+    "write to a row": lambda lib, x: _write_and_double(x * 1, lambda y: y[0].add_(x[1])),
+    "write to a diagonal": lambda lib, x: _write_and_double(x.clone(), lambda y: y.diagonal().mul_(3)),
+    "write to a window": lambda lib, x: _write_and_double(
+        x.clone(), lambda y: y.as_strided((2, 2), (1, 3)).mul_(x[:2, :2])
+    ),
+    "write under no_grad": lambda lib, x: _without(
+        lib.no_grad(), lambda: _write_and_double(x.clone(), lambda y: y.mul_(x))
+    ),
     "index": lambda lib, x: x[[0, 2]].sum(0) * x[1],
     "cat": lambda lib, x: lib.cat([x, x.t()]).cumsum(0),
     "softmax": lambda lib, x: x.softmax(-1).log(),
@@ -39,7 +43,7 @@ def _without(scope: Any, compute: Callable[[], Any]) -> Any:
         return compute()
 
 
-def _written(y: Any, write: Callable[[Any], Any]) -> Any:
+def _write_and_double(y: Any, write: Callable[[Any], Any]) -> Any:
     write(y)
     return y * 2
 
