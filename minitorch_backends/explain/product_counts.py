@@ -17,7 +17,8 @@ def acted_on(call: Record | Call) -> bool:
 
 
 def _multiplies(call: Record | Call) -> bool:
-    return kernels[call.kernel].bound.keys() != {"ieee"}
+    kernel = kernels.get(call.kernel)
+    return kernel is not None and kernel.bound.keys() != {"ieee"}
 
 
 class ProductCounts:

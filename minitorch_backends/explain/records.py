@@ -17,6 +17,9 @@ from ..kernels.registry import Call, kernels, observe
 from ..kernels.scaling import counts
 from .product_counts import ProductCounts
 
+OUTPUT = "output"
+"""The `kernel` of an entry for the output of a module, in runs of the laboratory."""
+
 
 class Record(NamedTuple):
     """One kernel call.

@@ -45,7 +45,8 @@ class Divergence(NamedTuple):
         if self.a is None or self.b is None:
             return f"call {self.b if self.a is None else self.a}, {where}: only one run has it"
         how = "differs" if self.error is None else f"differs by {self.error:.2e}"
-        why = f"{' and '.join(dict.fromkeys(map(str, self.precisions)))} explain {self.explained:.2e}"
+        names = " and ".join(dict.fromkeys(filter(None, map(str, self.precisions)))) or "the calls before it"
+        why = f"{names} explain {self.explained:.2e}"
         return f"call {self.a}, {where}: {how}; {why}"
 
 
@@ -57,7 +58,8 @@ def first_divergence(
 
     Errors of calls add in quadrature along a run. The explained difference at a call is `factor` times the root of the
     sum of squares of the errors of this call and the preceding ones. A call's error is that of its precisions on random
-    operands, and 0 if both runs have the same bits. `factor` allows for layers that amplify errors. Runs of hashes
+    operands, and 0 if both runs have the same bits. The output of a module counts after its calls, so that a bias, a
+    norm or an activation that differs is found there. `factor` allows for layers that amplify errors. Runs of hashes
     detect differences without their size, so the first call that differs is returned.
 
     Calls of a module that the other run computes by other kernels, because of flags, have no counterpart. They are

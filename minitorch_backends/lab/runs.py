@@ -1,4 +1,5 @@
-"""Runs as files: every kernel call of a block, with hashes, statistics or values of its results.
+"""Runs as files: every kernel call of a block and the output of each module after the module's calls, with hashes,
+statistics or values of the results.
 
 `capture` writes a run, `Run.read` reads it. A run is a zip archive of JSON and NumPy arrays, so that other tools can
 read it, and nothing in it is executed:
@@ -35,16 +36,17 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..autograd.extras.module_scope import follow_modules
-from ..autograd.modes import is_grad_enabled
-from ..explain.records import Log, record_of
+from ..autograd.extras.module_scope import current_module, follow_modules, observe_outputs
+from ..autograd.modes import is_grad_enabled, is_in_backward
+from ..explain.outputs import arrays_of
+from ..explain.records import OUTPUT, Log, Record, record_of
 from ..kernels import threading as kernel_threads
 from ..kernels.files import Replacement, one_sentence
 from ..kernels.first_use import load
 from ..kernels.registry import Call, observe
 from .machine import machine
 from .measures import as_reals
-from .torch_capture import FORMAT, KINDS, VERSION, WIDTH, RunWriter, Stored, about_run, as_plain
+from .torch_capture import FORMAT, KINDS, VERSION, WIDTH, RunWriter, Stored, about_run, as_plain, hash_of
 
 
 class Run:
@@ -145,7 +147,9 @@ def _dtype(name: str) -> np.dtype:
 
 @contextlib.contextmanager
 def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Iterator[Log]:
-    """Write every kernel call of this thread or task to a file while the block runs: `with lab.capture("a.run"):`.
+    """Write every kernel call of this thread or task, and the output of each module, to a file while the block runs:
+    `with lab.capture("a.run"):`. Outputs are entries of the kernel "output", left out where a module returns that of
+    its last part unchanged.
 
     Arguments:
         path: the file. It appears complete at the end of the block, even if the block raises.
@@ -162,7 +166,7 @@ def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Ite
         with replacement.open() as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             writer = _Writer(archive, results)
             try:
-                with follow_modules(), observe(writer):
+                with follow_modules(), observe(writer), observe_outputs(writer.note_output):
                     yield writer.log
             except BaseException as error:
                 about["exception"] = f"{type(error).__name__}: {error}"
@@ -189,6 +193,7 @@ class _Writer(RunWriter):
     def __init__(self, archive: zipfile.ZipFile, kind: str) -> None:
         super().__init__(archive, kind)
         self.log, self.writes, self._process = Log(), True, os.getpid()
+        self._last: list[tuple[Any, ...]] = []
         _writers.add(self)
 
     def detach(self) -> None:
@@ -204,8 +209,37 @@ class _Writer(RunWriter):
         if not self.writes:
             return
         several = call.result if isinstance(call.result, tuple) else (call.result,)
-        arrays = [np.ascontiguousarray(each).reshape(each.shape) for each in several if isinstance(each, np.ndarray)]
-        record = record_of(call)
+        self._add(record_of(call), [each for each in several if isinstance(each, np.ndarray)])
+
+    def note_output(self, module: Any, output: Any) -> None:
+        """Write the output of a module, unless it is that of its last part, unchanged."""
+        try:
+            arrays = list(arrays_of(output).values())
+        except (TypeError, RuntimeError):  # no values, or tensors that have none
+            return
+        hashes = [(each.shape, each.dtype.name, hash_of(np.ascontiguousarray(each))) for each in arrays]
+        if self.log and self.log[-1].kernel == OUTPUT and hashes == self._last:
+            return
+        record = Record(
+            kernel=OUTPUT,
+            shapes=tuple(each.shape for each in arrays),
+            dtypes=tuple(each.dtype.name for each in arrays),
+            precision="",
+            options=(),
+            implementation=type(module).__name__,
+            refusals=(),
+            decided_by=None,
+            direction="backward" if is_in_backward() else "forward",
+            seconds=0.0,
+            module=current_module(),
+        )
+        self._last = hashes
+        self._add(record, arrays)
+
+    def _add(self, record: Record, arrays: list[np.ndarray]) -> None:
+        if not self.writes:
+            return
+        arrays = [np.ascontiguousarray(each).reshape(each.shape) for each in arrays]
         self.log.append(record)
         self.add(
             record._asdict(), [Stored(_as_numpy_has(each), each.dtype.name, partial(as_reals, each)) for each in arrays]

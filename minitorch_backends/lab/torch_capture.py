@@ -64,7 +64,7 @@ class RunWriter:
         """Write an entry with the attributes of `explain.Record`. Nothing keeps a reference to the arrays."""
         described, sketches = [], []
         for each in arrays:
-            about: dict[str, Any] = {"shape": each.bits.shape, "dtype": each.dtype, "hash": _hash(each.bits)}
+            about: dict[str, Any] = {"shape": each.bits.shape, "dtype": each.dtype, "hash": hash_of(each.bits)}
             if self._kind != "hashes":
                 statistics, sketch = _statistics(each.reals())
                 about |= statistics
@@ -104,7 +104,7 @@ def as_plain(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value if isinstance(value, plain) else repr(value) for name, value in values}
 
 
-def _hash(bits: np.ndarray) -> str:
+def hash_of(bits: np.ndarray) -> str:
     return hashlib.blake2b(bits.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
 
 

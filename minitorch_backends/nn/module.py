@@ -55,7 +55,8 @@ class Module(ModuleInternals):
     @restore_on_failure
     def _call_in_scopes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with module_scope.enter(self):
-            return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.call(self, args, kwargs)
+            out = self.forward(*args, **kwargs) if self._hooks is None else self._hooks.call(self, args, kwargs)
+            return module_scope.note_output(self, out)
 
     # Hooks
 

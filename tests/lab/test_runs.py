@@ -39,18 +39,19 @@ def test_calls_that_were_inserted(tmp_path):
     assert not python(script, MINITORCH_FP32_PRECISION="tf32").error
     found = lab.compare(tmp_path / "a.run", tmp_path / "b.run")
     assert found.counts() == {"same": 0, "differs": len(first), "inserted": 20, "removed": 0}
-    assert [row["b"] for row in found.calls if row["status"] == "inserted"] == list(range(3, 23))
+    assert [row["b"] for row in found.calls if row["status"] == "inserted"] == list(range(7, 27))
     assert found.settings()["fp32_precision"] == ("unset", "tf32")
     back = lab.compare(tmp_path / "b.run", tmp_path / "a.run")
-    assert [row["a"] for row in back.calls if row["status"] == "removed"] == list(range(3, 23))
+    assert [row["a"] for row in back.calls if row["status"] == "removed"] == list(range(7, 27))
     errors = [row["error"] for row in found.rows[: len(first)]]
     assert errors == sorted(errors, reverse=True)
     for row in found.rows[: len(first)]:
         (x,), (y,) = found.first.values(row["a"]), found.second.values(row["b"])
         assert row["error"] == pytest.approx(np.linalg.norm(y - x) / np.linalg.norm(x), rel=1e-3)
         assert row["max_abs"] == np.abs(y.astype(np.float64) - x).max()
-        assert (row["precision_a"], row["precision_b"]) == ("ieee", "tf32")
-        assert {"precision", "decided_by"} <= set(row["changed"])
+        if row["kernel"] != "output":
+            assert (row["precision_a"], row["precision_b"]) == ("ieee", "tf32")
+            assert {"precision", "decided_by"} <= set(row["changed"])
 
 
 def test_a_run_holds_what_was_recorded(tmp_path):
@@ -213,3 +214,40 @@ with lab.capture({str(path)!r}, results="values"):
     assert len(run) == 2
     assert (run.values(1)[0] == 30).all()
     assert list(tmp_path.iterdir()) == [path]
+
+
+class Parts(nn.Module):
+    """Modules that compute their results by other means than products."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.act = nn.Embedding(9, 8), nn.LayerNorm(8), nn.ELU(0.5)
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(self.act(self.norm(self.first(self.embed(x)))))
+
+
+@pytest.mark.parametrize("results", ["hashes", "statistics", "values"])
+@pytest.mark.parametrize("part", ["embed", "norm", "act", "first", "last"])
+def test_runs_part_at_the_module_that_differs(part, results, tmp_path):
+    mt.manual_seed(0)
+    model, x = Parts(), mt.arange(9)
+    with mt.no_grad():
+        with lab.capture(tmp_path / "a.run", results=results) as log:
+            model(x)
+        if part == "act":
+            model.act.alpha = 0.9
+        else:
+            getattr(getattr(model, part), "weight" if part == "embed" else "bias").add_(0.5)
+        with lab.capture(tmp_path / "b.run", results=results):
+            model(x)
+    assert [(each.kernel, each.module) for each in log if each.kernel == "output"] == [
+        ("output", name) for name in ("embed", "first", "norm", "act", "last")
+    ]
+    found = lab.first_divergence(tmp_path / "a.run", tmp_path / "b.run")
+    assert found.module == part
+    assert "explain" in str(found)
+    lab.compare(tmp_path / "a.run", tmp_path / "b.run").report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.index(f"in module &#x27;{part}&#x27;") < page.index("<form>")

@@ -181,3 +181,16 @@ def test_a_policy_says_the_same_in_each_form(shape, rules):
         for each, value in zip(flags, before, strict=True):
             each.fp32_precision = value
     assert found == [seen] * 4
+
+
+def test_runs_of_torch_part_at_the_module_that_differs(tmp_path):
+    torch.manual_seed(0)
+    model, x = (
+        torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2)),
+        torch.randn(4, 8),
+    )
+    for name, change in (("a", 0.0), ("b", 0.25)):
+        with torch.no_grad(), emulate(), lab.capture(tmp_path / f"{name}.run"):
+            model[1].bias += change
+            model(x)
+    assert lab.first_divergence(tmp_path / "a.run", tmp_path / "b.run").module == "1"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -192,6 +192,27 @@ restorable(_trail, chain_length, count)
 restorable_variables = [
     restorable(scopes_by_name, chain_length, count), restorable(running_modules), restorable(computing_module),
 ]  # fmt: skip
+
+
+_outputs: ContextVar[Callable[[Any, Any], None] | None] = ContextVar("module_outputs", default=None)
+
+
+@contextmanager
+def observe_outputs(observer: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call `observer(module, output)` after each module that this thread or task calls, while modules are followed."""
+    token = _outputs.set(observer)
+    try:
+        yield
+    finally:
+        _outputs.reset(token)
+
+
+def note_output(module: Any, output: Any) -> Any:
+    """Show the output of a module, whose scope still runs, to the observer. Returns the output."""
+    observer = _outputs.get()
+    if observer is not None:
+        observer(module, output)
+    return output
 
 
 class enter:

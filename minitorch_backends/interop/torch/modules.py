@@ -67,10 +67,11 @@ def follow_torch_modules(names: Timeline) -> Iterator[None]:
                 running.append((module, scope))
             names.note(next_node_number(), module_scope.current_module())
 
-    def leave(module: Any, *_: Any) -> None:
+    def leave(module: Any, _: Any, output: Any) -> None:
         if threading.get_ident() != thread:
             return
         if running and running[-1][0] is module:
+            module_scope.note_output(module, output)
             running.pop()[1].__exit__(None, None, None)
         if module_scope.following:
             names.note(next_node_number(), module_scope.current_module())
