@@ -108,9 +108,12 @@ def write(text: str) -> None:
 
 
 _HEADINGS = {
+    "a": "number of the call in the first run",
+    "b": "number of the call in the second run",
+    "changed": "how the two calls ran",
     "GFLOP": "operations of one run, in units of 10^9",
     "local error": "largest relative error of one product against float64",
-    "error": "relative error of the whole answer, in the Frobenius norm",
+    "error": "relative error of the result, in the Frobenius norm",
     "max_ulp": "largest difference, in units in the last place",
     "seconds": "median time of a call",
     "failed": "rows whose function raised an exception",

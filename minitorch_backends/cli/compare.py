@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from .common import positive, usage_errors, write
+from .common import positive, usage_errors, write, write_table
 
 HELP = "compare two captured runs"
 
@@ -37,5 +37,5 @@ def run(options: argparse.Namespace) -> int:
         settings = [f"{name}: {a} -> {b}" for name, (a, b) in found.settings().items()]
         write("\n".join([*settings, ", ".join(f"{count} {status}" for status, count in counts.items())]))
         write(f"first: {first or 'no call differs by more than its precision explains'}")
-        write(found.table(options.limit))
+        write_table(found.cells(options.limit))
     return int(counts["same"] < len(found.calls))

@@ -73,17 +73,20 @@ class Comparison:
 
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, worst first, without equal calls."""
-        rows = [row for row in self.rows if row["status"] != "same"][:limit]
-        return "\n".join(align_columns([_HEADER, *map(_cells, rows)])) if rows else "no call differs"
+        cells = self.cells(limit)
+        return "\n".join(align_columns(cells)) if len(cells) > 1 else "no call differs"
+
+    def cells(self, limit: int | None = None) -> list[tuple[str, ...]]:
+        """The head of the table, and a line for each call that differs, worst first."""
+        return [_HEADER, *map(_cells, [row for row in self.rows if row["status"] != "same"][:limit])]
 
     __str__ = table
 
     def _repr_html_(self) -> str:
         from ..display.html import Rows, as_html
 
-        rows = [row for row in self.rows if row["status"] != "same"]
         changed = [f"{name}: {a} -> {b}" for name, (a, b) in self.settings().items()]
-        return as_html(repr(self)[1:-1], *changed, *([Rows([_HEADER, *map(_cells, rows)], 3)] if rows else []))
+        return as_html(repr(self)[1:-1], *changed, Rows(self.cells(), 3))
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
         """Differences of machines, versions and flags between the runs: pairs of values by name."""
