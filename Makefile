@@ -8,7 +8,7 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run smoke test lint types docs links parity kernel-levels readme release-check stubs weights clean
+.PHONY: run smoke test lint types docs links parity kernel-levels mutations readme release-check stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -38,6 +38,9 @@ parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does n
 
 kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability other than this machine's own
 	$(VENV_PYTHON) -m tests.levels $(ARGS)
+
+mutations: $(VENV)/installed-bench,test ## Whether tests find faults that are put into each part of the package
+	$(VENV_PYTHON) -m tests.mutations $(ARGS)
 
 docs: $(VENV)/installed-docs ## The site, in docs/_build/index.html
 	$(VENV_PYTHON) -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build

@@ -305,6 +305,13 @@ def test_gradients_of_determinants_that_are_near_zero_in_a_batch(dtype: str) -> 
     )
 
 
+def test_gradients_of_factors_whose_rows_go_around() -> None:
+    """A permutation of three rows is not its own inverse, as those of two are."""
+    matrix = mt.tensor([[0.1, 0.2, 3.0], [4.0, 0.3, 0.5], [0.6, 5.0, 0.7]], dtype=mt.float64, requires_grad=True)
+    assert mt.linalg.lu_factor(matrix)[1].tolist() == [2, 3, 3]
+    assert mt.autograd.gradcheck(lambda matrix: mt.linalg.lu_factor(matrix)[0], matrix)
+
+
 def test_third_derivatives_of_a_determinant_at_zero() -> None:
     """det is multilinear in the rows: at 0 its third derivative by three elements of three rows is a sign."""
     A = mt.zeros(3, 3, dtype=mt.float64).requires_grad_()
