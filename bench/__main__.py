@@ -18,6 +18,7 @@ from .fair import restart_where_held
 PARTS = {
     "digits": "two classifiers of handwritten digits: what each precision does to their answers, and each layer",
     "minilm": "encode sentences with MiniLM's weights at each precision, and see which sentences are nearest",
+    "smollm2": "read text with a language model: perplexity and choices at 8, 6 and 4 bits of weights, operands, cache",
     "products": "bare products: errors beside theory, and the example of PyTorch's note on TF32",
     "devices": "the same products on eight devices: errors and drift of the sums of their matrix units",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
@@ -36,13 +37,14 @@ PARTS = {
 }
 """The parts in execution order, each with a description."""
 
-USUAL = ("digits", "minilm", "products", "devices", "einsum", "solvers")
+USUAL = ("digits", "minilm", "smollm2", "products", "devices", "einsum", "solvers")
 """The parts of a run without --full: studies of the laboratory. Most of the others measure speed beside peers, each
 only where it is installed."""
 
 MODULES = {
     "digits": "studies.digits",
     "minilm": "studies.sentences",
+    "smollm2": "studies.language",
     "products": "studies.products",
     "devices": "studies.devices",
     "einsum": "studies.einsum",
@@ -168,7 +170,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     effects = answers.effects(parts)
     if effects:
         session.heading(answers.TITLE)
-        for sentence in answers.summary(effects):
+        for sentence in answers.summary(effects, parts):
             session.say(sentence)
     return {
         "schema": SCHEMA,
@@ -200,7 +202,9 @@ def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
     sections = []
     if results["overview"]:
         effects = [answers.Effect(**each) for each in results["overview"]]
-        parts = [*answers.summary(effects), draw_plot(answers.PLOT, effects)]
+        language, measured = _module("smollm2"), results["parts"].get("smollm2", {"installed": False})
+        first = [draw_plot(plot, measured) for plot in language.FIRST_PLOTS if measured["installed"]]
+        parts = [*answers.summary(effects, results["parts"]), draw_plot(answers.PLOT, effects), *first]
         sections.append(Section(answers.TITLE, parts, "overview"))
     for name, result in results["parts"].items():
         module = _module(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from minitorch_backends.display.figures import MARKS
 
 from ..presentation import Plot
+from . import language
 
 __all__ = ["PLOT", "TITLE", "Effect", "effects", "summary"]
 
@@ -33,7 +35,15 @@ class Effect(NamedTuple):
 
 def effects(parts: dict[str, Any]) -> list[Effect]:
     """The effects that the parts of a run have measured; none where no such part ran."""
-    return [*_of_digits(parts.get("digits", {})), *_of_sentences(parts.get("minilm", {}))]
+    found = [*_of_digits(parts.get("digits", {})), *_of_sentences(parts.get("minilm", {}))]
+    return [*found, *_of_language(parts.get("smollm2", {}))]
+
+
+def _of_language(result: dict[str, Any]) -> Iterator[Effect]:
+    for row in result.get("rows", ()):
+        if row["on"] == "both operands" and row["format"] in ("tf32", "bf16"):
+            changed = round(row["flips"] * result["tokens"])
+            yield Effect("language model SmolLM2", row["format"], row["error"], changed, result["tokens"])
 
 
 def _of_digits(result: dict[str, Any]) -> Iterator[Effect]:
@@ -50,8 +60,9 @@ def _of_rows(model: str, rows: Any, share: str, answers: Any) -> Iterator[Effect
         yield Effect(model, row["flags"]["fp32_precision"], row["error"], round(row[share] * answers), answers)
 
 
-def summary(found: list[Effect]) -> list[str]:
-    """One paragraph of a sentence for each precision below ieee; nothing where nothing was measured."""
+def summary(found: list[Effect], parts: dict[str, Any] = MappingProxyType({})) -> list[str]:  # type: ignore[assignment]
+    """One paragraph of a sentence for each precision below ieee, nothing where nothing was measured; and one on the
+    formats of the language model, if it was among the parts."""
     sentences = []
     for precision in dict.fromkeys(each.precision for each in found if each.precision != "ieee"):
         own = [each for each in found if each.precision == precision]
@@ -62,7 +73,10 @@ def summary(found: list[Effect]) -> list[str]:
             f"{precision} has relative errors of {least:.1e} to {most:.1e}, and changes {total or 'none'} of "
             f"{answers:,} answers{f': {changed}' if changed else ''}."
         )
-    return [" ".join(sentences)] if sentences else []
+    language_model = parts.get("smollm2", {"installed": False})
+    return [" ".join(sentences)] * bool(sentences) + (
+        [language.sentence(language_model)] if language_model["installed"] else []
+    )
 
 
 def _draw(figure: Figure, found: list[Effect]) -> None:
@@ -92,7 +106,8 @@ def _draw(figure: Figure, found: list[Effect]) -> None:
 
 PLOT = Plot(
     "overview",
-    "Outputs against a float64 run of the same weights; answers are classes, or the nearest other sentence.",
+    "Outputs against a float64 run of the same weights (float32 for the language model); answers are classes, the "
+    "nearest other sentence, or the most likely next token.",
     (11, 3.8),
     _draw,
 )

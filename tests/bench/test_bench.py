@@ -16,7 +16,7 @@ import pytest
 from bench import __main__ as command
 from bench import attention, fair, layers, linalg, order, peers, presentation, timing
 from bench.session import PRECISIONS
-from bench.studies import answers, digits, minilm
+from bench.studies import answers, digits, minilm, smollm2
 from bench.studies import products as studied_products
 from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import matmul
@@ -273,10 +273,11 @@ def test_only_the_named_parts_run(tmp_path):
 def test_report_stands_by_itself(quick):
     page = (quick / "report.html").read_text(encoding="utf-8")
     pictures = sorted(path.name for path in quick.glob("*.png"))
+    language = ["language.png"] if smollm2.find() else []
     assert pictures == [
         "attention.png", "conv-algorithms.png", "devices.png", "digits-layers.png", "digits-margins.png",
-        "einsum-assignments.png", "einsum-strategies.png", "fft-speed.png", "linalg-speed.png", "overview.png",
-        "products-errors.png", "products-speed.png", "products-tradeoff.png", "solvers.png",
+        "einsum-assignments.png", "einsum-strategies.png", "fft-speed.png", *language, "linalg-speed.png",
+        "overview.png", "products-errors.png", "products-speed.png", "products-tradeoff.png", "solvers.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)
     loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)
