@@ -88,6 +88,7 @@ class Op:
     product: str | None
     roles: dict[str, str] | None
     autocast: str | None
+    batch: str | None
     public: Callable[..., Any]
     called: str
 

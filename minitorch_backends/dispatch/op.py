@@ -246,6 +246,7 @@ def op(
     product: str | None = None,
     roles: dict[str, str] | None = None,
     autocast: str | None = None,
+    batch: str | None = None,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
@@ -287,6 +288,8 @@ def op(
         autocast: what `amp.autocast` casts the inputs to, by torch's lists for the CPU: "lower", the half type of the
             block; "float32"; "widest", the widest of their floating dtypes; "unchanged", nothing, in the ops that the
             function is made of either.
+        batch: the op's rule under `vmap`, a word of `func.rules` with the names of dimensions that shift; or a call for
+            each sample, "loop: why". Elementwise ops, and those of linear algebra of one matrix, need none.
         aliases: keywords of torch's other overloads, mapped to parameters.
         deprecated: longer positional orders that torch deprecates: "input, alpha, other".
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.

@@ -6,6 +6,7 @@ as first dimension, or NotImplemented; the op is then called once per sample.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -50,21 +51,15 @@ def _align(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return _call(op, bound, None if into is None else bound[op.inputs[0]])
 
 
-_REDUCTIONS = {
-    "all", "amax", "amin", "any", "count_nonzero", "logsumexp", "mean", "norm_of_elements", "standard_deviation", "sum",
-    "variance",
-}  # fmt: skip
-"""Over all dimensions if `dim` is None, or several."""
-
-
 def _along(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
-    """Along a dimension, or several, which come one later; other operands have as many dimensions."""
+    """Along a dimension, or several, which come one later; other operands have as many dimensions. Over all of them if
+    `dim` is None, for a reduction."""
     tensors = _tensors(op, bound)
     ndim, dim = tensors[0].ndim, bound["dim"]
     if not ndim or any(not isinstance(each, Tensor) or each.ndim != ndim for each in tensors):
         return NotImplemented
     if dim is None or dim == () or dim == []:
-        if op.name not in _REDUCTIONS:
+        if op.batch != "reduce":
             return NotImplemented
         bound["dim"] = tuple(range(1, ndim + 1))
     else:
@@ -75,17 +70,12 @@ def _along(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return _call(op, bound, None if into is None else bound[op.inputs[0]])
 
 
-def _each(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
-    """Each sample by itself, though the folder of the op has a rule."""
-    return NotImplemented
-
-
-def _trailing(least: int) -> Rule:
+def _trailing(least: int | str) -> Rule:
     """On the last `least` dimensions of the first operand; others are the same for all."""
 
     def rule(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
         first, *others = _tensors(op, bound)
-        if not is_batched(first, level) or first.ndim < least or any(is_batched(each, level) for each in others):
+        if not is_batched(first, level) or first.ndim < int(least) or any(is_batched(each, level) for each in others):
             return NotImplemented
         bound[op.inputs[0]] = first.value
         return _call(op, bound, None if into is None else first.value)
@@ -262,62 +252,39 @@ def _affine(level: Level, op: Op, bound: dict[str, Any], into: Any) -> Any:
     return value_of(product if bias is None else product + bias, level)
 
 
-_ALONG = """
-    sorted_along argsort topk kthvalue median_along mode max_along min_along argmax argmin cumsum cumprod prod shift
-    linear_recurrence logcumsumexp cummax cummin softmax_forward log_softmax_forward softmax_backward
-    log_softmax_backward unbind
-"""
-
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys([*_REDUCTIONS, *_ALONG.split()], _along),
-    **dict.fromkeys(["copy", "fill"], _fill),
-    **dict.fromkeys(["mT", "tril", "triu"], _trailing(2)),
-    **dict.fromkeys(["one_hot", "embedding_rows"], _trailing(0)),
-    "masked_fill": _align,
-    "piecewise_gradient": _each,
-    "getitem": _read,
-    "resample": _shift_dims("dim"),
-    "reshape": _of_shape,
-    "expand": _expand,
-    "squeeze": _squeeze,
-    "unsqueeze": _shift_dims("dim", more=1),
-    "transpose": _shift_dims("dim0", "dim1"),
-    "diagonal": _shift_dims("dim1", "dim2"),
-    "split": _shift_dims("dim"),
-    "unfold": _shift_dims("dimension"),
-    "permute": _permute,
-    "flip": _reorder,
-    "roll": _reorder,
-    **dict.fromkeys(["fft_c2c", "fft_r2c", "fft_c2r"], _transform("dims")),
-    "standardize": _transform("dim"),
-    "constant_pad": _pad,
-    "mirrored_pad": _pad,
-    "diag_embed": _shift_dims("dim1", "dim2", more=1),
-    "look_up": _looked_up,
-    "gather_along": _gather,
-    "addmm": _add,
-    "binary_cross_entropy_terms": _align,
-    "huber_terms": _align,
-    "nll_terms": _score,
-    "nll_mean": _mean_score,
-    "cat": _join,
-    "stack": _join,
-    "matmul": _multiply,
-    "affine": _affine,
+    "add_product": _add, "align": _align, "along": _along, "expand": _expand, "gather": _gather, "join": _join,
+    "look_up": _looked_up, "mean_score": _mean_score, "multiply": _multiply, "affine": _affine, "pad": _pad,
+    "permute": _permute, "read": _read, "reduce": _along, "reorder": _reorder, "reshape": _of_shape, "score": _score,
+    "squeeze": _squeeze, "write": _fill,
 }  # fmt: skip
-"""By the name of the op. Operations of `ops.elementwise` are elementwise; those of linear algebra on matrices of one
-operand take leading dimensions."""
+"""By the word that an op is declared with."""
+
+_RULES_OF: dict[str, Callable[..., Rule]] = {
+    "insert": functools.partial(_shift_dims, more=1),
+    "shift": _shift_dims,
+    "trailing": _trailing,
+    "transform": _transform,
+}
+"""By the first word, from the others."""
 
 
-def _rule_of(op: Op) -> Rule | None:
-    if op.name in _RULES:
-        return _RULES[op.name]
+@functools.cache
+def rule_of(op: Op) -> Rule | None:
+    """The rule of an op: as declared, or that of its folder; None for a loop over the samples. Operations of
+    `ops.elementwise` are elementwise; those of linear algebra on matrices of one operand take leading dimensions.
+
+    Raises ValueError for an op without a rule.
+    """
+    if op.batch is not None:
+        word, *rest = op.batch.split()
+        return None if word == "loop:" else _RULES[word] if word in _RULES else _RULES_OF[word](*rest)
     folder = op.forward.__module__.split(".ops.")[-1].split(".")[0]
     if folder == "elementwise" and "dim" not in op.metadata_names:
         return _align
     if folder == "linalg" and len(op.inputs) == 1 and "dim" not in op.metadata_names:
         return _trailing(2)
-    return None
+    raise ValueError(f'{op.name}: declare its rule under vmap with batch=, or "loop: why"')
 
 
 def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
@@ -331,7 +298,7 @@ def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into:
             f"same in all samples; use {op.name}()"
         )
     bound = op.bind(args, dict(named)) if "out" not in named else None
-    rule = None if bound is None else _rule_of(op)
+    rule = None if bound is None else rule_of(op)
     if rule is not None and bound is not None:
         inner = {name: each for name, each in bound.items() if name in op.metadata_names}
         if highest_level(inner) is None:

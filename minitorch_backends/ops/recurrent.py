@@ -63,6 +63,7 @@ def of_weight_times(of_sums: Tensor, states: Tensor, precision: Any) -> Tensor:
     roles=ROLES,
     input=lambda g, weight, precision: times(g, weight, precision),
     weight=lambda g, input, precision: transposed_times(g, input, swap(precision)),
+    batch="loop: a fixed number of dimensions",
 )
 def recurrent_product(input: Array, weight: Array, *, precision: str | None = None) -> np.ndarray:
     """input @ weight.T of matrices, at the precision of recurrences (`explain.precision_of("rnn")`)."""
@@ -147,6 +148,7 @@ def rnn_gradient(
     roles=LAYER_ROLES,
     gradients=_of_rnn,
     autocast="lower",
+    batch="loop: a fixed number of dimensions",
 )
 def rnn_layer(
     projected: Array, weight: Array, hidden: Array, nonlinearity: str = "tanh", *, precision: str | None = None
@@ -210,6 +212,7 @@ def lstm_gradient(
     roles=LAYER_ROLES,
     gradients=_of_lstm,
     autocast="lower",
+    batch="loop: a fixed number of dimensions",
 )
 def lstm_layer(
     projected: Array, weight: Array, hidden: Array, cell: Array, *, precision: str | None = None
@@ -264,7 +267,16 @@ def gru_gradient(
     return stack(of_products[::-1]), of_hidden, stack(of_sums[::-1])
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, product=KIND, roles=LAYER_ROLES, gradients=_of_gru)
+@op(
+    takes="f",
+    method=False,
+    widen=False,
+    widen_rules=True,
+    product=KIND,
+    roles=LAYER_ROLES,
+    gradients=_of_gru,
+    batch="loop: a fixed number of dimensions",
+)
 def gru_layer(
     projected: Array, weight: Array, bias: Array, hidden: Array, *, precision: str | None = None
 ) -> GatedRecurrence:

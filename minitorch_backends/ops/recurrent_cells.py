@@ -122,7 +122,7 @@ _DECLARED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@op(gradients=_of_rnn, **_DECLARED, autocast="lower")
+@op(gradients=_of_rnn, **_DECLARED, autocast="lower", batch="loop: a fixed number of dimensions")
 def rnn_cell(
     input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, nonlinearity: str = "tanh", *, precision: str | None = None,
@@ -153,7 +153,7 @@ def _of_lstm(
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
 
 
-@op(gradients=_of_lstm, **_DECLARED, autocast="lower")
+@op(gradients=_of_lstm, **_DECLARED, autocast="lower", batch="loop: a fixed number of dimensions")
 def lstm_cell(
     input: Array, hidden: Array, cell: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, *, precision: str | None = None,
@@ -181,7 +181,7 @@ def _of_gru(
     return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
 
 
-@op(gradients=_of_gru, **_DECLARED)
+@op(gradients=_of_gru, **_DECLARED, batch="loop: a fixed number of dimensions")
 def gru_cell(
     input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
     bias_hh: Array | None = None, *, precision: str | None = None,

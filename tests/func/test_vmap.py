@@ -1,6 +1,7 @@
 """vmap: every operation over a batch against one call for each sample; nested, with derivatives, random numbers and
 modules."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import func, nn
+from minitorch_backends.dispatch.op import Op
 from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.func.rules import rule_of
 
 from ..declared.samples import Sample
 from ..support.calls import arrays_in, map_arrays, run, samples_of, takes
@@ -41,6 +44,12 @@ NOT_TENSORS = {"is_nonzero", "allclose", "equal"}
 """Functions that return no tensors."""
 
 NAMES = sorted(name for name in registry if takes(name, mt.float64) and name not in RANDOM | NOT_TENSORS)
+
+
+@pytest.mark.parametrize("name", [name for name, each in registry.items() if isinstance(each, Op)])
+def test_every_op_has_a_rule_or_says_why_not(name: str) -> None:
+    rule, declared = rule_of(registry[name]), registry[name].batch
+    assert rule is not None or re.fullmatch(r"loop: \w.{9,}", declared)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -87,6 +87,7 @@ def _kernel_axes(at: Windows) -> tuple[int, ...]:
 
 @op(
     method=False, takes="bifc", widen=False, warns=False, input=lambda g, at: fold_windows(g, at),
+    batch="loop: functions of it fold the batch",
     )  # fmt: skip
 def unfold_windows(input: Array, at: Windows):
     """The windows of an image (N, C, *size), padded with zeros: (N, C, *kernel, *output)."""
@@ -107,6 +108,7 @@ def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
 
 @op(
     method=False, takes="ifc", warns=False, input=lambda g, at: unfold_windows(g, at),
+    batch="loop: functions of it fold the batch",
     )  # fmt: skip
 def fold_windows(input: Array, at: Windows):
     """Sum windows (N, C, *kernel, *output) at their places in an image (N, C, *size)."""
@@ -118,6 +120,7 @@ def fold_windows(input: Array, at: Windows):
 
 @op(
     method=False, takes="ifc", warns=False, input=lambda g, at: spread_windows(g, at),
+    batch="loop: functions of it fold the batch",
     )  # fmt: skip
 def sum_windows(input: Array, at: Windows):
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
@@ -136,6 +139,7 @@ def sum_windows(input: Array, at: Windows):
 
 @op(
     method=False, takes="fc", warns=False, input=lambda g, at: sum_windows(g, at),
+    batch="loop: functions of it fold the batch",
     )  # fmt: skip
 def spread_windows(input: Array, at: Windows):
     """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
@@ -195,6 +199,7 @@ def _first_inside(at: Windows) -> np.ndarray:
 @op(
     method=False, takes="if", warns=False,
     input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at),
+    batch="loop: functions of it fold the batch",
     )  # fmt: skip
 def pool_max(input: Array, at: Windows) -> Pooled:
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
@@ -226,7 +231,7 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
 
 @op(
     method=False, takes="ifc", warns=False,
-    input=lambda g, indices: gather_flat(g, indices),
+    input=lambda g, indices: gather_flat(g, indices), batch="loop: places in one sample",
     )  # fmt: skip
 def scatter_flat(input: Array, indices: Array, size: Sequence[int], at: Windows | None = None):
     """Zero images (N, C, *size) with each value added at its flat index; index -1 drops the value.
@@ -262,7 +267,7 @@ def _gather_reference(input: Any, indices: Any) -> np.ndarray:
 
 @op(
     method=False, widen=False, warns=False,
-    input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]),
+    input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]), batch="loop: places in one sample",
     )  # fmt: skip
 def gather_flat(input: Array, indices: Array):
     """The values of images (N, C, *size) at indices in each image as one dimension; 0 at -1."""
@@ -274,7 +279,7 @@ def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
 
 
 @op(
-    method=False, widen=False, warns=False, input=_of_unpool, )  # fmt: skip
+    method=False, widen=False, warns=False, input=_of_unpool, batch="loop: places in one sample", )  # fmt: skip
 def unpool(input: Array, indices: Array, size: Sequence[int]):
     """Zero images (N, C, *size) with each value written at its flat index."""
     count = math.prod(size)

@@ -45,6 +45,7 @@ def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     weights=_gradient_of_weights,
     x1=lambda g, weights: g * weights.sum(-1, True),
     x2=lambda g, weights: -(weights.mT @ g),
+    batch="loop: operands that broadcast in pairs",
 )
 def weighted_differences(weights: Array, x1: Array, x2: Array):
     """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
@@ -60,7 +61,13 @@ def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     return weighted_differences((g / out.where(apart, 1)).where(apart, 0), x1, x2)
 
 
-@op(method=False, takes="f", x1=_toward, x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT))
+@op(
+    method=False,
+    takes="f",
+    x1=_toward,
+    x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT),
+    batch="loop: operands that broadcast in pairs",
+)
 def euclidean_distances(x1: Array, x2: Array):
     """`cdist` of p = 2, without an array of all differences."""
     if not distances.takes(x1, x2):

@@ -261,7 +261,9 @@ def _gradient(
     return value if gradient.shape == shape else expand(value, shape)
 
 
-recorded_contraction = op(operands=_gradients, widen=False, method=False, warns=False, product="matmul")(contraction)
+recorded_contraction = op(
+    operands=_gradients, widen=False, method=False, warns=False, product="matmul", batch="loop: einsum adds a letter"
+)(contraction)
 
 
 # Plans

@@ -79,6 +79,7 @@ def relu(input: Array):
     method=False,
     gradient=lambda g: g,
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
+    batch="loop: bounds of one sample",
 )
 def piecewise_gradient(gradient: Array, input: Array):
     """`gradient`, which depends on `input` only through selections: its own derivative is zero, with a path in the

@@ -91,6 +91,7 @@ def _plain_dims(dim: Any, ndim: int) -> Dims | None:
     method=False,
     warns=False,
     takes="c",
+    batch="transform dims",
 )
 def transform(input: Array, dims: Dims, scaling: str, forward: bool):
     """The transform of complex numbers over dims counted from the front, divided by `scaling`."""
@@ -113,7 +114,7 @@ def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling:
     return halved_transform(g / _counts(g, dims[-1], last), dims, scaling, last)
 
 
-@op(input=_real_gradient, name="fft_r2c", method=False, warns=False, takes="f")
+@op(input=_real_gradient, name="fft_r2c", method=False, warns=False, takes="f", batch="transform dims")
 def real_transform(input: Array, dims: Dims, scaling: str):
     """The forward transform of real numbers; the last dim keeps the frequencies up to n/2."""
     return _run(input, "real", dims, scaling)
@@ -125,6 +126,7 @@ def real_transform(input: Array, dims: Dims, scaling: str):
     method=False,
     warns=False,
     takes="c",
+    batch="transform dims",
 )
 def halved_transform(input: Array, dims: Dims, scaling: str, last: int):
     """The inverse transform of half a spectrum, with last // 2 + 1 frequencies in the last dim, to real numbers."""

@@ -32,7 +32,7 @@ def _three(input: np.ndarray, dim: int) -> np.ndarray:
     return input.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
 
 
-@op(takes="f", method=False, input=lambda g, dim, at: resample_back(g, dim, at))
+@op(takes="f", method=False, input=lambda g, dim, at: resample_back(g, dim, at), batch="shift dim")
 def resample(input: Array, dim: int, at: Neighbours):
     """Along `dim`, counted from the front, of `at.size` values, the sums of `at`."""
     places, shares = at.places, at.shares.astype(input.dtype)
@@ -46,7 +46,12 @@ def resample(input: Array, dim: int, at: Neighbours):
     return total
 
 
-@op(takes="f", method=False, grad_output=lambda g, dim, at: resample(g, dim, at))
+@op(
+    takes="f",
+    method=False,
+    grad_output=lambda g, dim, at: resample(g, dim, at),
+    batch="loop: functions of it fold the batch",
+)
 def resample_back(grad_output: Array, dim: int, at: Neighbours):
     """The transpose of `resample`."""
     places, shares = at.places, at.shares.astype(grad_output.dtype)

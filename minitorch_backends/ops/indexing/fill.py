@@ -60,6 +60,7 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
     inplace=True,
     method=False,
     widen=False,
+    batch="write",
 )
 def copy(input: Array, src: Array, non_blocking=False):
     """The elements of `src`, broadcast and converted to the shape and dtype of `input`."""
@@ -102,6 +103,7 @@ Tensor.copy_ = _copy_  # type: ignore[assignment, method-assign]
     inplace=True,
     method=False,
     widen=False,
+    batch="write",
 )
 def fill(input: Array, value: Array):
     """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor.
@@ -131,6 +133,7 @@ Tensor.zero_ = _zero_  # type: ignore[assignment, method-assign]
     inplace=True,
     widen=False,
     warns=False,
+    batch="align",
 )
 def masked_fill(input: Array, mask: Array, value: Array):
     """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of

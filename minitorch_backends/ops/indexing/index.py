@@ -30,6 +30,7 @@ __all__: list[str] = []
     widen=False,
     warns=False,
     method=False,
+    batch="look_up",
 )
 def look_up(input: Array, indices):
     """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything), in
@@ -45,7 +46,7 @@ def look_up(input: Array, indices):
     return found if found.flags.c_contiguous else in_order(found)
 
 
-@op(takes="bifcn", value=lambda g, indices: look_up(g, indices), method=False)
+@op(takes="bifcn", value=lambda g, indices: look_up(g, indices), method=False, batch="loop: places in one sample")
 def index_embed(value: Array, shape, indices):
     """Zeros of `shape` with `value` added at `indices`, once per occurrence of a place: the adjoint of `look_up`."""
     out = np.zeros(shape, value.dtype)
@@ -61,6 +62,7 @@ def index_embed(value: Array, shape, indices):
     widen=False,
     inplace=True,
     method=False,
+    batch="loop: places in one sample",
 )
 def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False):
     """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
@@ -99,6 +101,7 @@ def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumula
     inplace=True,
     method=False,
     called="scatter",
+    batch="loop: places in one sample",
 )
 def index_multiply(input: Array, values: Array, indices):
     """A copy with the elements at `indices` multiplied by `values`, once per occurrence of a place."""

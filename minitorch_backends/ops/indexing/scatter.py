@@ -73,6 +73,7 @@ def _along(positions: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
     widen=False,
     warns=False,
     method=False,
+    batch="gather",
 )
 def gather_along(input: Array, dim: int, index: Any):
     """`gather` by an integer array of as many dimensions."""

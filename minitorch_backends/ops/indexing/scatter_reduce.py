@@ -99,7 +99,7 @@ def _combined_gradients(
     return _beside(g, g, input, places, include_self), _take_flat(g, places), None
 
 
-@op(gradients=_combined_gradients, method=False, called="scatter_reduce")
+@op(gradients=_combined_gradients, method=False, called="scatter_reduce", batch="loop: places in one sample")
 def combine_at(input: Array, src: Array, places: Array, reduce, include_self=True):
     """A copy of `input` with each element reduced (sum, product or mean) over the elements of `src` sent to its flat
     place.
@@ -148,7 +148,9 @@ def _limit(dtype: np.dtype, largest: bool) -> Any:
     return -np.inf if largest else np.inf
 
 
-@op(gradients=_extreme_gradients, method=False, takes="bif", called="scatter_reduce")
+@op(
+    gradients=_extreme_gradients, method=False, takes="bif", called="scatter_reduce", batch="loop: places in one sample"
+)
 def extreme_at(input: Array, src: Array, places: Array, reduce, include_self=True):
     """`combine_at` of the largest ("amax") or smallest ("amin") element. NaN wins."""
     out = _start(input, places, include_self, _limit(input.dtype, reduce == "amax"))

@@ -21,7 +21,7 @@ __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 # In sorted values
 
 
-@op(promote=True, widen=False, warns=False, method=False, takes="bif")
+@op(promote=True, widen=False, warns=False, method=False, takes="bif", batch="loop: the elements of one sample")
 def places_in_order(
     sorted_sequence: Array, input: Array, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
@@ -181,7 +181,14 @@ class Distinct(NamedTuple):
     counts: Any
 
 
-@op(input=no_derivative("unique"), method=False, widen=False, warns=False, takes="bif")
+@op(
+    input=no_derivative("unique"),
+    method=False,
+    widen=False,
+    warns=False,
+    takes="bif",
+    batch="loop: a size that depends on values",
+)
 def distinct(input: Array, dim: int | None = None, consecutive: bool = False) -> Distinct:
     """What `unique` and `unique_consecutive` may return, all of it."""
     if consecutive:

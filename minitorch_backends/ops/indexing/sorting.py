@@ -126,6 +126,7 @@ def _reshape_pair(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
     method=False,
     warns=False,
     takes="bif",
+    batch="along",
 )
 def sorted_along(input: Array, dim, descending) -> ValuesIndices:
     """The elements sorted along `dim` and their indices, equal ones in their order."""
@@ -139,7 +140,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     return sorted_along(input, dim, descending)
 
 
-@op(row_major=True, takes="bif", warns=False)
+@op(row_major=True, takes="bif", warns=False, batch="along")
 def argsort(input: Array, dim=-1, descending=False, stable=False):
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
     axis = wrap_dim(dim, input.ndim)
@@ -189,6 +190,7 @@ def leading(array: np.ndarray, k: int, axis: int, largest: bool, few: int = _FEW
     input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
     warns=False,
     takes="if",
+    batch="along",
 )
 def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndices:
     """The `k` largest (or smallest) elements along `dim` in order, and their indices; of equal elements the first ones.
@@ -230,7 +232,12 @@ def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
     return ValuesIndices(values, indices)
 
 
-@op(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), warns=False, takes="bif")
+@op(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    warns=False,
+    takes="bif",
+    batch="along",
+)
 def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if `k` is out of
     range."""

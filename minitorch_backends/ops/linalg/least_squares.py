@@ -46,6 +46,7 @@ def _gradient_of_matrix(g: tuple, A: Tensor, B: Tensor, precision: Any) -> Tenso
     product="matmul",
     A=_gradient_of_matrix,
     B=lambda g, A, precision: times(adjoint(pinv(A)), g[0], precision),
+    batch="loop: operands that broadcast in pairs",
 )
 def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True) -> Solved:
     """The minimum-norm solution x of min norm(A @ x - B), with ranks and singular values if known."""
@@ -166,6 +167,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     name="linalg_ldl_solve",
     method=False,
     takes="fc",
+    batch="loop: operands that broadcast in pairs",
 )
 def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
     """X so that A @ X = B, for A of `ldl_factor`; has no gradient, as that.

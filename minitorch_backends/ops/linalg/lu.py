@@ -179,6 +179,7 @@ def _gradient_of_factors(
     takes="fc",
     LU=_gradient_of_factors,
     B=lambda g, LU, pivots, left, adjoint: lu_solve(LU, pivots, g, left=left, adjoint=not adjoint),
+    batch="loop: operands that broadcast in pairs",
 )
 def lu_solve(LU: Array, pivots, B: Array, *, left=True, adjoint=False):
     """X so that A @ X = B (X @ A = B unless `left`; A.H in place of A if `adjoint`), for A of `lu_factor`.

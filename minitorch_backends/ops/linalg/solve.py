@@ -103,6 +103,7 @@ def _gradient_of_matrix(g: tuple, A: Tensor, out: tuple, left: bool, precision: 
     product="matmul",
     A=_gradient_of_matrix,
     B=lambda g, A, out, left, precision, refine: _of_adjoint(g[0], A, out, left, precision, refine),
+    batch="loop: operands that broadcast in pairs",
 )
 def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True) -> Solved:
     """The solutions of A @ X = B (or X @ A = B) for matrices B, from the LU factors of A (or of A.T)."""

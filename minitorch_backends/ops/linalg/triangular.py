@@ -97,6 +97,7 @@ def _gradient_of_triangle(
     product="matmul",
     A=_gradient_of_triangle,
     B=_gradient_of_right_side,
+    batch="loop: operands that broadcast in pairs",
 )
 def solve_triangular(A: Array, B: Array, *, upper, left=True, unitriangular=False, precision=None):
     """Solve A @ X = B (X @ A = B unless `left`), reading one triangle of A, with ones on its diagonal if
@@ -158,6 +159,7 @@ def _cholesky_solve_gradient_of_factor(
     B=lambda g, L, upper, precision, refine: cholesky_solve(g, L, upper, precision=precision, refine=refine),
     L=_cholesky_solve_gradient_of_factor,
     autocast="float32",
+    batch="loop: operands that broadcast in pairs",
 )
 def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=True):
     """Solve A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.

@@ -64,7 +64,12 @@ def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
     )
 
 
-@op(method=False, takes="if", grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index))
+@op(
+    method=False,
+    takes="if",
+    grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index),
+    batch="loop: places in one sample",
+)
 def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
     """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
     return _spread(grad_output, target, shape, ignore_index)
@@ -74,6 +79,7 @@ def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore
     method=False,
     takes="if",
     input=lambda g, target, ignore_index, input_shape: nll_spread(g, target, input_shape, ignore_index),
+    batch="score",
 )
 def nll_terms(input: Array, target: Array, ignore_index: int = -100):
     """Minus the score of each target's class; 0 where the target is `ignore_index`.
@@ -97,7 +103,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
     return adopt(_spread(shares, target._array, input_shape, ignore_index))
 
 
-@op(method=False, takes="if", input=_mean_gradient)
+@op(method=False, takes="if", input=_mean_gradient, batch="mean_score")
 def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
     total = sum_of_all(_scores(input, target, ignore_index))

@@ -72,7 +72,12 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     return _reduce_weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
-@op(takes="f", method=False, difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta))
+@op(
+    takes="f",
+    method=False,
+    difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta),
+    batch="align",
+)
 def huber_terms(difference: Array, delta: float):
     """c * (difference - c / 2), with c the difference clamped to `delta`; squares of large numbers could overflow."""
     clamped = np.clip(difference, -delta, delta)
@@ -139,6 +144,7 @@ _LEAST_LOG = -100.0
     method=False,
     input=lambda g, input, target: g * (input - target) / ((1 - input) * input).clamp(min=1e-12),
     target=lambda g, input: g * ((-input).log1p().clamp(min=_LEAST_LOG) - input.log().clamp(min=_LEAST_LOG)),
+    batch="align",
 )
 def binary_cross_entropy_terms(input: Array, target: Array):
     """-(target log(input) + (1 - target) log(1 - input)), with logarithms of at least -100."""

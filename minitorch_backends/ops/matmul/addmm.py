@@ -116,7 +116,7 @@ def _scaled_first(first: str, second: str) -> tuple[str, str]:
         gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision)
         if alpha == 1 and g.dtype is mat1.dtype
         else _scaled_product(adjoint(mat1), g, alpha, precision)
-    ), autocast="lower",
+    ), autocast="lower", batch="add_product",
     )  # fmt: skip
 def addmm(
     input: Array,
@@ -144,7 +144,8 @@ def addmm(
     roles={"batch1": "", "batch2": ""},
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
-    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision), autocast="lower",
+    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),
+    autocast="lower", batch="loop: a fixed number of dimensions",
     )  # fmt: skip
 def baddbmm(
     input: Array,

@@ -57,6 +57,7 @@ def _of_weight(g: Tensor, input: Tensor, precision: str | None) -> Tensor:
     input=_of_input,
     weight=_of_weight,
     bias=lambda g: g,
+    batch="affine",
 )
 def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
     """`linear` with a matrix as weight, recorded as one op: its gradient has the memory layout of the weight and needs

@@ -107,6 +107,7 @@ def adjoint(matrix: Tensor) -> Tensor:
     input=_gradient_of_left,
     other=gradient_of_right,
     autocast="lower",
+    batch="multiply",
 )
 def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
     """The matrix product over the last two dimensions; the others broadcast. A vector is a row on the left and a column
@@ -130,6 +131,7 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     product="matmul",
     input=lambda g, other: times(g.to(widen(other).dtype), adjoint(widen(other)), None),
     other=lambda g, input: times(adjoint(widen(input)), g.to(widen(input).dtype), None),
+    batch="loop: a fixed number of dimensions",
 )
 def product_to(input: Array, other: Array, out_dtype: Any) -> np.ndarray:
     """The product of matrices or batches with elements of `out_dtype`, of the operands' for None: of half types in

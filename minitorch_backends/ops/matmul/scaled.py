@@ -53,7 +53,9 @@ _NO_GRADIENT: dict[str, Any] = dict.fromkeys(
 )
 
 
-@op(method=False, takes="fnp", widen=False, product="matmul", **_NO_GRADIENT)
+@op(
+    method=False, takes="fnp", widen=False, product="matmul", **_NO_GRADIENT, batch="loop: a fixed number of dimensions"
+)
 def scaled_product(
     mat_a: Array,
     mat_b: Array,

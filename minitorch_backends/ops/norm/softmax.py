@@ -25,7 +25,9 @@ def _of_softmax_result(g: Tensor, grad_output: Tensor, result: Tensor, dim: int)
 _along_dim = functools.partial(op, method=False, takes="f", widen=False, widen_rules=True)
 
 
-@_along_dim(grad_output=lambda g, result, dim: softmax_backward(g, result, dim), result=_of_softmax_result)
+@_along_dim(
+    grad_output=lambda g, result, dim: softmax_backward(g, result, dim), result=_of_softmax_result, batch="along"
+)
 def softmax_backward(grad_output: Array, result: Array, dim: int):
     """The gradient of a softmax from its result: result * (grad_output - sum(grad_output * result))."""
     return rows.softmax_gradient(grad_output, result, dim=dim)
@@ -34,6 +36,7 @@ def softmax_backward(grad_output: Array, result: Array, dim: int):
 @_along_dim(
     grad_output=lambda g, result, dim: g - (g * result.exp()).sum(dim, keepdim=True),
     result=lambda g, grad_output, result, dim: -(g * result.exp() * grad_output.sum(dim, keepdim=True)),
+    batch="along",
 )
 def log_softmax_backward(grad_output: Array, result: Array, dim: int):
     """The gradient of a log_softmax from its result: grad_output - exp(result) * sum(grad_output)."""
@@ -43,14 +46,16 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 # Forwards. The public functions take `dtype`, and cast the input to it first.
 
 
-@_along_dim(called="softmax", row_major=True, input=lambda g, out, dim: softmax_backward(g, out, dim))
+@_along_dim(called="softmax", row_major=True, input=lambda g, out, dim: softmax_backward(g, out, dim), batch="along")
 def softmax_forward(input: Array, dim: int):
     """exp(input) / sum(exp(input)) along `dim`."""
     wrap_dim(dim, input.ndim)
     return rows.softmax(input, dim=dim)
 
 
-@_along_dim(called="log_softmax", row_major=True, input=lambda g, out, dim: log_softmax_backward(g, out, dim))
+@_along_dim(
+    called="log_softmax", row_major=True, input=lambda g, out, dim: log_softmax_backward(g, out, dim), batch="along"
+)
 def log_softmax_forward(input: Array, dim: int):
     """input - log(sum(exp(input))) along `dim`."""
     wrap_dim(dim, input.ndim)

@@ -51,7 +51,14 @@ def _backward_gradients(
     return of_grad_output, of_input, of_mean, of_deviation, of_weight
 
 
-@op(takes="f", method=False, widen=False, widen_rules=True, gradients=_backward_gradients)
+@op(
+    takes="f",
+    method=False,
+    widen=False,
+    widen_rules=True,
+    gradients=_backward_gradients,
+    batch="loop: statistics of one sample",
+)
 def standardize_backward(
     grad_output: Array,
     input: Array,
@@ -81,7 +88,7 @@ def _standardize_gradients(
     return of_input, of_weight, of_bias
 
 
-@op(takes="f", method=False, widen=False, gradients=_standardize_gradients)
+@op(takes="f", method=False, widen=False, gradients=_standardize_gradients, batch="transform dim")
 def standardize(
     input: Array, weight: Array, bias: Array, dim: tuple[int, ...], eps: float, statistics: str = "moments"
 ) -> Standardized:

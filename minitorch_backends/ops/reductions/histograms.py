@@ -60,7 +60,14 @@ def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.
     return hist / volumes / np.float64(hist.sum())
 
 
-@op(points=no_derivative("histogram"), weight=no_derivative("histogram"), takes="f", method=False, called="histogramdd")
+@op(
+    points=no_derivative("histogram"),
+    weight=no_derivative("histogram"),
+    takes="f",
+    method=False,
+    called="histogramdd",
+    batch="loop: the elements of one sample",
+)
 def histogram_of_points(points: Array, bins, weight: Array | None = None, range=None, density=False):
     """`histogramdd` of points (n, d), for d counts of bins or arrays of edges: the histogram, and the edges of each
     dimension."""

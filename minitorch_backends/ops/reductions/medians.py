@@ -46,6 +46,7 @@ def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
     warns=False,
     takes="if",
     called="median",
+    batch="along",
 )
 def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIndices:
     """The lower median along `dim` and its index. NaN if any element is NaN, or with `ignore_nan` if all are."""
@@ -68,6 +69,7 @@ def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIn
     warns=False,
     takes="if",
     called="median",
+    batch="loop: the elements of one sample",
 )
 def median_of_all(input: Array, ignore_nan=False):
     """The lower median of all elements. NaN if any element is NaN, or if there are none; ties share the gradient.
@@ -99,7 +101,12 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 # Modes
 
 
-@op(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), warns=False, takes="bif")
+@op(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    warns=False,
+    takes="bif",
+    batch="along",
+)
 def mode(input: Array, dim=-1, keepdim=False) -> ValuesIndices:
     """The most frequent element along `dim`, of several the smallest, and the index of its last occurrence.
 

@@ -53,7 +53,7 @@ def _smallest(input: np.ndarray) -> np.ndarray:
 _extreme = functools.partial(op, row_major=True, takes="bif", warns=False)
 
 
-@_extreme(input=shared_among_ties, ufunc=_largest, widen=False)
+@_extreme(input=shared_among_ties, ufunc=_largest, widen=False, batch="reduce")
 def amax(input: Array, dim=(), keepdim=False):
     """The largest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
@@ -64,7 +64,7 @@ def amax(input: Array, dim=(), keepdim=False):
     return join_elements("Largest", np.maximum, input, axes, keepdim)
 
 
-@_extreme(input=shared_among_ties, ufunc=_smallest, widen=False)
+@_extreme(input=shared_among_ties, ufunc=_smallest, widen=False, batch="reduce")
 def amin(input: Array, dim=(), keepdim=False):
     """The smallest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
@@ -99,13 +99,17 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
     return ValuesIndices(reduce(input, axis=axis, keepdims=keepdim), _places(arg, input, axis, keepdim))
 
 
-@_extreme(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False)
+@_extreme(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False, batch="along"
+)
 def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(join_elements, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
-@_extreme(input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False)
+@_extreme(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False, batch="along"
+)
 def min_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(join_elements, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
@@ -164,7 +168,7 @@ def _place(arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> A
     return _places(arg, input, axis if input.ndim else None, keepdim)
 
 
-@op(warns=False, takes="if")
+@op(warns=False, takes="if", batch="along")
 def argmax(input: Array, dim=None, keepdim=False):
     """The index of the first largest element along `dim`, or in row-major order among all; NaN counts as largest.
 
@@ -173,7 +177,7 @@ def argmax(input: Array, dim=None, keepdim=False):
     return _place(np.argmax, "argmax", input, dim, keepdim)
 
 
-@op(warns=False, takes="if")
+@op(warns=False, takes="if", batch="along")
 def argmin(input: Array, dim=None, keepdim=False):
     """The index of the first smallest element along `dim`, or in row-major order among all; NaN counts as smallest.
 

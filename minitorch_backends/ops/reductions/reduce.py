@@ -44,7 +44,7 @@ def prepare_sum(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
 
 
-@op(takes="bifcn", row_major=True, input=spread, widen=False, warns=False, ufunc=sums.sum_of_all)
+@op(takes="bifcn", row_major=True, input=spread, widen=False, warns=False, ufunc=sums.sum_of_all, batch="reduce")
 def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
     array, result = prepare_sum(input, dtype)
@@ -71,7 +71,13 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     return sums.sum(array, axes, True).reshape(size)
 
 
-@op(input=lambda g, input_shape: g.expand(input_shape), name="sum_to_size", variadic="size", method=False)
+@op(
+    input=lambda g, input_shape: g.expand(input_shape),
+    name="sum_to_size",
+    variadic="size",
+    method=False,
+    batch="loop: the size of one sample",
+)
 def _sum_to_size(input: Array, size):
     return np.array(_summed_to(input, shape_of(size)), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
@@ -110,6 +116,7 @@ def count_reduced(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     ),
     widen=False,
     ufunc=sums.mean_of_all,
+    batch="reduce",
 )
 def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The mean over `dim`, an int or several; over all dimensions by default; NaN of nothing.
@@ -156,19 +163,19 @@ def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarra
     return out.astype(np.uint8) if input.dtype == np.uint8 else out
 
 
-@op(takes="bifcn", row_major=True, warns=False)
+@op(takes="bifcn", row_major=True, warns=False, batch="reduce")
 def all(input: Array, dim=None, keepdim=False):
     """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_and.reduce, input, dim, keepdim)
 
 
-@op(takes="bifcn", row_major=True, warns=False)
+@op(takes="bifcn", row_major=True, warns=False, batch="reduce")
 def any(input: Array, dim=None, keepdim=False):
     """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_or.reduce, input, dim, keepdim)
 
 
-@op(row_major=True, warns=False)
+@op(row_major=True, warns=False, batch="reduce")
 def count_nonzero(input: Array, dim=None):
     """The number of nonzero elements over `dim`, an int or several; over all dimensions by default."""
     return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

@@ -31,7 +31,14 @@ _FLOAT32 = np.dtype(np.float32)
 # Sums
 
 
-@op(takes="bifcn", row_major=True, widen=False, input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim), inplace=True)
+@op(
+    takes="bifcn",
+    row_major=True,
+    widen=False,
+    input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
+    inplace=True,
+    batch="along",
+)
 def cumsum(input: Array, dim, *, dtype=None):
     """Cumulative sums along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype` is
     given."""
@@ -49,7 +56,7 @@ def cumsum(input: Array, dim, *, dtype=None):
 # Products. Their gradients never divide by an element, so zeros need no special case.
 
 
-@op(input=lambda g, dim, by: shift(g, dim, -by), method=False, widen=False, warns=False)
+@op(input=lambda g, dim, by: shift(g, dim, -by), method=False, widen=False, warns=False, batch="along")
 def shift(input: Array, dim, by, fill=0):
     """The elements moved along `dim` by one place, up (`by` 1) or down (-1), with `fill` in the place that is left."""
     array, axis = np.atleast_1d(input), wrap_dim(dim, input.ndim)
@@ -72,6 +79,7 @@ def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse
     input=lambda g, factors, dim, reverse: linear_recurrence(conjugate(factors), g, dim, not reverse),
     method=False,
     takes="fc",
+    batch="along",
 )
 def linear_recurrence(factors: Array, input: Array, dim, reverse=False):
     """out[k] = input[k] + factors[k] * out[k-1] along `dim`; in reverse, out[k] = input[k] + factors[k+1] * out[k+1].
@@ -125,7 +133,7 @@ def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
     return _product_with_overflow(before, linear_recurrence(x, g, dim, True))
 
 
-@op(row_major=True, input=_cumprod_gradient, inplace=True)
+@op(row_major=True, input=_cumprod_gradient, inplace=True, batch="along")
 def cumprod(input: Array, dim, *, dtype=None):
     """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
     is given."""
@@ -153,7 +161,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
     return restore_dims(g, input._array.shape, dim) * conjugate(_others(input, dim))
 
 
-@op(row_major=True, input=_prod_gradient, autocast="float32")
+@op(row_major=True, input=_prod_gradient, autocast="float32", batch="along")
 def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
     array, result = prepare_sum(input, dtype)
@@ -206,7 +214,7 @@ def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -
     return (conjugate((input - base).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
 
 
-@op(input=_log_cum_sum_exp_gradient, takes="fc")
+@op(input=_log_cum_sum_exp_gradient, takes="fc", batch="along")
 def logcumsumexp(input: Array, dim):
     """log(cumsum(exp(input))) along `dim`, without overflow."""
     return _log_cum_sum_exp(np.atleast_1d(input), wrap_dim(dim, input.ndim)).reshape(input.shape)
@@ -228,7 +236,10 @@ def _scatter_gradient(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int)
 
 
 @op(
-    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim), takes="bif", warns=False
+    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
+    takes="bif",
+    warns=False,
+    batch="along",
 )
 def cummax(input: Array, dim) -> ValuesIndices:
     """The largest element up to each one along `dim`, and where it was last reached."""
@@ -236,7 +247,10 @@ def cummax(input: Array, dim) -> ValuesIndices:
 
 
 @op(
-    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim), takes="bif", warns=False
+    input=lambda g, indices, input_shape, dim: _scatter_gradient(g, indices, input_shape, dim),
+    takes="bif",
+    warns=False,
+    batch="along",
 )
 def cummin(input: Array, dim) -> ValuesIndices:
     """The smallest element up to each one along `dim`, and where it was last reached."""

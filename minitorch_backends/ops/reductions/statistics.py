@@ -95,7 +95,7 @@ def nanquantile(
 # Counts
 
 
-@op(takes="bif", widen=False, warns=False)
+@op(takes="bif", widen=False, warns=False, batch="loop: a size that depends on values")
 def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
     """The number of occurrences of each integer from 0 to the largest, or to `minlength` - 1, int64.
 
@@ -119,7 +119,7 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
     return np.bincount(input, weights, minlength).astype(np.float32 if weights.dtype == np.float32 else np.float64)
 
 
-@op(takes="f", warns=False)
+@op(takes="f", warns=False, batch="loop: the elements of one sample")
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
     """The number of elements in each of `bins` equal parts of [min, max], in the input's dtype.
 

@@ -45,13 +45,13 @@ def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> 
     return squares / max(count_reduced(input.shape, axes) - correction, 0)
 
 
-@op(row_major=True, input=_variance_gradient, method=False, takes="fc")
+@op(row_major=True, input=_variance_gradient, method=False, takes="fc", batch="reduce")
 def variance(input: Array, dim, correction, keepdim):
     """The sum of squared distances from the mean, over the number of elements less `correction`."""
     return _round_to_real(_variance(input, dim, correction, keepdim), input)
 
 
-@op(row_major=True, input=_deviation_gradient, method=False, takes="fc")
+@op(row_major=True, input=_deviation_gradient, method=False, takes="fc", batch="reduce")
 def standard_deviation(input: Array, dim, correction, keepdim):
     """The root of `variance`, which may leave the range of the type."""
     return _round_to_real(np.sqrt(_variance(input, dim, correction, keepdim)), input)
@@ -148,6 +148,7 @@ def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
         restore_dims(g, input._array.shape, dim) * conjugate((input - restore_dims(out, input._array.shape, dim)).exp())
     ),
     promote="float",
+    batch="reduce",
 )
 def logsumexp(input: Array, dim, keepdim=False):
     """log(sum(exp(input))) over `dim`, an int or several, without overflow; -inf for nothing."""
@@ -188,7 +189,7 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
     return found if order > 0 else found.masked_fill(out == 0, 0)  # with a 0, which excludes all others
 
 
-@op(called="norm", method=False, row_major=True, input=_norm_gradient, takes="fc")
+@op(called="norm", method=False, row_major=True, input=_norm_gradient, takes="fc", batch="reduce")
 def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
     """`norm` of vectors."""
     order, axes = _order(p), axes_of(dim, input.ndim)

@@ -52,7 +52,12 @@ def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
 _joining = functools.partial(op, method=False, promote=True, row_major=True, warns=False, widen=False)
 
 
-@_joining(takes=EVERY_DTYPE, tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim), autocast="widest")
+@_joining(
+    takes=EVERY_DTYPE,
+    tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim),
+    autocast="widest",
+    batch="join",
+)
 def cat(tensors: Arrays, dim=0):
     """The tensors one after the other along `dim`; their other sizes must agree. Tensors of shape (0,) count for
     nothing.
@@ -83,7 +88,7 @@ def _refuse_unlike(arrays: list[np.ndarray], dim: int) -> None:
             ) from None
 
 
-@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)), autocast="widest")
+@_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)), autocast="widest", batch="join")
 def stack(tensors: Arrays, dim=0):
     """The tensors, all of one shape, side by side in a new dimension `dim`.
 
@@ -152,6 +157,7 @@ def _corners(shapes: Any) -> Any:
         reshape(getitem(g, corner), shape) for corner, shape in zip(_corners(tensors_shape), tensors_shape, strict=True)
     ],
     called="block_diag",
+    batch="loop: a fixed number of dimensions",
 )
 def blocks_on_diagonal(tensors: Arrays):
     """The tensors as blocks on the diagonal of a matrix of zeros; vectors are rows."""

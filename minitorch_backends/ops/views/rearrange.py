@@ -32,7 +32,7 @@ def _dims_tuple(dims: Any) -> tuple[int, ...]:
     return tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
 
 
-@op(takes=EVERY_DTYPE, input=lambda g, dims: flip(g, dims), widen=False, warns=False, variadic="dims")
+@op(takes=EVERY_DTYPE, input=lambda g, dims: flip(g, dims), widen=False, warns=False, variadic="dims", batch="reorder")
 def flip(input: Array, dims):
     """A copy with the order of the elements along `dims` reversed."""
     reversed_dims = wrap_dims(dims, input.ndim)
@@ -83,6 +83,7 @@ def _negate(shifts: Any) -> Any:
     input=lambda g, shifts, dims: roll(g, _negate(shifts), dims),
     widen=False,
     warns=False,
+    batch="reorder",
 )
 def roll(input: Array, shifts, dims=()):
     """Roll the elements by `shifts` along `dims`; those that leave at one end re-enter at the other.
@@ -195,7 +196,14 @@ def _refuse_vectors(name: str, input: np.ndarray) -> None:
         )
 
 
-@op(row_major=True, input=lambda g, diagonal: tril(g, diagonal), widen=False, warns=False, inplace=True)
+@op(
+    row_major=True,
+    input=lambda g, diagonal: tril(g, diagonal),
+    widen=False,
+    warns=False,
+    inplace=True,
+    batch="trailing 2",
+)
 def tril(input: Array, diagonal: int = 0):
     """A copy with zeros above the `diagonal`-th diagonal of each matrix.
 
@@ -205,7 +213,14 @@ def tril(input: Array, diagonal: int = 0):
     return select(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
 
 
-@op(row_major=True, input=lambda g, diagonal: triu(g, diagonal), widen=False, warns=False, inplace=True)
+@op(
+    row_major=True,
+    input=lambda g, diagonal: triu(g, diagonal),
+    widen=False,
+    warns=False,
+    inplace=True,
+    batch="trailing 2",
+)
 def triu(input: Array, diagonal: int = 0):
     """A copy with zeros below the `diagonal`-th diagonal of each matrix.
 
@@ -227,7 +242,13 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
     return tuple(side if dim in (first, second) else next(rest) for dim in range(ndim))
 
 
-@op(takes=EVERY_DTYPE, input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2), widen=False, warns=False)
+@op(
+    takes=EVERY_DTYPE,
+    input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
+    widen=False,
+    warns=False,
+    batch="insert dim1 dim2",
+)
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
     elsewhere."""

@@ -47,7 +47,7 @@ def resolve_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(size // known if each == -1 else each for each in shape)
 
 
-@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, variadic="shape")
+@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, variadic="shape", batch="reshape")
 def reshape(input: Array, shape):
     """The elements in row-major order in another shape; one size may be -1. A view if the strides allow it, otherwise a
     copy.
@@ -164,7 +164,7 @@ def expand_view(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
         return strided_view(array, wanted, strides)
 
 
-@op(input=lambda g: g, view=True, widen=False, variadic="size")
+@op(input=lambda g: g, view=True, widen=False, variadic="size", batch="expand")
 def expand(input: Array, size):
     """A view with dimensions of size 1 expanded to `size` without copying; -1 keeps a size, new dimensions come
     first."""
@@ -195,7 +195,7 @@ def _view_as(self: Tensor, other: Tensor) -> Tensor:
 install(expand_as=_expand_as, reshape_as=_reshape_as, view_as=_view_as)
 
 
-@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False)
+@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, batch="squeeze")
 def squeeze(input: Array, dim=None):
     """A view without dimensions of size 1: all of them, or those in `dim` that have it.
 
@@ -208,7 +208,7 @@ def squeeze(input: Array, dim=None):
     return input.reshape([size for each, size in enumerate(shape) if size != 1 or each not in dims])
 
 
-@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False)
+@op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, batch="insert dim")
 def unsqueeze(input: Array, dim):
     """A view with a dimension of size 1 put in at `dim`. Raises IndexError for a dim out of range."""
     dim = wrap_dim(dim, input.ndim + 1)

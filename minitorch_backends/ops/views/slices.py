@@ -40,7 +40,7 @@ def slice_index(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
 _slice = functools.partial(op, view=True, warns=False, widen=False)
 
 
-@_slice(input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index), method=False)
+@_slice(input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index), method=False, batch="read")
 def getitem(input: Array, index):
     """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
     not be selected away."""
@@ -95,7 +95,8 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 @_slice(
     input=lambda g, input_shape, offset, dim1, dim2: embed(
         diagonal, g, input_shape, offset=offset, dim1=dim1, dim2=dim2
-    )
+    ),
+    batch="shift dim1 dim2",
 )
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """The view of the diagonal of two dimensions, `offset` above the main one, as a new last dimension.
@@ -115,7 +116,8 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
 @_slice(
     input=lambda g, input_shape, dimension, size, step: embed(
         unfold, g, input_shape, dimension=dimension, size=size, step=step
-    )
+    ),
+    batch="shift dimension",
 )
 def unfold(input: Array, dimension: int, size: int, step: int):
     """The view of all windows of `size` elements along `dimension`, `step` apart, as a new last dimension. Windows may
@@ -157,7 +159,9 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
     return [min(each, size - start) for start in range(0, size, each)] if size else [0]
 
 
-@_slice(tensor=lambda g, dim: _join_gradients(g, dim), aliases={"split_size": "split_size_or_sections"})
+@_slice(
+    tensor=lambda g, dim: _join_gradients(g, dim), aliases={"split_size": "split_size_or_sections"}, batch="shift dim"
+)
 def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...]:
     """Views of pieces along dimension `dim`: of one size (the last may be smaller), or of the sizes in a list.
 
@@ -184,7 +188,7 @@ def _stack_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
     return stack(list(g), dim)
 
 
-@_slice(input=lambda g, dim: _stack_gradients(g, dim))
+@_slice(input=lambda g, dim: _stack_gradients(g, dim), batch="along")
 def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
     """Views at every index of dimension `dim`, which is removed. Raises IndexError for a dim out of range."""
     if input.ndim == 0:

@@ -84,6 +84,7 @@ def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:
     warns=False,
     method=False,
     called="as_strided",
+    batch="loop: the memory of one sample",
 )
 def strided_window(input: Array, size, stride, offset, layout=None):
     """The view of `size` and `stride` that begins `offset` elements behind the lowest address of `input`, when that has

@@ -18,6 +18,7 @@ __all__ = ["adjoint", "moveaxis", "movedim", "permute", "swapaxes", "swapdims", 
     widen=False,
     method=False,
     aliases={"axis0": "dim0", "axis1": "dim1"},
+    batch="shift dim0 dim1",
 )
 def _exchange(input: Array, dim0, dim1):
     dim0, dim1 = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
@@ -37,7 +38,7 @@ transpose.op, transpose.overloads = _exchange.op, _exchange.overloads  # type: i
 _exchange.op.public = Tensor.transpose = transpose  # type: ignore[method-assign]
 
 
-@op(input=lambda g: mT(g), view=True, widen=False, method=False)
+@op(input=lambda g: mT(g), view=True, widen=False, method=False, batch="trailing 2")
 def mT(input: Array):
     """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
     if input.ndim < 2:
@@ -60,6 +61,7 @@ def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
     view=True,
     widen=False,
     variadic="dims",
+    batch="permute",
 )
 def permute(input: Array, dims):
     """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""

@@ -112,6 +112,7 @@ def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
     method=False,
     widen=False,
     warns=False,
+    batch="loop: the memory of one sample",
 )
 def view_steps(base: Array, steps, strides=None):
     """The view of `base` to which `steps` lead, as a new result. `strides` are those of a base on which the steps are
@@ -124,7 +125,13 @@ def view_steps(base: Array, steps, strides=None):
     return walk(_laid_out(base, strides), steps)
 
 
-@op(takes=EVERY_DTYPE, value=lambda g, steps, strides: view_steps(g, steps, strides), method=False, widen=False)
+@op(
+    takes=EVERY_DTYPE,
+    value=lambda g, steps, strides: view_steps(g, steps, strides),
+    method=False,
+    widen=False,
+    batch="loop: the memory of one sample",
+)
 def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     """Zeros of `shape` (and of `dtype`, by default that of `value`) with `value` added where `steps` lead. They have
     the memory layout of `strides`."""
@@ -139,6 +146,7 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     value=lambda g, base_strides, steps, strides: view_steps(g, steps, base_strides if strides is None else strides),
     method=False,
     widen=False,
+    batch="loop: the memory of one sample",
 )
 def view_scatter(base: Array, value: Array, steps, strides=None):
     """A copy of `base` with `value` written to the view that `steps` lead to. It has the memory layout of `strides`, by
