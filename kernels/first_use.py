@@ -132,7 +132,12 @@ class _Finder:
         return spec
 
 
-sys.meta_path.insert(0, _Finder())
+def _is_finder(found: Any) -> bool:
+    return (type(found).__module__, type(found).__qualname__) == (_Finder.__module__, _Finder.__qualname__)
+
+
+# One finder, also where the package is imported again: two would ask each other without end.
+sys.meta_path[:] = [_Finder(), *(each for each in sys.meta_path if not _is_finder(each))]
 
 
 @contextlib.contextmanager

@@ -300,3 +300,21 @@ def test_subinterpreters_are_refused_and_leave_the_process_alone() -> None:
     assert [line.split(";")[0] for line in found[:-1]] == [
         "import minitorch_backends: the interpreter must be the main one of its process, got a subinterpreter"
     ] * 2
+
+
+def test_the_package_can_be_imported_again():
+    """As notebooks and test runners do that drop modules: values of the first import stay usable."""
+    code = """
+import importlib, sys
+import minitorch_backends as mt
+x = mt.ones(30, 30)
+mt.nn.functional.softmax(x @ x, -1)
+for name in [name for name in sys.modules if name.partition(".")[0] == "minitorch_backends"]:
+    del sys.modules[name]
+import minitorch_backends as again
+y = again.ones(30, 30, requires_grad=True)
+again.nn.functional.softmax(y @ y, -1).sum().backward()
+importlib.reload(again)
+print(again is not mt, y.grad.shape == (30, 30), (x @ x)[0, 0].item(), again.ones(2).sum().item())
+"""
+    assert python(code) == ("True True 30.0 2.0\n", "")
