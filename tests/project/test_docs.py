@@ -1,5 +1,6 @@
 """README.md and docs/: code runs and prints what pages show, generated parts are current, and links lead somewhere."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -25,7 +26,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 def test_pages_run_and_print_what_they_show(path: Path, tmp_path: Path) -> None:
     page = read(path)
     for module in page.requires:
-        pytest.importorskip(module, reason=f"{module} is not installed")
+        if importlib.util.find_spec(module) is None:  # data packages need not be importable
+            pytest.skip(f"{module} is not installed")
     quiet = "import warnings; warnings.simplefilter('ignore')\n" if path.parent.name == "neighbours" else "\n"
     script = tmp_path / "page.py"
     script.write_text(quiet + page.program, encoding="utf-8")
