@@ -2,16 +2,19 @@
 
   minitorch-backends audit model.py:model --inputs batch.npz --precisions tf32,bf16 --metric logits --budget 0.01
   minitorch-backends audit model.onnx --inputs batch.npz --precisions tf32,bf16
+  minitorch-backends audit folder/of/a/checkpoint --inputs texts.txt --precisions bf16,e4m3 --metric logits
 
 MODEL is a module of minitorch_backends or torch, or a function without arguments that returns one; or the target is
 an ONNX file. The inputs of MODEL come from `inputs` in the same file (a tensor, a tuple of positional arguments, a
 dict of named ones, or a function that returns these), or from an NPZ file. Arrays of an NPZ file are passed by name;
-arr_0, arr_1 and so on by position. An ONNX file takes its inputs from an NPZ file.
+arr_0, arr_1 and so on by position. An ONNX file takes its inputs from an NPZ file. A checkpoint of transformers, or its
+folder, is the model that its configuration names. It takes an NPZ file, or a text file whose lines its tokenizer reads.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 from pathlib import Path
 from typing import Any
@@ -24,8 +27,8 @@ HELP = "measure the effect of each layer at low precision, and find a policy"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("target", metavar="FILE:MODEL|ONNX", help="the model, in evaluation mode, or an ONNX file")
-    add("--inputs", metavar="NAME|NPZ", default="inputs", help="a name in FILE, or a file of arrays (%(default)s)")
+    add("target", metavar="FILE:MODEL|ONNX|CHECKPOINT", help="the model, in evaluation mode, or its file")
+    add("--inputs", metavar="NAME|NPZ|TXT", default="inputs", help="a name in FILE, or a file (%(default)s)")
     add("--precisions", metavar="P,P", default="tf32,bf16", help="those to measure (%(default)s)")
     add(
         "--metric", choices=("logits", "embedding", "regression"), help="the task, which determines the units of errors"
@@ -73,8 +76,24 @@ def load_model(target: str) -> Any:
             from ..interop import onnx
 
             return onnx.load(target)
+    folder = _checkpoint(target)
+    if folder is not None:
+        with usage_errors():
+            transformers = importlib.import_module("transformers")
+            config = transformers.AutoConfig.from_pretrained(folder)
+            name = (config.architectures or ["AutoModel"])[0]
+            return getattr(transformers, name).from_pretrained(folder).eval()
     model = load_object(target)
     return model if hasattr(model, "named_modules") or not callable(model) else model()
+
+
+def _checkpoint(target: str) -> Path | None:
+    """The folder of a checkpoint of transformers, which has the configuration; None for other targets."""
+    path = Path(target)
+    folder = path if path.is_dir() else path.parent if path.suffix in (".safetensors", ".bin") else None
+    if folder is not None and not (folder / "config.json").is_file():
+        raise UsageError(f"a checkpoint must be in a folder with config.json, got {target!r}")
+    return folder
 
 
 def _check_names(model: Any, inputs: dict[str, Any]) -> None:
@@ -99,9 +118,16 @@ def inputs_of(source: str, target: str, function: Any) -> Any:
     """The inputs of a function or model: a name in its file, or an NPZ file, as tensors of torch for its modules."""
     import numpy as np
 
+    folder = _checkpoint(target)
+    if folder is not None and source.endswith(".txt"):
+        with usage_errors():
+            tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(folder)
+            lines = Path(source).read_text(encoding="utf-8").splitlines()
+            return dict(tokenizer(lines, return_tensors="pt", padding=tokenizer.pad_token is not None))
     if not source.endswith(".npz"):
-        if target.endswith(".onnx"):
-            raise UsageError(f"--inputs must be an NPZ file for an ONNX model, got {source!r}")
+        if target.endswith(".onnx") or folder is not None:
+            of, kinds = ("an ONNX model", "NPZ") if folder is None else ("a checkpoint", "NPZ or text")
+            raise UsageError(f"--inputs must be an {kinds} file for {of}, got {source!r}")
         found = load_object(f"{target.rpartition(':')[0]}:{source}")
         return found() if callable(found) else found
     with usage_errors(), np.load(source, allow_pickle=False) as arrays:

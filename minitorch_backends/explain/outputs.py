@@ -14,9 +14,9 @@ from ..kernels.first_use import load
 
 def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
     """A function's results as arrays by name: a tensor, an array, a number, or dicts, sequences and dataclasses of
-    these. None, and objects of other classes (caches), are left out of them.
+    these. None, text and objects of other classes (caches) are left out of them.
 
-    Raises TypeError for other values, for text, and where nothing is left.
+    Raises TypeError where nothing is left.
     """
     found = dict(_arrays(answer, name))
     if not found:
@@ -33,8 +33,6 @@ def _arrays(answer: Any, name: str) -> list[tuple[str, np.ndarray]]:
         parts = [(each.name, getattr(answer, each.name)) for each in dataclasses.fields(answer)]
     else:
         value = as_array(answer)
-        if isinstance(value, (str, bytes)):
-            raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
         is_number = isinstance(value, (np.ndarray, np.generic, bool, int, float, complex))
         return [(name, np.asarray(value))] if is_number else []
     return [each for key, part in parts for each in _arrays(part, f"{name}.{key}" if name else str(key))]
@@ -55,3 +53,11 @@ def as_array(value: Any) -> Any:
         name = str(value.dtype).removeprefix("torch.")
         dtype = np.dtype(getattr(load("ml_dtypes"), name))
         return value.view(torch.int16 if dtype.itemsize == 2 else torch.uint8).numpy().view(dtype)
+
+
+def module_of(caller: str, model: Any) -> Any:
+    """The module that a model is, or whose method (`model.generate`) or pipeline it is. Raises TypeError for others."""
+    for each in (model, getattr(model, "__self__", None), getattr(model, "model", None)):
+        if hasattr(each, "named_modules"):
+            return each
+    raise TypeError(f"{caller}(): model must be a Module, a method of one or a pipeline, got {type(model).__name__}")

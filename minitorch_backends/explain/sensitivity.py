@@ -21,7 +21,7 @@ from ..kernels.precision import find_precision as known_precision
 from ..kernels.registry import Call
 from ..nn.module import Module
 from ..nn.utils import run_under
-from .outputs import arrays_of
+from .outputs import arrays_of, module_of
 from .product_counts import acted_on
 from .records import Log, align_columns, record, recording
 
@@ -93,23 +93,22 @@ def sensitivity(
 
     The model is called twice, and once more per row; the products of that row's layer are then also computed in
     float64. `progress`, if given, is called with a line of text before each call. `model` may also be a torch module,
-    inside `interop.torch.emulate`.
+    inside `interop.torch.emulate`, a method of one (`model.generate`), or a pipeline of transformers.
 
     Raises ValueError for unknown precisions and for a model without such layers. Raises RuntimeError for outputs that
     are not tensors, or that differ between calls (switch the model to evaluation mode).
     """
-    if not hasattr(model, "named_modules"):
-        raise TypeError(f"sensitivity(): model must be a Module, got {type(model).__name__}")
+    call, model = model, module_of("sensitivity", model)
     wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
     with record() as log:
-        answers = _answers(model(*inputs, **named))
+        answers = _answers(call(*inputs, **named))
     layers = layers_of(model, log)
     if not layers:
         remedy = "" if isinstance(model, Module) else "; call it inside interop.torch.emulate()"
         raise ValueError(
             f"sensitivity(): precision affects nothing in this {type(model).__name__} for these inputs{remedy}"
         )
-    again = _answers(model(*inputs, **named))
+    again = _answers(call(*inputs, **named))
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers, again, strict=True)):
         raise RuntimeError("sensitivity(): two calls of the model gave different outputs; switch it to evaluation mode")
     found = Sensitivity()
@@ -119,7 +118,7 @@ def sensitivity(
                 progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {precision}")
             lowered = alone(model, layer, layers, _at(precision))
             with lowered, recording(_measures(layer, precision)) as log:
-                changed = _answers(model(*inputs, **named))
+                changed = _answers(call(*inputs, **named))
             found.append(_row(layer, precision, log, answers, changed))
     return found
 

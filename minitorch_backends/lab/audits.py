@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import backends
 from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
+from ..explain.outputs import module_of
 from ..explain.records import align_columns
 from ..flags.rows import NO_OPINION
 from ..kernels.formats import format_named
@@ -346,6 +347,7 @@ def audit(
     `interop.torch.emulate`, also when the audit is asked later; so do the flags of the audit.
 
     Arguments:
+        model: a module, a method of one (`model.generate`), or a pipeline of transformers.
         inputs: a tensor, a tuple of positional arguments, or a dict of named ones. Outputs may be tensors, arrays and
             numbers, in dicts, sequences and dataclasses; other objects in them, such as caches, are not compared.
         precisions: the precisions to measure.
@@ -369,14 +371,13 @@ def audit(
     Raises ValueError for unknown names and for models without such layers, RuntimeError for outputs that differ between
     calls.
     """
-    if not hasattr(model, "named_modules"):
-        raise TypeError(f"audit(): model must be a Module, got {type(model).__name__}")
+    module = module_of("audit", model)
     check_metric("audit", metric)
     known = list(PRECISIONS)
     wanted = {find_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
     fastest_first = sorted(wanted, key=known.index)
     formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
-    gradients = gradients and is_grad_enabled() and isinstance(model, Module)
+    gradients = gradients and is_grad_enabled() and model is module and isinstance(model, Module)
     trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget)
     if not trials.is_repeatable():
         raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")

@@ -29,7 +29,10 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
 
 
 def relative_error(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> float:
-    """The norm of the difference of all arrays together over that of the truth; infinite if the truth is zero."""
+    """The norm of the difference of all arrays together over that of the truth; infinite if the truth is zero, or if
+    names or shapes differ, as those of generated sequences may."""
+    if {name: each.shape for name, each in answer.items()} != {name: each.shape for name, each in truth.items()}:
+        return float("inf")
     off = size = 0.0
     for name, wanted in truth.items():
         for x, y in zip(_chunks(answer[name]), _chunks(wanted), strict=True):

@@ -26,13 +26,23 @@ def measures_of(metric: Metric, answer: Arrays, truth: Arrays) -> dict[str, floa
     """The measures of a metric by name, the principal one first. A function's single number is called "metric"."""
     if metric is None:
         return {}
+    answer, truth = _common(answer, truth)
     found = (METRICS[metric] if isinstance(metric, str) else metric)(answer, truth)
     named = found if isinstance(found, Mapping) else {"metric": found}
     return {name: float(value) for name, value in named.items()}
 
 
+def _common(answer: Arrays, truth: Arrays) -> tuple[Arrays, Arrays]:
+    """The parts that both have, at the beginning of each dimension: generated sequences may end earlier."""
+    if all(name in answer and answer[name].shape == each.shape for name, each in truth.items()):
+        return answer, truth
+    names = [name for name in truth if name in answer and answer[name].ndim == truth[name].ndim]
+    parts = [tuple(map(slice, map(min, answer[name].shape, truth[name].shape))) for name in names]
+    return tuple({name: side[name][part] for name, part in zip(names, parts, strict=True)} for side in (answer, truth))
+
+
 def logits(answer: Arrays, truth: Arrays, top: int = 5) -> dict[str, float]:
-    """Measures of logits (..., classes), over all rows.
+    """Measures of logits (..., classes), over all rows; of "logits" alone where outputs have that name.
 
     Returns:
         log_probability_error: the largest change of a log-probability, in nats.
@@ -42,6 +52,8 @@ def logits(answer: Arrays, truth: Arrays, top: int = 5) -> dict[str, float]:
         margin: the smallest difference of the two largest true logits over their largest change; below 2, a flip is
             possible.
     """
+    answer, truth = ({name: each for name, each in side.items() if name.partition(".")[0] == "logits"} or side
+                     for side in (answer, truth))  # fmt: skip
     x, y = _rows(answer), _rows(truth)
     p, q = _log_softmax(x), _log_softmax(y)
     best = [np.argsort(-z, axis=-1, kind="stable")[:, :top] for z in (x, y)]
@@ -118,8 +130,12 @@ def regression(answer: Arrays, truth: Arrays) -> dict[str, float]:
 
 
 def _rows(arrays: Arrays) -> np.ndarray:
-    """The rows of all arrays, in float64."""
-    return np.concatenate([each.reshape(-1, each.shape[-1]) for each in arrays.values()]).astype(np.float64)
+    """The rows of all arrays, in float64. Raises ValueError for arrays of several widths."""
+    widths = {each.shape[-1] for each in arrays.values() if each.ndim}
+    if len(widths) != 1:
+        raise ValueError(f"metric must get outputs of one width, got {sorted(widths)}; give a function of them")
+    rows = [each.reshape(-1, each.shape[-1]) for each in arrays.values() if each.ndim]
+    return np.concatenate(rows).astype(np.float64)
 
 
 METRICS: dict[str, Callable[[Arrays, Arrays], dict[str, float]]] = {

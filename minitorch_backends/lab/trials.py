@@ -13,7 +13,7 @@ from .. import autograd
 from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
 from ..backends import snapshot
-from ..explain.outputs import arrays_of
+from ..explain.outputs import arrays_of, module_of
 from ..explain.product_counts import ProductCounts, acted_on
 from ..explain.records import record, recording
 from ..explain.sensitivity import alone, layers_of
@@ -40,7 +40,8 @@ class Trials:
     """A model, its inputs, and its outputs under the current flags.
 
     Attributes:
-        runs: the number of calls of the model so far.
+        call: the model, or a method or pipeline of it, which is called.
+        runs: the number of these calls so far.
         counts: the products of one call that obey precision flags, and those that do not.
         layers: the modules with products of their own, in call order.
         products: the measured ones: "forward", and the two gradients if the model has parameters.
@@ -50,24 +51,24 @@ class Trials:
 
     @restore_on_failure
     def __init__(
-        self, model: Module, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False
+        self, model: Any, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False
     ) -> None:
-        self.model, self.metric, self.runs = model, metric, 0
+        self.model, self.call, self.metric, self.runs = module_of("audit", model), model, metric, 0
         self._args = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         self._named = inputs if isinstance(inputs, Mapping) else {}
-        self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
+        self._parameters = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
         self.products = PRODUCTS if gradients and self._parameters else PRODUCTS[:1]
         self.measures_gradients = measures_gradients and len(self.products) > 1
         self._flags, self.counts = snapshot(), ProductCounts()
         with record() as log:
             self._truth = {product: self._results(product) for product in self.products[:2]}
-        self.layers = layers_of(model, log)
+        self.layers = layers_of(self.model, log)
 
     def on(self, inputs: Any) -> Trials:
         """The same model on other inputs, under the flags of these trials."""
         searched = self.measures_gradients
         with self._flags:
-            return Trials(self.model, inputs, self.metric, searched, searched)
+            return Trials(self.call, inputs, self.metric, searched, searched)
 
     def is_repeatable(self) -> bool:
         """Whether another call returns the same answers."""
@@ -156,7 +157,7 @@ class Trials:
         return {name: each.detach().numpy() for name, each in pairs if each is not None}
 
     def _call(self) -> Any:
-        return self.model(*self._args, **self._named)
+        return self.call(*self._args, **self._named)
 
 
 class _Watch:

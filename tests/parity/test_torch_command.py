@@ -221,7 +221,7 @@ if __name__ == "__main__":
         (["--flag", "fp32_precision", "x.py"], "NAME=VALUE, got 'fp32_precision'"),
         (["--flag", "fp32_precision=tf33", "x.py"], "tf33"),
         (["--profile", "h101", "x.py"], "h101"),
-        (["--recipe", "no-such", "x.py"], "--recipe must be"),
+        (["--recipe", "no-such", "x.py"], "operands.recipe = 'no-such'"),
         (["--policy", "missing.json", "x.py"], "missing.json"),
         (["--json", "missing/r.json", "x.py"], "missing/r.json"),
         (["--record", ".", "x.py"], "--record must be a new folder"),
