@@ -231,7 +231,7 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
         (["sweep", "{study}:product", "--flag", "fp32_precision=tf33"], "fp32_precision = 'tf33' is unknown"),
         (["sweep", "{study}:product", "--seeds", "0"], "argument --seeds: must be a positive integer, got '0'"),
         (["compile", "--families", "fft,ftt"], "argument --families: must be some of matmul, .*, got 'ftt'"),
-        (["audit", "{study}:inputs"], "model must be a Module, got Tensor"),
+        (["audit", "{study}:inputs"], "model must be a Module, a method of one or a pipeline, got Tensor"),
         (["audit", "{study}:model", "--precisions", "tf33"], "'tf33' is not a precision"),
         (
             ["audit", "{study}:model", "--budget", "error=1,kl"],

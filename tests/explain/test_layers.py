@@ -246,7 +246,7 @@ def test_layers_are_lowered_whatever_the_flags_say(images: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "says", "model"),
     [
-        (TypeError, "must be a Module, got function", lambda x: x),
+        (TypeError, "a method of one or a pipeline, got function", lambda x: x),
         (ValueError, "precision affects nothing in this ReLU", nn.ReLU()),
         (RuntimeError, "two calls of the model gave different outputs", nn.Sequential(nn.Linear(4, 40), nn.Dropout())),
     ],

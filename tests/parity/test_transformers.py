@@ -11,6 +11,7 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
+tokenizers = pytest.importorskip("tokenizers")
 
 from minitorch_backends import cli, explain, lab  # noqa: E402  (after torch, which may be missing)
 from minitorch_backends.interop.torch import emulate  # noqa: E402
@@ -156,6 +157,14 @@ def test_a_checkpoint_is_audited_in_a_shell(tmp_path: Path, capsys: pytest.Captu
         found = json.loads(capsys.readouterr().out)
         assert len(found["rows"]) == len(expected.rows)
         assert found["error"] == pytest.approx(expected.error, rel=1e-6)
+    vocabulary = {"<pad>": 0, "a": 3, "b": 4}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<pad>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>").save_pretrained(folder)
+    (tmp_path / "texts.txt").write_text("a b a\nb a\n")
+    options = ["--inputs", str(tmp_path / "texts.txt"), "--precisions", "tf32", "--metric", "logits", "--json"]
+    assert cli.main(["audit", str(folder), *options]) == 0
+    assert 0 < json.loads(capsys.readouterr().out)["measured"]["log_probability_error"] < 1e-2
     assert cli.main(["audit", str(tmp_path), "--inputs", "x.npz"]) == 2
     assert "a folder with config.json" in capsys.readouterr().err
     assert cli.main(["audit", str(folder)]) == 2
