@@ -107,15 +107,27 @@ class Audit:
         return f"<Audit of {self.name}: {len(self.rows)} rows, {len(self.kept)} layers kept, {self.runs} runs>"
 
     def layers(self, product: str = "forward", precision: str | None = None) -> list[dict[str, Any]]:
-        """The rows of layers for one product and precision (None: the fastest), largest error first."""
-        precision = self.precisions[0] if precision is None else find_precision(precision).name
-        found = [each for each in self.rows if (each["product"], each["precision"]) == (product, precision)]
-        return sorted((each for each in found if each["module"] is not None), key=lambda each: -each["error"])
+        """The rows of layers for one product and precision (None: the fastest), largest error first.
+
+        Raises ValueError for products and precisions that were not audited.
+        """
+        rows = self._rows("layers", product, precision)
+        return sorted((each for each in rows if each["module"] is not None), key=lambda each: -each["error"])
 
     def whole(self, precision: str, product: str = "forward") -> dict[str, Any]:
-        """The row of all layers together at a precision."""
-        key = None, product, precision
-        return next(each for each in self.rows if (each["module"], each["product"], each["precision"]) == key)
+        """The row of all layers together at a precision. Raises the errors of `layers`."""
+        return next(each for each in self._rows("whole", product, precision) if each["module"] is None)
+
+    def _rows(self, caller: str, product: str, precision: str | None) -> list[dict[str, Any]]:
+        name = self.precisions[0] if precision is None else find_precision(precision).name
+        rows = [each for each in self.rows if (each["product"], each["precision"]) == (product, name)]
+        if not rows:
+            wrong, value, known = "precision", precision, self.precisions
+            if product not in self.products:
+                wrong, value, known = "product", product, self.products
+            audited = ", ".join(map(repr, known))
+            raise ValueError(f"{caller}(): {wrong} must be one that was audited ({audited}), got {value!r}")
+        return rows
 
     def frontier(self, verify: int = 3, product: str = "forward") -> Frontier:
         """The error against the share of a product's operations at the fastest precision, from the rows alone.
@@ -124,10 +136,7 @@ class Audit:
         "weight gradient". `verify` of the points, evenly spaced, are also measured, by one run each. Raises ValueError
         for products that were not audited.
         """
-        rows = sort_rows(self.layers(product))
-        if not rows:
-            audited = ", ".join(map(repr, self.products))
-            raise ValueError(f"frontier(): product must be one that was audited ({audited}), got {product!r}")
+        rows = sort_rows(row for row in self._rows("frontier", product, None) if row["module"] is not None)
         if (verify, product) not in self._frontiers:
             points = predictions(rows)
             chosen = {round(each * len(rows) / verify) for each in range(1, verify + 1)} if verify else set()

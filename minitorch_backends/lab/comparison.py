@@ -27,10 +27,16 @@ _HEADER = ("a", "b", "status", "error", "module", "kernel", "shapes", "direction
 def compare(first: str | os.PathLike[str] | Run, second: str | os.PathLike[str] | Run) -> Comparison:
     """Align two runs that `capture` wrote, across insertions and removals, and compare the results of each call.
 
-    Calls are aligned by module, direction, kernel and shapes, as many as possible. Raises ValueError for other files,
-    OSError if a file does not exist.
+    Calls are aligned by module, direction, kernel and shapes, as many as possible. Raises ValueError for other files
+    and for two runs without a call, OSError if a file does not exist.
     """
-    return Comparison(*(run if isinstance(run, Run) else Run.read(run) for run in (first, second)))
+    runs = [run if isinstance(run, Run) else Run.read(run) for run in (first, second)]
+    if not any(map(len, runs)):
+        raise ValueError(
+            f"compare(): runs must have calls, got none in {str(runs[0].path)!r} and {str(runs[1].path)!r}; capture "
+            "models of torch inside interop.torch.emulate()"
+        )
+    return Comparison(*runs)
 
 
 class Comparison:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Frontier(list[Point]):
         return frontier(self, path)
 
 
-def sort_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of layers by squared error per operation, smallest first; ties by name."""
     return sorted(rows, key=lambda row: (row["error"] ** 2 / max(row["flops"], 1), row["module"]))
 

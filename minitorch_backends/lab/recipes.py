@@ -23,6 +23,9 @@ def run_at(module, precision):
     module.register_forward_pre_hook(enter)
     module.register_forward_hook(leave, always_call=True)
 
+names = [name for name, _ in model.named_modules()]
+for glob, _ in rules:
+    assert any(fnmatchcase(name, glob) for name in names), f"no module has a name like {{glob!r}}"
 for name, module in model.named_modules():
     for glob, precision in reversed(rules):
         if fnmatchcase(name, glob):
