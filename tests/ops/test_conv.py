@@ -360,7 +360,7 @@ def test_the_cache_is_saved_and_loaded(tmp_path: Path) -> None:
 def test_a_file_that_is_no_cache_changes_nothing(tmp_path: Path, text: str) -> None:
     cache = backends.cudnn.benchmark_cache
     (tmp_path / "bad.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"bad\.json.*not a benchmark cache.*save"):
+    with pytest.raises(ValueError, match=r"bad\.json.*must be a benchmark cache that `save` wrote"):
         cache.load(tmp_path / "bad.json")
     assert not cache
 

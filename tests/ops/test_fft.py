@@ -28,7 +28,7 @@ REFUSED = {
     "no dims": (lambda x: mt.fft.rfftn(x, dim=()), RuntimeError, "must transform at least one axis"),
     "no dims, halved": (lambda x: mt.fft.hfftn(x, dim=()), RuntimeError, "must transform at least one axis"),
     "two dims of one": (lambda x: mt.fft.fft2(x[0]), IndexError, "Dimension out of range"),
-    "no tensor": (lambda x: mt.fft.fft("x"), TypeError, "argument 'input' must be a Tensor, not str"),
+    "no tensor": (lambda x: mt.fft.fft("x"), TypeError, "argument 'input' must be Tensor, not str 'x'"),
     "fraction": (lambda x: mt.fft.fft(x, 2.5), TypeError, "argument 'n' must be int, not float"),
     "boolean": (lambda x: mt.fft.fft(x, True), TypeError, "argument 'n' must be int, not bool"),
     "frequencies": (lambda x: mt.fft.fftfreq(-1), RuntimeError, "negative dimension -1"),
