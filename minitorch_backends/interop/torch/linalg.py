@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -12,7 +13,7 @@ from ...ops.linalg import determinant
 from ...tensor.tensor import Tensor
 from .table import runs
 
-for _function in (cholesky, cholesky_inverse, cholesky_solve, geqrf, lu_unpack, ormqr, triangular_solve):
+for _function in (cholesky, cholesky_inverse, cholesky_solve, lu_unpack, ormqr):
     runs(_function.__name__)(_function)
 for _name in (
     "cholesky_ex", "eig", "householder_product", "inv_ex", "ldl_factor_ex", "ldl_solve", "lstsq", "lu", "lu_factor_ex",
@@ -20,6 +21,18 @@ for _name in (
 ):  # fmt: skip
     runs(f"linalg_{_name}")(getattr(linalg, _name))
 runs("linalg_eigvals", "_linalg_eigvals")(linalg.eigvals)
+
+
+@runs("geqrf")
+def _geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
+    a, tau = geqrf(input)
+    return a.mT.contiguous().mT, tau  # LAPACK's layout, which torch has no rule for
+
+
+@runs("triangular_solve")
+def _triangular_solve(b: Tensor, A: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    solution, _ = triangular_solve(b, A, *args, **kwargs)
+    return solution, A.expand(*solution.shape[:-2], *A.shape[-2:])
 
 
 @runs("_linalg_eigh")
@@ -36,7 +49,7 @@ def _svd(
     return A.new_empty(0), linalg.svdvals(A, driver=driver), A.new_empty(0)
 
 
-@runs("linalg_pinv.atol_rtol_tensor")
+@runs("linalg_pinv.atol_rtol_tensor", mixed=True)
 def _pinv(A: Tensor, *, atol: Tensor | None = None, rtol: Tensor | None = None, hermitian: bool = False) -> Tensor:
     return linalg.pinv(A, atol=atol, rtol=rtol, hermitian=hermitian)
 

@@ -22,7 +22,10 @@ _WITHOUT_NAME = {getattr(torch, each.name): each for each in dtypes.values() if 
 
 
 def to_ours(x: torch.Tensor) -> Tensor:
-    """A tensor of ours over the memory of a plain CPU tensor; conjugate and negative views are computed first."""
+    """A tensor of ours over the memory of a plain CPU tensor; lazy views (conjugate, negative, zero) are
+    computed first."""
+    if x._is_zerotensor():
+        x = torch.zeros(x.shape, dtype=x.dtype)
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     if (dtype := _WITHOUT_NAME.get(x.dtype)) is not None:
@@ -126,6 +129,8 @@ def layouts_of(operator: Any, args: tuple, kwargs: dict, found: Any) -> tuple[La
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return ()
     tensors = results if isinstance(results, (tuple, list)) else (results,)
+    if operator is torch.ops.aten._linalg_svd.default and tensors[2].numel():  # a GPU's again: Vh has columns in order
+        tensors = (*tensors[:2], tensors[2].mT.contiguous().mT)
     return tuple(
         Layout(tuple(each.shape), each.stride(), each.dtype) if isinstance(each, torch.Tensor) else None
         for each in tensors

@@ -27,7 +27,7 @@ from .counts import Counts, Left, LeftProductWarning, Product, counting, current
 from .gradients import Kept, computed_as_kept, kept_now
 from .memory import in_torch_memory, layouts_of, to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
-from .operands import NO_DISPATCH, NO_FLAG, TRACED, is_traced, tensors_in, why_not
+from .operands import NO_DISPATCH, NO_FLAG, SPARSE, TRACED, is_traced, tensors_in, why_not
 from .table import Entry, entry_of
 from .threads import inherit
 from .transformers import pad_as_torch
@@ -82,7 +82,9 @@ class _Dispatch(TorchDispatchMode):
             return self._compute(func, entry, args, kwargs, tensors)
         if entry.function is not None and any(each.layout is torch._mkldnn for each in tensors):
             return self._in_dense_memory(func, args, kwargs)
-        if why is not None and why.startswith(NO_FLAG) and not entry.composite:
+        if not entry.inside and not any(each.is_nested for each in tensors):
+            return self._leave(func, args, kwargs, why or "this operator is not implemented here", entry)
+        if why is not None and why.startswith((NO_FLAG, SPARSE)) and not entry.composite:
             return self._leave(func, args, kwargs, why, entry)
         before = self.taken
         found = self._inside(func, args, kwargs, entry)
@@ -97,7 +99,12 @@ class _Dispatch(TorchDispatchMode):
         with self:
             if entry.higher_order:
                 return func.dispatch(torch._C.DispatchKey.CPU, *args, **kwargs)
-            return func.redispatch(_backend_keys(tensors_in((*args, *kwargs.values()))), *args, **kwargs)
+            tensors = list(tensors_in((*args, *kwargs.values())))
+            if entry.composite and not any(each.is_nested for each in tensors):
+                found = func.decompose(*args, **kwargs)
+                if found is not NotImplemented:
+                    return found
+            return func.redispatch(_backend_keys(tensors), *args, **kwargs)
 
     def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         with self:
@@ -187,7 +194,7 @@ class _Dispatch(TorchDispatchMode):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _backend_keys(tensors: Iterator[torch.Tensor]) -> Any:
+def _backend_keys(tensors: list[torch.Tensor]) -> Any:
     """The dispatch keys of tensors below autograd and modes."""
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
     for each in tensors:

@@ -29,6 +29,7 @@ NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
 """What subclasses without operators of their own have in their place."""
 
 NO_FLAG = "no flag acts on products of "
+SPARSE = "only products of strided tensors run here, got "
 TRACED = "torch traces this call, and records only what it computes itself"
 
 _TRACING = tuple(torch._C._TorchDispatchModeKey.__members__.values())
@@ -66,8 +67,8 @@ def why_not(tensors: Iterable[torch.Tensor], mixed: bool = False, narrow: bool =
         if each.device.type != "cpu":
             return f"only products of CPU tensors run here, got device {each.device}"
         if each.layout is not torch.strided:
-            return f"only products of strided tensors run here, got {each.layout}"
-        if each.is_floating_point() or each.is_complex():
+            return f"{SPARSE}{each.layout}"
+        if (each.is_floating_point() or each.is_complex()) and not (mixed and each.ndim == 0):  # a scalar
             dtypes.add(each.dtype)
     if len(dtypes) > 1 and not mixed:
         return f"operands have several types, {', '.join(sorted(map(str, dtypes)))}"

@@ -56,6 +56,7 @@ class Entry(NamedTuple):
         product: whether it multiplies matrices, judged by its name.
         higher_order: whether its arguments are functions, whose operators can be taken.
         plain: whether it is an operator of torch that multiplies no matrices.
+        inside: whether the operators that its implementation calls can be taken.
     """
 
     function: Callable[..., Any] | None
@@ -68,7 +69,13 @@ class Entry(NamedTuple):
     product: bool
     higher_order: bool
     plain: bool
+    inside: bool
 
+
+_INSIDE = frozenset(
+    {"conv_tbc", "_grouped_mm", "_scaled_grouped_mm", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
+)
+"""Operators of torch that consist of products of the table."""
 
 _TORCHS = frozenset({"aten", "prim", "prims", "_c10d_functional", "c10d", "profiler", "inductor", "debugprims"})
 """Namespaces whose operators call no products unless their name says so."""
@@ -79,9 +86,9 @@ def entry_of(operator: Any) -> Entry:
     arguments are the same. The operators inside a higher-order operator, or inside one that a program or another
     library defines, arrive one by one."""
     if not isinstance(operator, torch._ops.OpOverload):
-        return Entry(None, False, False, False, (), False, False, False, True, False)
+        return Entry(None, False, False, False, (), False, False, False, True, False, True)
     if operator.namespace == "prim":
-        return Entry(None, False, False, False, (), False, False, False, False, True)
+        return Entry(None, False, False, False, (), False, False, False, False, True, False)
     schema = operator._schema
     name = schema.name.split("::")[1] if schema.name.startswith("aten::") else schema.name
     written = [each for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
@@ -95,7 +102,8 @@ def entry_of(operator: Any) -> Entry:
     function, converted, mixed, narrow = found or (None, False, False, False)
     product = is_product(name.split("::")[-1])
     plain = function is None and not composite and not product and operator.namespace in _TORCHS
-    return Entry(function, converted, mixed, narrow, outputs, in_place, composite, product, False, plain)
+    inside = composite or name in _INSIDE or operator.namespace not in _TORCHS
+    return Entry(function, converted, mixed, narrow, outputs, in_place, composite, product, False, plain, inside)
 
 
 def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:
