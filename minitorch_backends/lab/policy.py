@@ -187,15 +187,6 @@ class _Binding:
         for glob in sorted(self.left) if self.names else ():
             matching_names("Policy", self.names, glob)
 
-    def onnx(self, names: Iterable[str]) -> str:
-        """Settings of ONNX Runtime, TensorRT and a float16 conversion that do the same; comments where they cannot.
-
-        `names` are those of the file's nodes, as in `named_modules()` of the module that `interop.onnx.load` makes.
-        """
-        from .onnx_lines import lines_of
-
-        return "\n".join(lines_of(self, names))
-
 
 def with_few_globs(rules: Mapping[str, Rule]) -> dict[str, Rule]:
     """The rules of layers by name as few rules by glob, which say the same of these layers.

@@ -103,10 +103,13 @@ def onnx_lines(policy: Policy, names: Iterable[str]) -> Iterator[str]:
     found = set(levels.values())
     for each in sorted(found - {"ieee", "tf32", *_TYPES}):
         yield f"# neither ONNX Runtime nor TensorRT has {each}; these nodes run at float32"
-    yield "# ONNX Runtime on a GPU: TF32 is one option for all nodes"
-    yield f'providers = [("CUDAExecutionProvider", {{"use_tf32": {int("tf32" in found)}}})]'
-    if "tf32" in found and "ieee" in found:
-        yield "# nodes at ieee would run at tf32 as well; set use_tf32 to 0 if they must not"
+    spared = [name for name, level in levels.items() if level == "ieee"]
+    if "tf32" in found and spared:
+        yield "# TF32 is one option for all nodes, so that it stays off for the sake of these, and the file is slower:"
+        yield f"#     {', '.join(spared)}"
+    tf32 = "tf32" in found and not spared
+    yield "# ONNX Runtime on a GPU"
+    yield f'providers = [("CUDAExecutionProvider", {{"use_tf32": {int(tf32)}}})]'
     if "fp16" in found:
         kept = [name for name, level in levels.items() if level != "fp16"]
         yield "# conversion to float16, by onnxconverter-common"
@@ -115,6 +118,6 @@ def onnx_lines(policy: Policy, names: Iterable[str]) -> Iterator[str]:
     yield "# TensorRT"
     types = {name: _TYPES.get(level, ("fp32", ""))[0] for name, level in levels.items()}
     options = sorted({option for level in found for _, option in [_TYPES.get(level, ("", ""))] if option})
-    options += [] if "tf32" in found else ["--noTF32"]
+    options += [] if tf32 else ["--noTF32"]
     layers = ",".join(f"{name}:{each}" for name, each in types.items())
     yield f"# trtexec --onnx=model.onnx {' '.join(options)} --precisionConstraints=obey --layerPrecisions={layers}"

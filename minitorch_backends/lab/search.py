@@ -21,7 +21,7 @@ class Option(NamedTuple):
     square: float
 
 
-Options = Mapping[Hashable, Mapping[str, Option]]
+Options = Mapping[Any, Mapping[str, Option]]
 """The options of each product by precision. All have the exact one, at which the error is 0."""
 
 

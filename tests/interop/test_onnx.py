@@ -549,19 +549,7 @@ def test_a_model_runs_in_float64():
     assert 1e-5 < float((narrow.double() - wide).norm() / wide.norm()) < 1e-3
 
 
-def test_a_policy_in_the_words_of_programs_that_run_files(tmp_path):
-    names = ["stem", "head"]
-    lines = lab.Policy({"*": "fp16", "head": "ieee"}).onnx(names)
-    assert "convert_float_to_float16(model, node_block_list=['head'])" in lines
-    assert "trtexec --onnx=FILE --noTF32 --fp16 --precisionConstraints=obey" in lines
-    assert """--layerPrecisions="'stem':fp16,'head':fp32\"""" in lines
-    lines = lab.Policy({"*": "tf32"}).onnx(names)
-    assert 'providers = [("CUDAExecutionProvider", {"use_tf32": "1"})]' in lines
-    assert lines.endswith("trtexec --onnx=FILE")
-    lines = lab.Policy({"*": "tf32", "head": "ieee"}).onnx(names)
-    assert "cannot be spared from it alone:\n#     head\n" in lines
-    assert '{"use_tf32": "0"}' in lines
-    assert "mxfp4: only in a quantised file" in lab.Policy({"*": "mxfp4"}).onnx(names)
+def test_the_page_of_a_file_has_the_words_of_programs_that_run_files(tmp_path):
     model = load(model_of([helper.make_node("MatMul", ["x", "w"], ["y"], "head")], ["x"], ["y"], {"w": normal(4, 4)}))
     found = lab.audit(model, mt.ones(2, 4), ["fp16"], progress=False)
     found.report(tmp_path / "page.html")

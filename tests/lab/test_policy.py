@@ -135,5 +135,8 @@ def test_recipes_for_onnx():
     assert "# neither ONNX Runtime nor TensorRT has mxfp4; these nodes run at float32" in text
     assert "--noTF32" not in text
     compile(text, "policy", "exec")
+    text = Policy({"*": "tf32", "head": "ieee"}).onnx(names)
+    assert "stays off for the sake of these, and the file is slower:\n#     head\n" in text
+    assert '"use_tf32": 0' in text
     with pytest.raises(ValueError, match="no module has a name like 'haed'; did you mean 'head'"):
         Policy({"*": "tf32", "haed": "ieee"}).onnx(names)

@@ -44,12 +44,12 @@ def inherit(emulation: Any) -> Iterator[None]:
         _blocks += 1
         if _blocks == 1:
             _start_of[0] = threading.Thread.start
-            threading.Thread.start = _start  # type: ignore[method-assign]
+            threading.Thread.start = _start  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
         with _lock:
             _blocks -= 1
             if not _blocks and threading.Thread.start is _start:
-                threading.Thread.start = _start_of[0]  # type: ignore[method-assign]
+                threading.Thread.start = _start_of[0]  # type: ignore[method-assign, assignment]
         _innermost.reset(token)
