@@ -118,8 +118,8 @@ class _Walk:
             self._constant(name, _load_own(name), names)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             self._constant(f"{function.__module__}.{function.__qualname__}.{name}", cell.cell_contents, names)
-        given = {**dict(enumerate(function.__defaults__ or ())), **(function.__kwdefaults__ or {})}
-        for place, value in given.items():
+        given: dict[Any, Any] = dict(enumerate(function.__defaults__ or ()))
+        for place, value in (given | (function.__kwdefaults__ or {})).items():
             self._constant(f"{function.__module__}.{function.__qualname__}.{place}", value, names)
 
     def _constant(self, name: str, value: Any, names: set[str] = frozenset()) -> None:  # type: ignore[assignment]

@@ -38,7 +38,10 @@ def _common(answer: Arrays, truth: Arrays) -> tuple[Arrays, Arrays]:
         return answer, truth
     names = [name for name in truth if name in answer and answer[name].ndim == truth[name].ndim]
     parts = [tuple(map(slice, map(min, answer[name].shape, truth[name].shape))) for name in names]
-    return tuple({name: side[name][part] for name, part in zip(names, parts, strict=True)} for side in (answer, truth))
+    first, second = (
+        {name: side[name][part] for name, part in zip(names, parts, strict=True)} for side in (answer, truth)
+    )
+    return first, second
 
 
 def logits(answer: Arrays, truth: Arrays, top: int = 5) -> dict[str, float]:

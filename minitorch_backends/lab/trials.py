@@ -133,7 +133,7 @@ class Trials:
             raise ValueError(f"audit(): precisions affect nothing in this {type(self.model).__name__}: {self.counts}")
         return found
 
-    def _bridge(self) -> AbstractContextManager[None]:
+    def _bridge(self) -> AbstractContextManager[Any]:
         """The block in which a model of torch computes by our kernels."""
         if isinstance(self.model, Module):
             return nullcontext()
