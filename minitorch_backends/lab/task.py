@@ -88,8 +88,8 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 @restore_on_failure
 def replay(settings: Settings, cell: Cell) -> Any:
-    """The result of the function for one cell."""
-    with cell.flags, set_grad_enabled(settings.grad):
+    """The result of the function for one cell, with torch's products on our kernels as in the sweep."""
+    with cell.flags, set_grad_enabled(settings.grad), _bridge(settings, ProductCounts()):
         return _call(_unpickle(settings.function), settings, cell)
 
 

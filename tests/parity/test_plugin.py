@@ -76,3 +76,10 @@ def test_the_shell_audits_a_module_of_torch(tmp_path: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["rows"][0]["error"] > 1e-4
     assert cli.main(["certify", f"{file}:model", *arrays[:2], "--invariant", "batch", "--capabilities", "none"]) == 0
     assert "Linear holds in" in capsys.readouterr().out
+
+
+def test_a_row_of_torch_runs_again_under_its_flags() -> None:
+    flags = {"fp32_precision": ["ieee", "bf16"]}
+    found = lab.sweep(lambda n: torch.randn(n, n) @ torch.randn(n, n), over={"n": [64]}, flags=flags, progress=False)
+    exact, rounded = (found.rerun(row) for row in found.rows)
+    assert 1e-4 < float((rounded - exact).norm() / exact.norm()) < 1e-2
