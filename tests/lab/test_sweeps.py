@@ -277,12 +277,13 @@ def test_stores_depend_on_what_the_function_reaches(study, change, named, tmp_pa
     assert not any("unused" in each or each.startswith(("minitorch", "numpy")) for each in after)
     changes = [f"{name} changed" for name in before if before[name] != after.get(name)]
     assert any(named in each for each in changes), changes
+    row = {"n": 1, "flags": {}, "exception": None}
     with contextlib.closing(Store(tmp_path / "store", {"functions": before})) as store:
-        store.add("key", {"n": 1})
+        store.add("key", row)
     with pytest.raises(ValueError, match=f"holds rows of another run .*{re.escape(named)}.*reuse=True"):
         Store(tmp_path / "store", {"functions": after})
-    assert Store(tmp_path / "store", {"functions": after}, reuse=True).read() == {"key": {"n": 1}}
-    assert Store(tmp_path / "store", {"functions": after}).read() == {"key": {"n": 1}}
+    assert Store(tmp_path / "store", {"functions": after}, reuse=True).read() == {"key": row}
+    assert Store(tmp_path / "store", {"functions": after}).read() == {"key": row}
     assert Store(tmp_path / "store", {"functions": after}, reuse=False).read() == {}
 
 
