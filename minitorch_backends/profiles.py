@@ -1,27 +1,45 @@
-"""Bit-exact models of other devices' matrix units, and the table of device profiles.
+"""Bit-exact models of other devices' matrix units, the table of device profiles, and rules measured from products.
 
     d = mt.profiles.mma(a, b, c, profile="h100", format="bf16")
     with mt.backends.flags(profile="h100", fp32_precision="bf16"):
         d = a @ b  # summed as that unit does
 
-`PROFILES` has one row per device, with the evidence for it; `add` adds a row.
+`PROFILES` has one row per device, with the evidence for it; `add` adds a row. `measure` finds the rules of a function
+that multiplies, `save` and `load` write and read them.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
-from .kernels.first_use import load
+from .kernels.files import write_file
+from .kernels.first_use import load as load_library
 from .kernels.float8 import FORMATS
-from .kernels.matrix_units import definition
+from .kernels.matrix_units import Chain, Rule, definition
+from .kernels.matrix_units.identify import identify
+from .kernels.matrix_units.probes import RESULTS, VERSION, ask
+from .ops.creation.factories import as_tensor
 from .tensor.tensor import Tensor
 
-__all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "mma"]
+__all__ = [
+    "PROFILES", "Aligned", "Chain", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "load",
+    "measure", "mma", "save",
+]  # fmt: skip
 
-_TYPES = {"fp16": "float16", "bf16": "bfloat16", **{operand: name for name, operand in FORMATS.items()}}
+_TYPES = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    **{operand: name for name, operand in FORMATS.items()},
+}
 """The storage dtype of each operand format. TF32 is stored as float32; the units ignore the low 13 bits."""
 
 _RESULTS = {"float32": np.float32, "float16": np.float16}
@@ -76,10 +94,168 @@ def _values(name: str, x: np.ndarray, operand: str) -> np.ndarray:
     """The values of an operand. Raises ValueError unless `format` holds them exactly."""
     if operand == "tf32":
         return (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    load("ml_dtypes")  # registers the extension dtypes with NumPy
+    load_library("ml_dtypes")  # registers the extension dtypes with NumPy
     with np.errstate(over="ignore", invalid="ignore"):
         held = x.astype(_TYPES[operand]).astype(np.float64)
     wrong = np.flatnonzero((held != x) & ~(np.isnan(held) & np.isnan(x)))
     if len(wrong):
         raise ValueError(f"mma(): {name} must hold values of {operand}, got {x.ravel()[wrong[0]]}; round it first")
     return held
+
+
+# Measured
+
+_REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError)
+
+
+def measure(
+    product: Callable[[np.ndarray, np.ndarray, np.ndarray], Any], formats: Sequence[str] = ("fp16", "bf16"),
+    name: str = "measured",
+) -> Profile:  # fmt: skip
+    """Find the rules by which a function adds products, from its results alone.
+
+    Arguments:
+        product: takes arrays a (m, k), b (k, n) and c (m, n), and returns c plus the product of a and b, as an array
+            or a tensor of any library. a and b have the storage dtype of a format (of ml_dtypes where NumPy has none;
+            float32 for "tf32", whose low 13 bits are zero), c has the dtype that the result should have: float32, and
+            float16 where that is tried too. If it returns bfloat16, c is zero.
+        formats: of "fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "e4m3fnuz" and "e5m2fnuz".
+        name: that of the profile.
+
+    Returns a `Profile` for `add`, whose formats say in `findings` what was shown and what stays undetermined: a block's
+    length and order, kept bits, rounding, least exponents, flushed subnormals, restarts along K. m and n are 64, k is
+    64 and up to 2048: other sizes may take other ways.
+
+    Sources: P. Xie et al., arXiv 2411.00442; M. Fasi et al., PeerJ Computer Science 7:e330; X. Li et al.,
+    arXiv 2403.00232. Raises ValueError for unknown formats, for results of another shape or dtype, and where no known
+    rule gives all results.
+    """
+    unknown = [each for each in formats if each not in RESULTS]
+    if unknown or not formats:
+        raise ValueError(f"measure(): formats must be of {', '.join(RESULTS)}, got {', '.join(unknown) or 'none'}")
+    answers: dict[str, dict[str, str]] = {}
+    for operand in formats:
+        dtype = _result_dtype(product, operand, "float32")
+        if dtype not in (*RESULTS[operand], "float16"):
+            raise ValueError(f"measure(): product must return float32, float16 or bfloat16, got {dtype}")
+        answers[f"{operand} {dtype}"] = ask(_diagonal(product, operand, dtype), operand, dtype)
+        if dtype == "float32" and "float16" in RESULTS[operand]:
+            try:
+                halves = _result_dtype(product, operand, "float16") == "float16"
+            except _REFUSALS:
+                continue
+            if halves:
+                answers[f"{operand} float16"] = ask(_diagonal(product, operand, "float16"), operand, "float16")
+    return Profile(name, dict(_identify_format(operand, answers) for operand in dict.fromkeys(formats)))
+
+
+def _whole(product: Callable[..., Any], operand: str, result: str, a: Any, b: Any, c: Any) -> np.ndarray:
+    """A product of rows a and rows b, added to rows of c."""
+    load_library("ml_dtypes")
+    left, right = (np.asarray(x, np.float64).astype(_TYPES[operand]) for x in (a, b))
+    start = np.asarray(c, np.float64).astype("float32" if result == "bfloat16" else result)
+    found = product(left, np.ascontiguousarray(right.T), np.ascontiguousarray(np.broadcast_to(start, (len(a), len(b)))))
+    array = as_tensor(found)._array
+    if array.shape != (len(a), len(b)):
+        raise ValueError(f"measure(): product must return {[len(a), len(b)]} numbers, got {list(array.shape)}")
+    return array
+
+
+def _result_dtype(product: Callable[..., Any], operand: str, result: str) -> str:
+    return _whole(product, operand, result, [[1.0] * 8] * 4, [[1.0] * 8] * 4, [0.0] * 4).dtype.name
+
+
+def _diagonal(product: Callable[..., Any], operand: str, result: str) -> Callable[..., list[float]]:
+    return lambda a, b, c: _whole(product, operand, result, a, b, c).diagonal().astype(np.float64).tolist()
+
+
+def _identify_format(operand: str, answers: dict[str, dict[str, str]]) -> tuple[str, tuple[Format]]:
+    """A format and its rule, from answers by format and type of results."""
+    keys = [key.partition(" ") for key in answers]
+    found = identify(operand, {result: answers[f"{of} {result}"] for of, _, result in keys if of == operand})
+    return operand, (Format(found.rule, "measured", promote_every=found.promote, findings=found.findings),)
+
+
+def from_answers(content: dict[str, Any], name: str) -> tuple[Profile, dict[str, str]]:
+    """The profile that the content of a file of answers stands for, and the formats for which no rule is known.
+
+    Raises ValueError for answers to probes of another version.
+    """
+    if content["probes"] != VERSION:
+        raise ValueError(f"answers must be to probes of version {VERSION}, got {content['probes']!r}")
+    formats, failed = {}, {}
+    for operand in dict.fromkeys(key.split()[0] for key in content["answers"]):
+        try:
+            formats |= [_identify_format(operand, content["answers"])]
+        except ValueError as problem:
+            failed[operand] = str(problem)
+    return Profile(name, formats, f"measured by {content['software']} on {content['device']}"), failed
+
+
+def save(profile: Profile, path: str | os.PathLike[str]) -> None:
+    """Write a profile to a JSON file, from which `load` makes it again. Raises OSError where that is not possible."""
+    formats = {name: [_way_as_json(way) for way in ways] for name, ways in profile.formats.items()}
+    text = json.dumps({"profile": 1, **profile._asdict(), "formats": formats}, indent=1)
+    write_file(path, text + "\n")
+
+
+def load(path: str | os.PathLike[str], name: str | None = None) -> Profile:
+    """Read a profile from a file of `save`, or find it from a file of answers (`minitorch-backends measure --script`),
+    and `add` it: `backends.profile` takes its name then.
+
+    `name` is given to it in the place of its own. Raises OSError for a file that cannot be read, and ValueError for
+    other content.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        if "answers" in content:
+            profile, failed = from_answers(content, name or Path(path).stem)
+            if failed:
+                raise ValueError("; ".join(failed.values()))
+        else:
+            formats = {each: tuple(map(_way_from_json, ways)) for each, ways in content.pop("formats").items()}
+            content.pop("profile")
+            profile = Profile(**content, formats=formats)._replace(**{} if name is None else {"name": name})
+        add(profile)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        what = f"no {problem}" if isinstance(problem, KeyError) else problem
+        raise ValueError(f"load(): {os.fspath(path)} must be a profile or answers to probes, got {what}") from None
+    return profile
+
+
+_KINDS: dict[str, Any] = {each.__name__: each for each in (Aligned, Halves, Exact, Tree, TwoStage, Chain)}
+
+
+def _way_as_json(way: Format) -> dict[str, Any]:
+    return {**way._asdict(), "rule": None if way.rule is None else _rule_as_json(way.rule)}
+
+
+def _rule_as_json(rule: Any) -> dict[str, Any]:
+    fields = {
+        name: _rule_as_json(each) if type(each) in _KINDS.values() else each for name, each in rule._asdict().items()
+    }
+    return {"kind": type(rule).__name__, **fields}
+
+
+def _way_from_json(content: dict[str, Any]) -> Format:
+    rule = None if content["rule"] is None else _rule_from_json(content["rule"])
+    lists = {name: tuple(content[name]) for name in ("scaled_blocks", "findings")}
+    return Format(**{**content, **lists, "rule": rule})
+
+
+def _rule_from_json(content: dict[str, Any]) -> Rule:
+    """A rule by its fields. They decide how memory is read, and each is checked."""
+    fields = dict(content)
+    kind = _KINDS[fields.pop("kind")]
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            fields[name] = _rule_from_json(value)
+        elif isinstance(value, list):
+            fields[name] = tuple(map(int, value))
+        elif not isinstance(value, (bool, int)) and value not in ("rz32", "rz22", "rne32"):
+            raise ValueError(f"{name} {value!r}")
+    rule = kind(**fields)
+    if not 1 <= rule.length <= 1024 or (kind is Chain and sorted(rule.order) != list(range(rule.length))):
+        raise ValueError(f"a block of {rule.length} places")
+    return rule

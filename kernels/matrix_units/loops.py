@@ -14,7 +14,7 @@ from ..jit import carray, njit, subroutine
 from ..launch import launch
 from ..words import address, allocate, free, pointer
 
-ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART = range(6)
+ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART, CHAIN = range(7)
 KEPT = {"rz32": 0, "rz22": 1, "rne32": 2, "rne16": 3}
 
 _ROWS = 16
@@ -216,6 +216,28 @@ def _exact(job, row, column, k, c, work):
 
 
 @subroutine
+def _chain(job, row, column, k, c, work):
+    """Products one by one, each sum by way of round-to-odd. `unit` is 1 where products are rounded before, `joint`
+    where subnormal sums become zero."""
+    a, sums, errors = _numbers(job.a, row * job.depth + k, job.length), work[0, : len(c)], work[1, : len(c)]
+    bits = sums.view(np.int64)
+    for place in range(job.length):
+        b = _numbers(job.b, (k + place) * job.n + column, len(c))
+        for j in range(len(c)):
+            product = a[place] * b[j]
+            product = np.float64(np.float32(product)) if job.unit == 1.0 else product
+            sums[j] = c[j] + product
+            part = sums[j] - c[j]
+            errors[j] = (c[j] - (sums[j] - part)) + (product - part)
+        for j in range(len(c)):
+            if errors[j] != 0.0 and abs(sums[j]) < np.inf and bits[j] & 1 == 0:
+                bits[j] += 1 if (errors[j] > 0.0) == (sums[j] > 0.0) else -1
+        _store(sums, c, job.kept)
+        for j in range(len(c) if job.joint == 1.0 else 0):
+            c[j] = c[j] if abs(c[j]) >= _LEAST_NORMAL else c[j] * 0.0
+
+
+@subroutine
 def _block(job, row, column, k, c, work):
     if job.kind == ALIGNED:
         _sum_aligned(job, row, column, k, job.length, c, work, job.kept)
@@ -225,6 +247,8 @@ def _block(job, row, column, k, c, work):
         _tree(job, row, column, k, c, work)
     elif job.kind == EXACT:
         _exact(job, row, column, k, c, work)
+    elif job.kind == CHAIN:
+        _chain(job, row, column, k, c, work)
     else:
         _two_stage(job, row, column, k, c, work)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import threading
 from ..gemm.workspace import address_of
-from .rules import OPERANDS, Aligned, Halves, Rule, Tree, TwoStage, powers
+from .rules import OPERANDS, Aligned, Chain, Halves, Rule, Tree, TwoStage, powers
 
 _NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
 
@@ -67,20 +67,23 @@ def multiply(
     beyond = _beyond(a, b, out)
     least = [OPERANDS[each].least for each in formats]
     kind, numbers = _arguments(rule, least, result, loops)
-    order = _order(rule)
+    packing, flushes = _packing(rule), isinstance(rule, Tree) or (isinstance(rule, Chain) and rule.flushes)
     sides = []
     for side, (x, axis) in enumerate(((a, 1), (b, 0))):
         x = _pad(np.where(np.isfinite(x), x, 0.0), axis, rule.length)
-        if isinstance(rule, Tree):
+        if flushes:
             x[np.abs(x) < 2.0 ** least[side]] = 0.0
         factor = None if scales is None else _pad(scales[side].astype(np.float64), axis, rule.length)
-        if order is not None:
-            blocks = np.arange(x.shape[axis]).reshape(-1, rule.length)
-            x = np.take(x, blocks[:, order].ravel(), axis)
-            factor = None if factor is None else np.take(factor, blocks[:, order].ravel(), axis)
+        if packing is not None:
+            x = _pack(x, axis, rule.length, packing)
+            factor = None if factor is None else _pack(factor, axis, rule.length, packing)
         x = np.ascontiguousarray(x)
         sides += [x, powers(x, least[side])] if factor is None else [x * factor, powers(x, least[side]) * factor]
     out[~np.isfinite(out)] = 0.0
+    if flushes and promote == 0:
+        out[np.abs(out) < 2.0**-126] *= 0.0
+    if packing is not None:
+        kind, promote = (kind[0], len(packing), kind[2]), promote * len(packing) // rule.length
     depth = sides[0].shape[1]
     if out.size and depth:
         sizes = m, n, depth, promote
@@ -102,18 +105,37 @@ def _arguments(rule: Rule, least: list[int], result: Any, loops: Any) -> tuple[t
     if isinstance(rule, TwoStage):
         kind = loops.TWO_STAGE_APART if rule.apart else loops.TWO_STAGE
         return (kind, rule.length, loops.KEPT[nearest]), (2.0 ** sum(least), 2.0**rule.fraction, 2.0**rule.joint)
+    if isinstance(rule, Chain):
+        return (loops.CHAIN, rule.length, loops.KEPT[nearest]), (0.0, 1.0 - rule.fused, float(rule.flushes))
     kind = loops.TREE if isinstance(rule, Tree) else loops.EXACT
     return (kind, rule.length, loops.KEPT[nearest]), (0.0, 0.0, 0.0)
 
 
-def _order(rule: Rule) -> np.ndarray | None:
-    """The order of packing a block's places, by summation order; None for unchanged."""
-    places = np.arange(rule.length)
+def _packing(rule: Rule) -> list[int] | None:
+    """The places of a block as the loops read them, by summation order; None for unchanged. Parts that are aligned at
+    once are filled up with zeros, places of -1, to multiples of four."""
+    places = list(range(rule.length))
+    if isinstance(rule, Chain):
+        return list(rule.order)
     if isinstance(rule, Halves):
-        return np.argsort(places % 4 >= 2, kind="stable")
-    if isinstance(rule, TwoStage) and rule.apart:
-        return np.argsort(places % 2, kind="stable")
-    return None
+        parts = [[at for at in places if (at % 4 >= 2) == later] for later in (False, True)]
+    elif isinstance(rule, TwoStage) and rule.apart:
+        parts = [places[::2], places[1::2]]
+    elif isinstance(rule, Aligned | TwoStage):
+        parts = [places]
+    else:
+        return None
+    size = -(-len(parts[0]) // 4) * 4
+    packing = [at for part in parts for at in part + [-1] * (size - len(part))]
+    return None if packing == places else packing
+
+
+def _pack(x: np.ndarray, axis: int, length: int, packing: list[int]) -> np.ndarray:
+    """The blocks of an axis in a packing."""
+    zero = x.shape[axis]
+    blocks = np.arange(zero).reshape(-1, length)
+    order = np.where(np.array(packing) < 0, zero, blocks[:, packing]).ravel()
+    return np.take(np.pad(x, [(0, int(at == axis)) for at in range(x.ndim)]), order, axis)
 
 
 def _pad(x: np.ndarray, axis: int, length: int) -> np.ndarray:

@@ -20,8 +20,8 @@ from ..precision import Operand
 _LEAST_FP32 = -126
 
 
-OPERANDS = {name: operand for name, operand in FORMATS.items() if name != "fp32"}
-"""The formats that units multiply."""
+OPERANDS = {**{name: operand for name, operand in FORMATS.items() if name != "fp32"}, "fp32": FORMATS["fp32"]}
+"""The formats that units multiply; fp32 by the vector units of CPUs, whose rules are measured as others are."""
 
 
 def powers(x: np.ndarray, least: int) -> np.ndarray:
@@ -125,6 +125,48 @@ def _to_odd(exact: Any) -> float:
     if error and not np.float64(nearest).view(np.int64) & 1:
         return float(np.nextafter(nearest, np.inf if error > 0 else -np.inf))
     return nearest
+
+
+class Chain(NamedTuple):
+    """Vector units of CPUs: one product after another is added, each to nearest even.
+
+    Attributes:
+        order: the places of a block in the order in which they are added.
+        fused: whether products are added exactly (FMA) and not rounded to fp32 first.
+        flushes: whether subnormal operands, c and results count as zero (AVX-512 BF16, AMX).
+    """
+
+    order: tuple[int, ...] = (0,)
+    fused: bool = True
+    flushes: bool = False
+
+    @property
+    def length(self) -> int:
+        return len(self.order)
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        kept = "rne16" if half else "rne32"
+        if self.flushes:
+            a, b = (np.where(np.abs(x) < 2.0**operand.least, 0.0, x) for x in (a, b))
+            c = np.where(np.abs(c) < 2.0**_LEAST_FP32, np.copysign(0.0, c), c)
+        for place in self.order:
+            product = a[:, place] * b[:, place]
+            c = store(_sum_to_odd(c, product if self.fused else store(product, kept)), kept)
+            if self.flushes:
+                c = np.where(np.abs(c) < 2.0**_LEAST_FP32, np.copysign(0.0, c), c)
+        return c
+
+
+def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Sums from which rounding to fewer bits is that of the exact ones, as `_to_odd` has them (error: D. E. Knuth)."""
+    with np.errstate(invalid="ignore"):
+        total = x + y
+        part = total - x
+        error = (x - (total - part)) + (y - part)
+        even = (total.view(np.int64) & 1) == 0
+        toward = np.where((error > 0) == (total > 0), 1, -1)
+        moved = (total.view(np.int64) + toward).view(np.float64)
+    return np.where(np.isfinite(total) & (error != 0) & even, moved, total)
 
 
 class Tree(NamedTuple):

@@ -20,11 +20,12 @@ class Format(NamedTuple):
     Attributes:
         rule: the arithmetic of the unit; None if its summation order is unknown (sums are then float32).
         evidence: "hardware" if published outputs of the device agree in every bit, "model" if only simulators or papers
-            describe it, "inferred" if it was derived from these.
+            describe it, "inferred" if it was derived from these, "measured" if `mt.profiles.measure` found it.
         instruction: the instruction, where a device has several for the format.
         promote_every: the number of places of K after which libraries add partial sums in fp32 outside the unit, unless
             fast accumulation is requested; 0 for never.
         scaled_blocks: block sizes along K whose power-of-two scales the unit applies itself.
+        findings: of a measured rule, what its probes showed and what they left open.
     """
 
     rule: Rule | None
@@ -32,6 +33,7 @@ class Format(NamedTuple):
     instruction: str = ""
     promote_every: int = 0
     scaled_blocks: tuple[int, ...] = ()
+    findings: tuple[str, ...] = ()
 
 
 class Profile(NamedTuple):

@@ -14,7 +14,7 @@ from .common import Parser, UsageError
 
 __all__ = ["main", "parser"]
 
-_COMMANDS = ("env", "compile", "tune", "sweep", "audit", "certify", "compare", "report", "torch")
+_COMMANDS = ("env", "compile", "tune", "sweep", "audit", "certify", "measure", "compare", "report", "torch")
 
 
 def parser() -> tuple[Parser, dict[str, Parser]]:

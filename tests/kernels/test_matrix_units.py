@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.kernels import matrix_units, threading
-from minitorch_backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage
+from minitorch_backends.profiles import PROFILES, Aligned, Chain, Exact, Format, Halves, Profile, Tree, TwoStage
 
 VECTORS = Path(__file__).parents[3] / "shared" / "facts" / "tensor_core_vectors.npz"
 DEVICES = {"A2": "a100", "A30": "a100", "L40S": "ada", "H200": "h100"}
@@ -52,6 +52,11 @@ RULES = [
         ("mi300", "e4m3fnuz"),
     )
 ]  # fmt: skip
+RULES += [
+    (Chain((1, 0), flushes=True), "bf16"), (Chain(), "fp32"), (Chain((2, 0, 1), fused=False), "fp32"),
+    (Aligned(20, 2, (-120, -18)), "bf16"), (Aligned(25, 1, (-133, -21), "rne32"), "tf32"),
+    (Halves(Aligned(22, 2, (-133, -21))), "e4m3"), (TwoStage(6, apart=True), "e5m2"), (TwoStage(1), "bf16"),
+]  # fmt: skip
 RULES.append((PROFILES["b200"].format("e4m3", "mma.sync").rule, "e4m3"))
 
 
@@ -61,6 +66,8 @@ def operands(random, operand, shape, spread):
     x[random.random(shape) < 0.1] = 0
     with np.errstate(over="ignore"):
         x = np.float32(x)
+        if operand == "fp32":
+            return x
         if operand == "tf32":
             return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
         x = x.astype(TYPES[operand]).astype(np.float32)
@@ -73,7 +80,7 @@ def test_products_are_the_unit_s(rule, seed, data):
     m, k, n = (data.draw(st.integers(1, most)) for most in (5, 90, 70))
     half = isinstance(rule, Aligned | Halves) and data.draw(st.booleans())
     random, result = np.random.default_rng(seed), np.float16 if half else np.float32
-    spread, promote = data.draw(st.sampled_from([0, 4, 60])), data.draw(st.sampled_from([0, 64]))
+    spread, promote = data.draw(st.sampled_from([0, 4, 60])), data.draw(st.sampled_from([0, 12 * rule.length]))
     a, b = operands(random, operand, (m, k), spread), operands(random, operand, (k, n), spread)
     c = operands(random, "tf32", (m, n), spread)
     for x in (a, b, c):

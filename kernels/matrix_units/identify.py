@@ -1,0 +1,238 @@
+"""The rule of a matrix unit from its answers to probes: by elimination among the rules that `rules` can describe.
+
+The answers to "order" select the shapes of a rule: how many products are summed at once, in which order, and whether
+c is among them. Each parameter is then tried at every value, and those are left whose definition gives all answers.
+Nothing is read from an answer by hand, so a rule is found only if it explains every one; "check" is not used before.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..first_use import load
+from .probes import PLACES, probes
+from .products import definition
+from .rules import Aligned, Chain, Exact, Halves, Rule, Tree, TwoStage
+
+_LEAST, _NO_LEAST = (-133, -21), -298
+_AT_THE_END = 1 << 20
+"""The value of `promote` for units that add c to the sum of all products."""
+
+
+class Found(NamedTuple):
+    """A rule that gives all answers.
+
+    Attributes:
+        rule: the rule.
+        promote: after how many places sums are added to an fp32 number outside of it; 0 for never.
+        findings: what each group of probes showed, and which values it could not tell apart.
+    """
+
+    rule: Rule
+    promote: int
+    findings: tuple[str, ...]
+
+
+def identify(name: str, answers: dict[str, dict[str, str]]) -> Found:
+    """The rule for a format (a key of `RANGES`) from answers to `probes`, by type of results.
+
+    Raises ValueError if no rule gives them, which names the probes that the nearest one misses.
+    """
+    main = next(result for result in ("float32", "bfloat16", "float16") if result in answers)
+    asked = _Asked(name, main, answers[main])
+    shapes = list(_shapes(asked))
+    if not shapes:
+        raise ValueError(f"identify(): answers for {name} must be those of a known kind of sum, got another order")
+    missed = ""
+    for rule, promote in shapes:
+        left, lost_by = _eliminate(asked, _variants(rule), promote)
+        if left and (halves := answers.get("float16") if main != "float16" else None):
+            left, lost_by = _of_halves(_Asked(name, "float16", halves), left, promote)
+        if not left:
+            missed = missed or f"{type(rule).__name__} of {rule.length}, by {lost_by}"
+            continue
+        chosen = left[0]  # usual values stand first
+        wrong = asked.differences(chosen, promote, "check")
+        if not wrong:
+            promote = _restarts(asked, chosen, promote)
+            return Found(chosen, promote, tuple(_findings(asked, chosen, promote, left, shapes)))
+        missed = missed or f"{type(rule).__name__} of {rule.length}, by {wrong} of the check's dot products"
+    raise ValueError(f"identify(): answers for {name} must be those of a known rule; the nearest, {missed}, differs")
+
+
+class _Asked:
+    """Probes of a format with results of a type, and the answers."""
+
+    def __init__(self, name: str, result: str, answers: dict[str, str]) -> None:
+        self.name, self.result = name, result
+        self.rows = _rows(name, result)
+        self.answers = {
+            group: np.frombuffer(bytes.fromhex(text), ">f4").astype(np.float64) for group, text in answers.items()
+        }
+        sizes = {group: len(rows[2]) for group, rows in self.rows.items()}
+        if sizes != {group: len(values) for group, values in self.answers.items()}:
+            raise ValueError(f"identify(): answers for {name} must be to {sizes} dot products; measure again")
+
+    def differences(self, rule: Rule, promote: int, group: str, part: slice = slice(None)) -> int:
+        """How many answers of a group a rule does not give."""
+        a, b, c = (each[part] for each in self.rows[group])
+        kind = np.float16 if self.result == "float16" else np.float32
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = definition(rule, self.name, a, b, c, result=kind, promote=promote)
+            if self.result == "bfloat16":
+                found = found.astype(load("ml_dtypes").bfloat16)
+            found = found.astype(np.float64)
+        wanted = self.answers[group][part]
+        return int(np.count_nonzero((found != wanted) & ~(np.isnan(found) & np.isnan(wanted))))
+
+    def gives(self, rule: Rule, promote: int, group: str) -> bool:
+        """Whether a rule gives all answers of a group; some of them first, as most rules miss those."""
+        few = slice(None, None, 16)
+        return not (self.differences(rule, promote, group, few) or self.differences(rule, promote, group))
+
+
+@functools.lru_cache(8)
+def _rows(name: str, result: str) -> dict[str, tuple[np.ndarray, ...]]:
+    found = {group.name: tuple(map(np.array, zip(*group.rows, strict=True))) for group in probes(name, result)}
+    if result == "bfloat16":
+        found = {group: (a, b, np.zeros_like(c)) for group, (a, b, c) in found.items()}
+    return found
+
+
+# Shapes
+
+
+def _shapes(asked: _Asked) -> Iterator[tuple[Rule, int]]:
+    """Rules with usual parameters that order their terms as the answers say, and where sums leave the unit."""
+    lengths = (1, 2, 4, 8, 16, 32, 64)
+    rules: list[Rule] = [Chain(order) for order in sorted({*_orders(asked)}, key=len)]
+    rules += [Tree(2), Tree(4), *map(Exact, lengths[1:])]
+    rules += [Aligned(24, length, _LEAST) for length in lengths]
+    rules += [Halves(Aligned(25, length, _LEAST)) for length in lengths[1:6]]
+    rules += [TwoStage(length) for length in lengths] + [TwoStage(length, apart=True) for length in lengths[1:]]
+    for rule in rules:
+        yield from ((rule, promote) for promote in (0, _AT_THE_END) if asked.gives(rule, promote, "order"))
+
+
+def _restarts(asked: _Asked, rule: Rule, promote: int) -> int:
+    """After how many places the unit starts anew, by the sums of long rows; where that is not regular, up to where the
+    rule holds."""
+    if "depth" not in asked.answers:
+        return promote
+    pairs = asked.answers["depth"][: asked.rows["depth"][0].shape[1] // 16]
+    drops = np.flatnonzero(np.diff(pairs) > 0) * 16 + 16
+    first = int(drops[0]) if len(drops) else promote
+    periods = dict.fromkeys((promote, first, 128, 64, 256, 512, 1024))
+    return next((at for at in periods if asked.gives(rule, at, "depth")), first)
+
+
+def _orders(asked: _Asked) -> Iterator[tuple[int, ...]]:
+    """The orders of a block's places that a chain would have: by what is lost after c, and between two places."""
+    unit = asked.rows["order"][0][0, -1] * asked.rows["order"][1][0, -1]
+    lost = PLACES - asked.answers["order"] / unit
+    pairs, after_c = lost[:-PLACES], lost[-PLACES:]
+    of_pair = np.full((32, 32), np.inf)
+    of_pair[np.triu_indices(32, 1)] = pairs
+    of_places = np.argsort(np.minimum(of_pair, of_pair.T).min(0), kind="stable")
+    swapped = of_places[[1, 0, *range(2, 32)]]  # the sum of the first two is the same in both orders
+    for order in (np.argsort(after_c[:32], kind="stable"), of_places, swapped):
+        for length in (1, 2, 4, 8, 16, 32):
+            blocks = order.reshape(-1, length)
+            if np.array_equal(blocks, blocks[0] + length * np.arange(len(blocks))[:, None]):
+                yield tuple(map(int, blocks[0]))
+                break
+
+
+# Parameters
+
+
+def _variants(rule: Rule) -> list[Rule]:
+    """A shape with every value of its parameters but the least exponents."""
+    if isinstance(rule, Aligned):
+        kept = ("rz32", "rz22", "rne32")
+        fractions = dict.fromkeys((rule.fraction, *range(1, 61)))
+        return [rule._replace(fraction=fraction, kept=each) for each in kept for fraction in fractions]
+    if isinstance(rule, Halves):
+        return [Halves(by) for by in _variants(rule.by)]
+    if isinstance(rule, TwoStage):
+        fractions, joints = (dict.fromkeys((usual, *range(18, 41))) for usual in (rule.fraction, rule.joint))
+        return [rule._replace(fraction=fraction, joint=joint) for fraction in fractions for joint in joints]
+    if isinstance(rule, Chain):
+        return [rule._replace(fused=fused, flushes=flushes) for flushes in (False, True) for fused in (True, False)]
+    return [rule]
+
+
+def _eliminate(asked: _Asked, rules: list[Rule], promote: int) -> tuple[list[Rule], str]:
+    """Those that give all answers, with the least exponents that do; or none, and the group that none of them gives."""
+    for group in ("cut", "near", "wide"):
+        rules = [rule for rule in rules if asked.gives(rule, promote, group)]
+        if not rules:
+            return [], repr(group)
+    rules = [each for rule in rules for each in _with_least(rule, asked.result == "float16")]
+    return [rule for rule in rules if asked.gives(rule, promote, "tiny")], "'tiny'"
+
+
+def _of_halves(asked: _Asked, rules: list[Rule], promote: int) -> tuple[list[Rule], str]:
+    """Those of them whose results in float16 are right too."""
+    first, *others = {_without_least(rule): rule for rule in rules}.values()
+    left, lost_by = _eliminate(asked, [first, *others], promote)
+    if not left:
+        return [], f"{lost_by} in float16"
+    if not isinstance(left[0], Aligned | Halves):
+        return rules, ""
+    least = dict.fromkeys(_least_of(rule)[1] for rule in left)
+    both = {_without_least(rule) for rule in left}
+    rules = [rule for rule in rules if _without_least(rule) in both]
+    return [_replace_least(rule, (_least_of(rule)[0], each)) for rule in rules for each in least], ""
+
+
+def _least_of(rule: Any) -> tuple[int, int]:
+    return rule.by.least if isinstance(rule, Halves) else rule.least
+
+
+def _replace_least(rule: Any, least: tuple[int, int]) -> Any:
+    return Halves(rule.by._replace(least=least)) if isinstance(rule, Halves) else rule._replace(least=least)
+
+
+def _without_least(rule: Rule) -> Rule:
+    return _replace_least(rule, _LEAST) if isinstance(rule, Aligned | Halves) else rule
+
+
+def _with_least(rule: Rule, half: bool) -> list[Rule]:
+    """A rule with every least exponent, the usual one first."""
+    if not isinstance(rule, Aligned | Halves):
+        return [rule]
+    usual = _least_of(rule)
+    values = [-21, -20, _NO_LEAST, *range(-60, 0)] if half else [-133, -132, _NO_LEAST, *range(-170, -60)]
+    return [_replace_least(rule, (usual[0], at) if half else (at, usual[1])) for at in dict.fromkeys(values)]
+
+
+# In words
+
+
+def _findings(
+    asked: _Asked, chosen: Rule, promote: int, left: list[Rule], shapes: list[tuple[Rule, int]]
+) -> Iterator[str]:
+    counts = ", ".join(f"{name} {len(values)}" for name, values in asked.answers.items())
+    yield f"all answers are the rule's ({counts})"
+    others = {type(rule).__name__ for rule, _ in shapes} - {type(chosen).__name__}
+    if others:
+        yield f"sums in the order of {', '.join(sorted(others))}, too; other probes tell them apart, or nothing does"
+    if promote and promote != _AT_THE_END:
+        places = asked.rows["depth"][0].shape[1]
+        of_products = slice(places // 16 + places // PLACES - 1)
+        yield f"sums start anew after {promote} places"
+        if asked.differences(chosen, promote, "depth", of_products):
+            yield f"the distances of later restarts differ, so that the rule holds up to K = {promote}"
+        elif asked.differences(chosen, promote, "depth"):
+            yield f"c is added at another time, so that with c the rule holds up to K = {promote}"
+    elif "depth" in asked.answers:
+        yield f"sums do not start anew up to K = {asked.rows['depth'][0].shape[1]}"
+    for field in getattr(chosen, "by", chosen)._fields:
+        values = {repr(getattr(getattr(rule, "by", rule), field)) for rule in left}
+        if len(values) > 1:
+            yield f"{field} is undetermined: {len(values)} values give all answers"

@@ -1,0 +1,156 @@
+"""Rules of matrix units from their answers: each profile's, random ones, and those of this CPU's libraries."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from minitorch_backends.kernels.matrix_units import (
+    OPERANDS,
+    Aligned,
+    Chain,
+    Exact,
+    Halves,
+    Tree,
+    TwoStage,
+    definition,
+    probes,
+)  # fmt: skip
+from minitorch_backends.kernels.matrix_units.identify import identify
+from minitorch_backends.profiles import PROFILES
+
+from .test_matrix_units import VECTORS, operands
+
+KINDS = {"float32": np.float32, "float16": np.float16}
+
+
+def answers(rule: Any, operand: str, promote: int = 0, results: tuple[str, ...] = ("float32",)) -> dict[str, Any]:
+    """Those of a rule as a black box."""
+
+    def ask(result: str) -> dict[str, str]:
+        def product(a: list, b: list, c: list) -> list[float]:
+            rows = map(np.array, (a, b, c))
+            return definition(rule, operand, *rows, result=KINDS[result], promote=promote).astype(float).tolist()
+
+        return probes.ask(product, operand, result)
+
+    return {result: ask(result) for result in results}
+
+
+def results_of(rule: Any, operand: str) -> tuple[str, ...]:
+    both = isinstance(rule, Aligned | Halves) and "float16" in probes.RESULTS[operand]
+    return ("float32", "float16") if both else ("float32",)
+
+
+def assert_same_bits(one: Any, other: Any, operand: str, rows: tuple, result: Any) -> None:
+    (rule, promote), (found, restarts) = one, other
+    wanted = definition(rule, operand, *rows, result=result, promote=promote)
+    got = definition(found, operand, *rows, result=result, promote=restarts)
+    np.testing.assert_array_equal(got, wanted)
+
+
+OF_EACH_KIND = (
+    "v100 fp16",
+    "a100 bf16",
+    "ada e4m3",
+    "h100 tf32",
+    "h100 e5m2",
+    "mi250 bf16",
+    "mi300 bf16",
+    "mi300 e4m3fnuz",
+)
+"""All profiles and formats are found, as a loop over `PROFILES` shows in two minutes."""
+
+UNITS = [
+    (name, operand, way)
+    for name, profile in PROFILES.items()
+    for operand, ways in profile.formats.items()
+    for way in ways
+    if f"{name} {operand}" in OF_EACH_KIND
+]
+
+
+@pytest.mark.parametrize(("name", "operand", "way"), UNITS, ids=[f"{n} {o} {w.instruction}" for n, o, w in UNITS])
+def test_the_rule_of_each_profile_is_found(name: str, operand: str, way: Any) -> None:
+    """With the same bits on the published inputs of that format, and on random ones."""
+    results = results_of(way.rule, operand)
+    found = identify(operand, answers(way.rule, operand, way.promote_every, results))
+    assert type(found.rule) is type(way.rule)
+    assert found.rule.length == way.rule.length
+    pair = (way.rule, way.promote_every), (found.rule, found.promote)
+    random = np.random.default_rng(1)
+    for result in results:
+        for spread in (1, 6, 40):
+            rows = operands(random, operand, (400, 96), spread), operands(random, operand, (400, 96), spread)
+            c = operands(random, "fp16" if result == "float16" else "fp32", (400,), min(spread, 12))
+            assert_same_bits(*pair, operand, (*rows, c), KINDS[result])
+        for rows in published_inputs(operand):
+            assert_same_bits(*pair, operand, rows, KINDS[result])
+
+
+def published_inputs(operand: str) -> list[tuple[np.ndarray, ...]]:
+    """The inputs of published outputs, where they are beside this checkout."""
+    if not Path(VECTORS).exists():
+        return []
+    data = np.load(VECTORS)
+    keys = [key for key in data.files if key.startswith("a/") and key.split("/")[2] == operand]
+    named = {tuple(str(data[key.replace("a/", f"{each}/", 1)]) for each in "abc") for key in keys}
+    return [tuple(data[each].view(np.float32)[:600] for each in names) for names in sorted(named)]
+
+
+def rules() -> st.SearchStrategy[Any]:
+    least = st.tuples(st.integers(-150, -100), st.integers(-30, -14))
+    kept, lengths = st.sampled_from(["rz32", "rz22", "rne32"]), st.sampled_from([1, 2, 4, 8, 16, 32])
+    aligned = st.builds(Aligned, st.integers(8, 28), lengths, least, kept)
+    halves = st.builds(Halves, st.builds(Aligned, st.integers(12, 28), st.sampled_from([4, 8, 16]), least, kept))
+    order = st.sampled_from([1, 2, 4, 8]).flatmap(lambda n: st.permutations(range(n))).map(tuple)
+    of_two = st.sampled_from([2, 4, 8, 16]), st.booleans(), st.integers(20, 28), st.integers(28, 36)
+    two_stage = st.builds(TwoStage, *of_two)
+    trees = st.builds(Tree, st.sampled_from([2, 4]))
+    return st.one_of(
+        aligned, halves, two_stage, trees, st.builds(Chain, order, st.booleans(), st.just(False)), st.just(Exact(2))
+    )
+
+
+@settings(max_examples=5, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(rules(), st.sampled_from(sorted(probes.RESULTS)), st.sampled_from([0, 0, 128]), st.integers(0, 2**32 - 1))
+def test_random_rules_are_found(rule: Any, operand: str, promote: int, seed: int) -> None:
+    results = results_of(rule, operand)
+    found = identify(operand, answers(rule, operand, promote, results))
+    random = np.random.default_rng(seed)
+    for result in results:
+        for spread in (1, 8, 30):
+            rows = operands(random, operand, (300, 80), spread), operands(random, operand, (300, 80), spread)
+            c = operands(random, "fp16" if result == "float16" else "fp32", (300,), min(spread, 12))
+            assert_same_bits((rule, promote), (found.rule, found.promote), operand, (*rows, c), KINDS[result])
+
+
+def test_flushed_subnormals_are_found() -> None:
+    for flushes in (False, True):
+        found = identify("bf16", answers(Chain((1, 0), flushes=flushes), "bf16"))
+        assert found.rule == Chain((1, 0), flushes=flushes)
+
+
+def test_what_no_rule_explains_is_refused() -> None:
+    given = answers(Chain(), "fp32")
+    given["float32"]["order"] = given["float32"]["order"][:-8] + "40400000"
+    with pytest.raises(ValueError, match="must be those of a known kind of sum, got another order"):
+        identify("fp32", given)
+    given = answers(Chain(), "fp32")
+    given["float32"]["check"] = given["float32"]["check"][:-8] + "40400000"
+    with pytest.raises(ValueError, match="the nearest, Chain of 1, by 1 of the check's dot products, differs"):
+        identify("fp32", given)
+    given["float32"]["check"] = ""
+    with pytest.raises(ValueError, match=r"answers for fp32 must be to .* dot products; measure again"):
+        identify("fp32", given)
+
+
+def test_ranges_are_those_of_the_formats() -> None:
+    for name, of in probes.RANGES.items():
+        format = OPERANDS[name]
+        assert (of.significand, of.least) == (format.significand, format.least)
+        last = of.last if of.last < 2 else 2 - 2.0 ** (1 - of.significand)
+        assert last * 2.0**of.greatest == format.greatest

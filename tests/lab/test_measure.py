@@ -1,0 +1,128 @@
+"""Profiles measured from products: of NumPy and of this engine, saved, loaded by name, and by the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import cli
+from minitorch_backends.kernels.matrix_units import multiply, probes
+from minitorch_backends.profiles import PROFILES, Aligned, Chain, Format, Halves, Profile, load, measure, save
+
+
+@pytest.fixture(autouse=True)
+def _no_profile_stays() -> Any:
+    before = dict(PROFILES)
+    yield
+    PROFILES.clear()
+    PROFILES.update(before)
+
+
+def unit(rule: Any, format: str) -> Any:
+    """A device as a function of matrices."""
+
+    def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
+        if c.dtype == np.float16 and format == "bf16":
+            raise NotImplementedError
+        rows = np.asarray(a, np.float64), np.asarray(b.T, np.float64)
+        row = Profile("unit", {format: (Format(rule),)})
+        diagonal = mt.profiles.mma(*rows, np.diag(c), profile=row, format=format, result=c.dtype.name).numpy()
+        return np.diag(diagonal)
+
+    return product
+
+
+def test_products_are_what_their_measured_rule_says() -> None:
+    """On 10,000 dot products, of sums that start anew, in the order that is the same on every CPU."""
+    with mt.backends.flags(invariant="isa"):
+        way = measure(lambda a, b, c: mt.from_numpy(a) @ mt.from_numpy(b) + mt.from_numpy(c), ["fp32"]).format("fp32")
+        random = np.random.default_rng(0)
+        a, b = random.standard_normal((100, 700), np.float32), random.standard_normal((700, 100), np.float32)
+        wanted = (mt.from_numpy(a) @ mt.from_numpy(b)).numpy()
+    assert way.rule == Chain(fused=False)
+    assert way.evidence == "measured"
+    assert way.findings[0].startswith("all answers are the rule's (order 560, ")
+    assert np.array_equal(multiply(way.rule, "fp32", a, b, promote=way.promote_every), wanted)
+
+
+def test_a_loaded_profile_computes_as_what_was_measured(tmp_path: Path) -> None:
+    rule = Halves(Aligned(22, 8, (-133, -21)))
+    found = measure(unit(rule, "e4m3"), ["e4m3"], "mine")
+    assert found.format("e4m3").rule == rule
+    save(found, tmp_path / "mine.json")
+    assert load(tmp_path / "mine.json") == found
+    assert load(tmp_path / "mine.json", "other").name == "other"
+    x, w = mt.randn(30, 70), mt.randn(70, 20)
+    results = []
+    for profile in ("mine", "other", "h100"):
+        with mt.backends.flags(profile=profile, fp32_precision="e4m3"):
+            results.append((x @ w).numpy().tobytes())
+    assert results[0] == results[1] != results[2]
+
+
+def test_results_in_bfloat16_show_the_rule_too() -> None:
+    def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
+        return unit(Chain((1, 0), flushes=True), "bf16")(a, b, np.zeros_like(c)).astype(a.dtype)
+
+    assert measure(product, ["bf16"]).format("bf16").rule == Chain((1, 0), flushes=True)
+
+
+def test_a_device_of_torch_by_its_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script writes answers, from which the command makes a profile; formats without a known rule are named."""
+    rule = Aligned(24, 8, (-132, -20))
+
+    def product(a: list, b: list, c: list) -> list[float]:
+        row = Profile("unit", {"bf16": (Format(rule),)})
+        return mt.profiles.mma(a, b, c, profile=row, format="bf16").double().tolist()
+
+    right = probes.ask(product, "bf16")
+    wrong = right | {"check": "3f800000" * 400}
+    content = {"probes": probes.VERSION, "device": "unit", "software": "a test", "refused": {"e4m3 float32": "no"}}
+    file, out = tmp_path / "answers.json", tmp_path / "found.json"
+    file.write_text(json.dumps(content | {"answers": {"bf16 float32": right, "tf32 float32": wrong}}))
+    assert cli.main(["measure", "--answers", str(file), "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "found: measured by a test on unit" in text
+    assert "bf16: Aligned(fraction=24, length=8, least=(-133, -21), kept='rz32')" in text
+    assert "least is undetermined" in text
+    assert "tf32: left out: identify(): answers for tf32 must be" in text
+    assert "e4m3 float32: left out: no" in text
+    assert load(out).name == "found"
+    with pytest.raises(ValueError, match=r"answers.json must be a profile or answers to probes, got identify"):
+        load(file)
+    file.write_text(json.dumps(content | {"answers": {"bf16 float32": right}, "probes": 0}))
+    assert cli.main(["measure", "--answers", str(file)]) == 2
+    assert cli.main(["measure"]) == 2
+    capsys.readouterr()
+    assert cli.main(["measure", "--script"]) == 0
+    script = capsys.readouterr().out
+    compile(script, "script", "exec")
+    assert "from .." not in script
+
+
+def test_files_of_other_content_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "profile.json"
+    save(Profile("mine", {"bf16": (Format(Chain((1, 0)), "measured"),)}), file)
+    good = json.loads(file.read_text())
+    for change in ({"kind": "Loop"}, {"order": [0, 2]}, {"order": list(range(2000))}, {"fused": "yes"}, {"more": 1}):
+        content = json.loads(json.dumps(good))
+        content["formats"]["bf16"][0]["rule"].update(change)
+        file.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=r"load\(\): .*profile.json must be a profile or answers to probes, got"):
+            load(file)
+    for text in ("", "[]", "{}", '{"formats": 3}', "[" * 100_000):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"load\(\): .*profile.json must be a profile or answers to probes, got"):
+            load(file)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match=r"measure\(\): formats must be of fp32, tf32, .*, got fp4"):
+        measure(lambda a, b, c: c, ["fp4"])
+    with pytest.raises(ValueError, match=r"product must return float32, float16 or bfloat16, got float64"):
+        measure(lambda a, b, c: c.astype(np.float64), ["bf16"])
+    with pytest.raises(ValueError, match=r"product must return \[4, 4\] numbers, got \[4\]"):
+        measure(lambda a, b, c: c[0], ["bf16"])
