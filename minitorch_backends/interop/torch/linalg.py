@@ -16,7 +16,7 @@ from .table import runs
 for _function in (cholesky, cholesky_inverse, cholesky_solve, lu_unpack, ormqr):
     runs(_function.__name__)(_function)
 for _name in (
-    "cholesky_ex", "eig", "householder_product", "inv_ex", "ldl_factor_ex", "ldl_solve", "lstsq", "lu", "lu_factor_ex",
+    "cholesky_ex", "eig", "householder_product", "inv_ex", "ldl_factor_ex", "ldl_solve", "lu", "lu_factor_ex",
     "lu_solve", "matrix_exp", "qr", "solve_triangular",
 ):  # fmt: skip
     runs(f"linalg_{_name}")(getattr(linalg, _name))
@@ -27,6 +27,12 @@ runs("linalg_eigvals", "_linalg_eigvals")(linalg.eigvals)
 def _geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
     a, tau = geqrf(input)
     return a.mT.contiguous().mT, tau  # LAPACK's layout, which torch has no rule for
+
+
+@runs("linalg_lstsq")
+def _lstsq(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    solution, *rest = linalg.lstsq(*args, **kwargs)
+    return solution.mT.contiguous().mT if solution.ndim > 1 else solution, *rest
 
 
 @runs("triangular_solve")

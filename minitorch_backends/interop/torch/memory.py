@@ -108,6 +108,11 @@ def _is_in(result: Any, memory: np.ndarray, layout: Layout) -> bool:
     return dense and array.__array_interface__["data"][0] == memory.__array_interface__["data"][0]
 
 
+_COLUMNS = {
+    torch.ops.aten._linalg_svd.default: 2, torch.ops.aten.linalg_eig.default: 1,
+}  # fmt: skip
+"""Results that LAPACK returns by columns, and whose rules are those of a GPU too."""
+
 _CONVOLUTION = torch.ops.aten.convolution.default
 
 
@@ -129,8 +134,9 @@ def layouts_of(operator: Any, args: tuple, kwargs: dict, found: Any) -> tuple[La
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return ()
     tensors = results if isinstance(results, (tuple, list)) else (results,)
-    if operator is torch.ops.aten._linalg_svd.default and tensors[2].numel():  # a GPU's again: Vh has columns in order
-        tensors = (*tensors[:2], tensors[2].mT.contiguous().mT)
+    place = _COLUMNS.get(operator)
+    if place is not None and tensors[place].numel():
+        tensors = (*tensors[:place], tensors[place].mT.contiguous().mT, *tensors[place + 1 :])
     return tuple(
         Layout(tuple(each.shape), each.stride(), each.dtype) if isinstance(each, torch.Tensor) else None
         for each in tensors
