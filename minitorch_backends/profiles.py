@@ -183,7 +183,8 @@ def from_answers(content: dict[str, Any], name: str) -> tuple[Profile, dict[str,
     """
     if content["probes"] != VERSION:
         raise ValueError(f"answers must be to probes of version {VERSION}, got {content['probes']!r}")
-    formats, failed = {}, {}
+    formats: dict[str, tuple[Format, ...]] = {}
+    failed: dict[str, str] = {}
     for operand in dict.fromkeys(key.split()[0] for key in content["answers"]):
         try:
             formats |= [_identify_format(operand, content["answers"])]
@@ -216,7 +217,8 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Profile:
         else:
             formats = {each: tuple(map(_way_from_json, ways)) for each, ways in content.pop("formats").items()}
             content.pop("profile")
-            profile = Profile(**content, formats=formats)._replace(**{} if name is None else {"name": name})
+            profile = Profile(**content, formats=formats)
+            profile = profile if name is None else profile._replace(name=name)
         add(profile)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         what = f"no {problem}" if isinstance(problem, KeyError) else problem

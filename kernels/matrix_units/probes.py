@@ -46,7 +46,9 @@ RANGES = {
     "e4m3fnuz": Range(4, -7, 7),
     "e5m2fnuz": Range(3, -15, 15),
 }
-RESULTS = {name: ("float32", "bfloat16") if name == "bf16" else ("float32", "float16") for name in RANGES}
+RESULTS: dict[str, tuple[str, ...]] = {
+    name: ("float32", "bfloat16") if name == "bf16" else ("float32", "float16") for name in RANGES
+}
 RESULTS |= {"fp32": ("float32",), "tf32": ("float32",)}
 """The types of results of each format. Those in bfloat16 are sums in float32, rounded at last."""
 
@@ -163,7 +165,7 @@ class _Maker:
             * self.random.uniform(1, 2)
             * 2.0 ** (min(power, 14) if half else power)
         )
-        return *sides, _to_fp16(c) if half else _to_fp32(c)
+        return sides[0], sides[1], _to_fp16(c) if half else _to_fp32(c)
 
     def ties(self) -> Iterator[Row]:
         """Terms that decide whether a result is the least number or zero, and terms that are added to nothing else."""
@@ -198,7 +200,7 @@ class _Maker:
             * self.random.uniform(1, 2)
             * 2.0 ** (self.bottom + self.random.randint(0, 26))
         )
-        return *row, _to_fp16(c) if self.bottom == -24 else _to_fp32(c)
+        return row[0], row[1], _to_fp16(c) if self.bottom == -24 else _to_fp32(c)
 
 
 def _exponent(power: float) -> int:

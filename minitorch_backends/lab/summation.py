@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _HUGE = {"float32": 2.0**100, "float64": 2.0**900, "float16": 2.0**15}
 """Numbers beside which all units are lost."""
@@ -67,7 +66,7 @@ class Order:
             yield (
                 "  " + "  +  ".join(_range(each) for each in tree[:_SHOWN]) + ("  + ..." if len(tree) > _SHOWN else "")
             )
-            tree = max(tree, key=lambda each: self._nodes[id(each)].count if isinstance(each, tuple) else 1)
+            tree = max(tree, key=lambda each: self._nodes[id(each)].size if isinstance(each, tuple) else 1)
 
     def compare(self, other: Order) -> str:
         """Why two sums differ in their last bits: the smallest terms that both add up first, in different orders."""
@@ -80,7 +79,7 @@ class Order:
         head = f"the sum of {_range(first)} is made in two orders:"
         return "\n".join([head, *self._levels(first), "and", *other._levels(second)])
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None) -> Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None) -> Any:
         """Draw the tree, sums above their terms, on axes or in a figure that may be written to a file by the end of its
         name; returns the figure. Needs matplotlib."""
         from ..display.figures import BLUE, drawing
@@ -147,12 +146,13 @@ def _build(part: np.ndarray, subtree_size: SubtreeSize) -> Any:
     for other in part:
         if other != pivot:
             groups.setdefault(subtree_size(pivot, int(other), part), []).append(int(other))
-    tree, count = pivot, 1
+    tree: Any = pivot
+    count = 1
     for size in sorted(groups):
         group = np.array(groups[size])
         if len(group) != size - count:
             raise ValueError("summation_order(): function must add in an order that does not depend on its terms")
-        beside = _build(group, subtree_size) if len(group) > 1 else int(group[0])
+        beside: Any = _build(group, subtree_size) if len(group) > 1 else int(group[0])
         # subtrees of one sum of several terms lose the pivot's terms too
         several = isinstance(beside, tuple) and subtree_size(_least(beside[0]), _least(beside[1]), part) == size
         tree, count = _in_order((tree, *beside) if several else (tree, beside)), size
@@ -172,18 +172,21 @@ def _least(tree: Any) -> int:
 # Trees deeper than Python's recursion
 
 
-class _Node:
+class _Node(NamedTuple):
     """Of a subtree: the number of terms, the sums above the deepest one, and a number that only the same terms have."""
 
-    def __init__(self, children: list[_Node]) -> None:
-        self.count = sum(each.count for each in children)
-        self.depth = 1 + max(each.depth for each in children)
-        self.terms = sum(each.terms for each in children) % (1 << 64)
+    size: int
+    depth: int
+    terms: int
 
 
-class _Leaf(_Node):
-    def __init__(self, index: int) -> None:
-        self.count, self.depth, self.terms = 1, 0, hash((index, "term")) % (1 << 64)
+def _leaf(index: int) -> _Node:
+    return _Node(1, 0, hash((index, "term")) % (1 << 64))
+
+
+def _sum(nodes: list[_Node]) -> _Node:
+    size, terms = sum(each.size for each in nodes), sum(each.terms for each in nodes) % (1 << 64)
+    return _Node(size, 1 + max(each.depth for each in nodes), terms)
 
 
 def _tuples(tree: Any) -> Iterator[tuple]:
@@ -209,9 +212,9 @@ def _leaves(tree: Any) -> list[int]:
 
 
 def _measured_nodes(tree: Any) -> dict[int, _Node]:
-    nodes: dict[int, _Node] = {} if isinstance(tree, tuple) else {id(tree): _Leaf(tree)}
+    nodes: dict[int, _Node] = {} if isinstance(tree, tuple) else {id(tree): _leaf(tree)}
     for node in _tuples(tree):
-        nodes[id(node)] = _Node([nodes[id(each)] if isinstance(each, tuple) else _Leaf(each) for each in node])
+        nodes[id(node)] = _sum([nodes[id(each)] if isinstance(each, tuple) else _leaf(each) for each in node])
     return nodes
 
 
@@ -232,7 +235,7 @@ def _first_difference(one: Order, other: Order) -> tuple[Any, Any] | None:
 
 
 def _terms(order: Order, tree: Any) -> int:
-    return order._nodes[id(tree)].terms if isinstance(tree, tuple) else _Leaf(tree).terms
+    return order._nodes[id(tree)].terms if isinstance(tree, tuple) else _leaf(tree).terms
 
 
 def _range(tree: Any) -> str:
