@@ -31,7 +31,7 @@ def test_set_flags_returns_what_was() -> None:
     assert backends.set_flags() == ("none",)
     assert backends.miopen.set_flags() == (False,)
     assert backends.nnpack.set_flags(False) == (True,)
-    assert backends.opt_einsum.set_flags() == (True, "auto", None)
+    assert backends.opt_einsum.set_flags() == (True, "auto", None, 100)
     assert backends.nnpack.set_flags(True) == (False,)
 
 
