@@ -57,7 +57,10 @@ def _wide(op: Any, rule: Rule) -> Rule:
 
     def wide(*values: Any) -> Any:
         found = dict(zip(given, map(widen, values), strict=True))
-        if type(found.get("precision")) is not Roles:
+        given_precision = found.get("precision")
+        if type(given_precision) is Roles:
+            found["precision"] = given_precision._replace(recorded="ieee")
+        else:
             found |= _PRECISION
         found |= {name: found["out"][index] for name, index in results.items()}
         return function(*(found[name] for name, _, _ in arguments))

@@ -47,6 +47,11 @@ class Roles(NamedTuple):
     gradient_of: str = ""
     recorded: Any = None
 
+    @property
+    def otherwise(self) -> Any:
+        """The precision where no role has a format: the recorded one in gradients, that of the flags (None) before."""
+        return self.recorded if self.gradient_of else None
+
 
 class Operands(NamedTuple):
     """The formats of a product's operands; None for one that stays as it is. `stored_across` says that a weight's

@@ -119,7 +119,7 @@ def resolve(
     """
     if by_formats(precision):
         operands = formats_of(precision, dtype.name)  # type: ignore[arg-type]
-        call = resolve(kind, dtype, precision.recorded if type(precision) is Roles else None)
+        call = resolve(kind, dtype, precision.otherwise if type(precision) is Roles else None)
         if operands is None:
             return call
         names = Choice(" x ".join(name or call.choice.precision for name in operands[:2]), operands.decided_by)

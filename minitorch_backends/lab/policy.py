@@ -18,7 +18,8 @@ from ..flags.state import UNSET
 from ..flags.writes import Flags
 from ..kernels.files import one_sentence
 from ..kernels.precision import find_precision
-from ..nn.utils import check_visible, matching_names
+from ..nn.utils import matching_names
+from ..nn.utils.scopes import check_visible
 
 PRODUCTS = ("forward", "input gradient", "weight gradient")
 """The three products of a layer: its result, the gradients of its inputs, and those of its parameters."""

@@ -45,6 +45,7 @@ LEFT_OUT = {
     "mt.warmup": "compiles every kernel of a level",
     "mt.stop_spinning": "sets the environment of the process",
     "mt.Tensor.__class_getitem__": "Python's own",
+    "mt.load_ipython_extension": "IPython passes its shell",
     "mt.seed": "is there to change the generator by chance",
     "mt.Tensor.index_assign_": "is a part of assignments by index",
     "mt.Tensor.index_multiply_": "is a part of scatter",

@@ -242,7 +242,7 @@ def test_code_that_cannot_be_kept_is_used_all_the_same(monkeypatch):
 
     flush()
     same = make_same()
-    monkeypatch.setattr(store, "_replace", full)
+    monkeypatch.setattr(store, "write_file", full)
     with pytest.warns(RuntimeWarning, match=r"cannot be kept in .* No space left on device; set MINITORCH_CACHE_DIR"):
         assert same(3) == 3
     assert same(4) == 4
@@ -372,7 +372,7 @@ def test_unused_folders_of_other_versions_are_removed(tmp_path):
 
 def test_a_warning_made_an_error_leaves_the_function_compiled(monkeypatch):
     flush()
-    monkeypatch.setattr(store, "_replace", lambda *arguments: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(store, "write_file", lambda *arguments: (_ for _ in ()).throw(OSError("full")))
     same = make_same()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -140,3 +140,14 @@ def test_recipes_for_onnx():
     assert '"use_tf32": 0' in text
     with pytest.raises(ValueError, match="no module has a name like 'haed'; did you mean 'head'"):
         Policy({"*": "tf32", "haed": "ieee"}).onnx(names)
+
+
+def test_a_format_of_operands_set_before_changes_nothing_after(net):
+    """Products look for roles from then on, in the rest of the process."""
+    with mt.backends.operands.flags(weight="mxfp4"):
+        net(mt.randn(1, 2, 4, 4))
+    with explain.record() as log:
+        with POLICY:
+            out = net(mt.randn(1, 2, 4, 4))
+        out.sum().backward()
+    assert precisions(log) == EXPECTED

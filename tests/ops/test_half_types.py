@@ -46,6 +46,7 @@ EXCEPTIONS = {
     "matrix_power": CHAIN,
     "multi_dot": CHAIN,
     "multi_head_attention_forward": "layers that each round, as a module of them does",
+    "standardize_backward": "is tested about a mean that is computed, and rounded, before",
     "scaled_dot_product_attention": "rounds probabilities before they meet the values, as flash attention does",
 }
 """What may round more than once, and why."""

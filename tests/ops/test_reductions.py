@@ -366,7 +366,7 @@ def test_names_of_numpy_are_understood(name: str) -> None:
         (lambda x: x.topk(1, 0, 1.0), "'largest' must be bool"),
         (lambda x: x.sum(True), "must be an int, not bool"),
         (lambda x: x.max(True), "takes one dim, an int, got True"),
-        (lambda x: x.var(0, 1), "unbiased is True or False, got 1"),
+        (lambda x: x.var(0, 1), "'unbiased' must be bool, not int 1"),
         (lambda x: x.roll(0, True), "must be an int, not bool"),
     ],
 )

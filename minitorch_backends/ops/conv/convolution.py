@@ -65,7 +65,7 @@ def _run_by_role(kernel: Kernel, arrays: tuple, precision: Any, keywords: dict[s
     """The same with operands in the formats of their roles; the bias is added to their sums."""
     operands = resolve("conv", arrays[0].dtype, precision).keywords.get("operands")
     if operands is None:
-        return run(kernel, *arrays, precision=precision.recorded if type(precision) is Roles else None, **keywords)
+        return run(kernel, *arrays, precision=precision.otherwise if type(precision) is Roles else None, **keywords)
     relu = keywords.pop("relu", False)
     along = "conv" if operands.stored_across else kernel.name
 

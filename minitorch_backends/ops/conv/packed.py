@@ -8,6 +8,7 @@ import numpy as np
 
 from ...autograd.versions import writes
 from ...backends import precision_policy
+from ...backends.operands import LAYER_ROLES, act_on
 from ...kernels.conv import Kept
 from ...kernels.conv import conv as kernel
 from ...kernels.conv import conv_input_gradient as transposed_kernel
@@ -65,7 +66,7 @@ class PackedConvolution:
         if not fits or (bias is not None and bias._array.dtype is not _FLOAT32):
             result = _FUNCTIONS[dims - 1](input, weight, bias, *options)
             return result.relu() if relu else result
-        if precision_policy.by_role:
+        if precision_policy.by_role and act_on(LAYER_ROLES):
             result = _FUNCTIONS[dims - 1](input, weight, bias, *options)
             return result.relu() if relu else result
         kept = self._of(weight)
@@ -93,7 +94,7 @@ class PackedConvolution:
         )
         if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
             return _TRANSPOSED[dims - 1](input, weight, bias, *options)
-        if precision_policy.by_role:
+        if precision_policy.by_role and act_on(LAYER_ROLES):
             return _TRANSPOSED[dims - 1](input, weight, bias, *options)
         at: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         result = run(transposed_kernel, x, self._of(weight), input_size=size, **at)

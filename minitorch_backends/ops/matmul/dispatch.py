@@ -56,7 +56,7 @@ def product_by_role(
         refuse_mixed(a, b)
     operands = resolve(kind, a.dtype, precision).keywords.get("operands")
     if operands is None:
-        rest = precision.recorded if type(precision) is Roles else None
+        rest = precision.otherwise if type(precision) is Roles else None
         return wide_product(a, b) if wide and a.dtype.itemsize == 2 else product(a, b, rest, kind)
     check_factors(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype))
 
