@@ -92,7 +92,7 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
     A label that finds no place near its point is left out. A thin line leads to one that is not beside it. Returns the
     number of labels that were written, at most `most`.
     """
-    figure = axes.get_figure(root=True)
+    figure = axes.get_figure()
     assert figure is not None
     figure.draw_without_rendering()
     renderer, frame = figure.canvas.get_renderer(), axes.get_window_extent()  # type: ignore[attr-defined]
