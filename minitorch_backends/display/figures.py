@@ -92,10 +92,9 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
     A label that finds no place near its point is left out. A thin line leads to one that is not beside it. Returns the
     number of labels that were written, at most `most`.
     """
-    figure = axes.get_figure()
-    assert figure is not None
+    figure: Any = axes.get_figure()
     figure.draw_without_rendering()
-    renderer, frame = figure.canvas.get_renderer(), axes.get_window_extent()  # type: ignore[attr-defined]
+    renderer, frame = figure.canvas.get_renderer(), axes.get_window_extent()
     unit = figure.dpi / 72
     spots = [axes.transData.transform(point) for point in points]
     taken = [Bbox.from_bounds(x - 4 * unit, y - 4 * unit, 8 * unit, 8 * unit) for x, y in spots]
