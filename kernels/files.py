@@ -111,7 +111,7 @@ DAMAGE = (
     ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, NotImplementedError, OverflowError,
     MemoryError, RuntimeError, OSError, SyntaxError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What reading a damaged file or text raises in the libraries that read it, RecursionError among them."""
+"""Exceptions that the libraries raise for a damaged file or text, RecursionError among them."""
 
 
 @contextlib.contextmanager

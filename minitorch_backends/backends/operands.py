@@ -74,7 +74,8 @@ def by_formats(precision: Any) -> bool:
 
 
 def of_gradient(precision: Any, position: int) -> Any:
-    """What the product for the gradient of an operand obeys: g times the right one for 0, the left one times g for 1.
+    """Return the precision of the product for an operand's gradient: g times the right operand for position 0, the
+    left one times g for 1.
     A pair of formats of a call keeps its sides."""
     if type(precision) is not Roles:
         return precision

@@ -138,5 +138,5 @@ def recipe_in_force(state: State) -> str:
 
 
 def formats_to_write(name: str) -> dict[str, Any]:
-    """What a recipe's name stores; "none" clears all formats."""
+    """Return the formats that a recipe's name stores; "none" clears all formats."""
     return RECIPES[name].flags if name != NO_OPINION else {f"operands.{role}": NO_OPINION for role in ROLES}

@@ -13,4 +13,4 @@ ROLES = {
     "weight_gradient.activation": "activations, in products for gradients of weights",
     "weight_gradient.gradient": "gradients, in products for gradients of weights",
 }
-"""What each role is; with a prefix, in one product of the backward pass."""
+"""The meaning of each role; with a prefix, in one product of the backward pass."""

@@ -1,4 +1,4 @@
-"""What acted: the products that precision flags affected, and those that they did not."""
+"""Counts of the products that precision flags affected, and of those that they did not."""
 
 from __future__ import annotations
 

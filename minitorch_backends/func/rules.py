@@ -258,7 +258,7 @@ _RULES: dict[str, Rule] = {
     "permute": _permute, "read": _read, "reduce": _along, "reorder": _reorder, "reshape": _of_shape, "score": _score,
     "squeeze": _squeeze, "write": _fill,
 }  # fmt: skip
-"""By the word that an op is declared with."""
+"""Rules by the word that an op is declared with."""
 
 _RULES_OF: dict[str, Callable[..., Rule]] = {
     "insert": functools.partial(_shift_dims, more=1),
@@ -266,7 +266,7 @@ _RULES_OF: dict[str, Callable[..., Rule]] = {
     "trailing": _trailing,
     "transform": _transform,
 }
-"""By the first word, from the others."""
+"""Makers of rules by the first word; the other words are their arguments."""
 
 
 @functools.cache

@@ -98,7 +98,7 @@ class Store:
 
 
 def _changes(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """What differs between two manifests, by name."""
+    """Return the differences between two manifests, by name."""
     before, after = ({**each, **each.get("functions", {}), "functions": None} for each in (found, wanted))
     names = [name for name in sorted(before.keys() | after.keys()) if before.get(name, ...) != after.get(name, ...)]
     words = ("new" if name not in before else "gone" if name not in after else "changed" for name in names)

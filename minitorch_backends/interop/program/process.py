@@ -42,7 +42,7 @@ _FORWARDING = tuple(
 
 
 class _Process:
-    """What `enter` set up.
+    """The state that `enter` set up.
 
     Attributes:
         counts: what the process counts.

@@ -123,7 +123,7 @@ class Counts:
 
     @property
     def products(self) -> list[Product]:
-        """What ran on our kernels, most operations first."""
+        """The products that ran on our kernels, most operations first."""
         with self._lock:
             self._add_up()
             rows = [Product(*key, *numbers) for key, numbers in self._ran.items()]
@@ -131,7 +131,7 @@ class Counts:
 
     @property
     def left(self) -> list[Left]:
-        """What torch computed itself, in order of the first calls."""
+        """The operators that torch computed itself, in order of the first calls."""
         with self._lock:
             return [Left(op, count, why, flops) for (op, why), (count, flops) in self._left.items()]
 

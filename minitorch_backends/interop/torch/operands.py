@@ -26,7 +26,7 @@ PLAIN_TYPES = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 """Types whose functions are torch's; subclasses may have their own."""
 
 NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
-"""What subclasses without operators of their own have in their place."""
+"""The operators that stand in for those of subclasses without their own."""
 
 NO_FLAG = "no flag acts on products of "
 SPARSE = "only products of strided tensors run here, got "
