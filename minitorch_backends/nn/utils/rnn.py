@@ -1,17 +1,4 @@
 """Sequences of several lengths in one tensor, under torch's path of them."""
 
-from ..packed_sequence import (
-    PackedSequence,
-    invert_permutation,
-    pack_padded_sequence,
-    pack_sequence,
-    pad_packed_sequence,
-    pad_sequence,
-    unpack_sequence,
-    unpad_sequence,
-)
-
-__all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "unpack_sequence", "unpad_sequence",
-]  # fmt: skip
+from ..packed_sequence import *  # noqa: F403
+from ..packed_sequence import __all__  # noqa: F401
