@@ -17,8 +17,8 @@ ALIKE = (
 )  # fmt: skip
 """Tests of what is compiled alike for every level but "portable"."""
 
-OF_ANY = ("test_decisions.py", "test_store.py")
-"""Tests that pretend to other CPUs or start processes of their own: alike at every capability."""
+OF_ANY = ("test_decisions.py", "test_identify.py", "test_store.py")
+"""Tests that pretend to other CPUs, start processes of their own, or find rules of devices: alike at every capability."""
 
 PLACES = ("tests/kernels", "tests/project/test_docs.py", "tests/project/test_readme.py")
 """Of what is marked "levels"."""
