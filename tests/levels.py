@@ -18,7 +18,7 @@ ALIKE = (
 """Tests of what is compiled alike for every level but "portable"."""
 
 OF_ANY = ("test_decisions.py", "test_identify.py", "test_store.py")
-"""Tests that pretend to other CPUs, start processes of their own, or find rules of devices: alike at every capability."""
+"""Tests that pretend to other CPUs, start processes, or find rules of devices: alike at every capability."""
 
 PLACES = ("tests/kernels", "tests/project/test_docs.py", "tests/project/test_readme.py")
 """Of what is marked "levels"."""
