@@ -32,6 +32,7 @@ def main() -> int:
     runs = [(level, "0") for level in cpu.LEVELS[:own]]
     if "portable" != cpu.hardware() != "amx":
         runs.append(("amx", "1"))
+    failed = []
     for level, emulated in runs:
         narrower = level in ("portable", "avx2")
         without = () if narrower else ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "test_fft.py")
@@ -42,10 +43,10 @@ def main() -> int:
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
         command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "-m", "levels", *PLACES, *ignored, *sys.argv[1:]]
-        done = subprocess.run(command, env={**os.environ, **settings}, check=False)
-        if done.returncode:
-            return done.returncode
-    return 0
+        if subprocess.run(command, env={**os.environ, **settings}, check=False).returncode:
+            failed.append(level)
+    sys.stdout.write(f"levels whose tests failed: {', '.join(failed) or 'none'}\n")
+    return bool(failed)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from .operands import NO_DISPATCH, NO_FLAG, SPARSE, TRACED, is_traced, tensors_i
 from .table import Entry, entry_of
 from .threads import inherit
 from .transformers import pad_as_torch
-from .whole_calls import INNER_ATTENTION, WHOLE_CALLS
+from .whole_calls import WHOLE_CALLS, inner_attention
 
 _CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "switch", "while_loop"})
 """Higher-order operators that compute by their arguments alone, and must find no mode."""
@@ -270,7 +270,7 @@ class _WholeCalls(TorchFunctionMode):
                 return found
         if func is torch.nn.functional.multi_head_attention_forward and precision_policy.by_role:
             with self:  # the mode is off inside of a function that it is asked about, and its layers have roles
-                return INNER_ATTENTION(*args, **(kwargs or {}))
+                return inner_attention()(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 

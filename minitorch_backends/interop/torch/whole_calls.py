@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -61,13 +62,13 @@ def _by_role(ours: Callable[..., Any], positional: bool) -> Callable[..., Any]:
     return take
 
 
-_attention = torch.nn.functional.multi_head_attention_forward
-INNER_ATTENTION = FunctionType(
-    _attention.__code__,
-    {**_attention.__globals__, "has_torch_function": lambda tensors: False},
-    argdefs=_attention.__defaults__,
-)
-"""torch's function of nn.MultiheadAttention, whose products function modes see."""
+@cache
+def inner_attention() -> FunctionType:
+    """torch's function of nn.MultiheadAttention, whose products function modes see."""
+    theirs = torch.nn.functional.multi_head_attention_forward
+    seen = {**theirs.__globals__, "has_torch_function": lambda tensors: False}
+    return FunctionType(theirs.__code__, seen, argdefs=theirs.__defaults__)
+
 
 WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
     torch.einsum: _einsum,
