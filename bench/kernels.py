@@ -31,7 +31,7 @@ from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import divisions, loops, matmul, plans, workspace
 from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed_precision, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product, target_for
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.lab.race import LEAST_SECONDS, OPENBLAS_REST, Contestant, race, turn
 
 from .fair import restart_where_held

@@ -35,7 +35,7 @@ import numpy as np
 from minitorch_backends.kernels import cpu, machine
 from minitorch_backends.kernels.files import write_file
 from minitorch_backends.kernels.gemm import blas, compiled, matmul
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
 from minitorch_backends.lab.race import OPENBLAS_REST, Contestant, race
 

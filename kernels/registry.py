@@ -23,7 +23,7 @@ from . import cpu, invariance, threading
 from .context import Binding, restorable, restore_on_failure
 from .first_use import stopwatch
 from .locks import lock
-from .precision import ALIASES, is_scaled, without_alias
+from .precisions.products import ALIASES, is_scaled, without_alias
 from .reasons import with_reason
 
 kernels: dict[str, Kernel] = {}

@@ -63,7 +63,7 @@ def warmup(
 
 
 def _precisions() -> list[str]:
-    from .kernels.precision import PRECISIONS
+    from .kernels.precisions.products import PRECISIONS
 
     return list(PRECISIONS)
 

@@ -21,10 +21,10 @@ import numpy as np
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
 from .kernels.files import write_file
 from .kernels.first_use import load as load_library
-from .kernels.float8 import FORMATS
 from .kernels.matrix_units import Chain, Rule, definition
 from .kernels.matrix_units.identify import identify
 from .kernels.matrix_units.probes import RESULTS, VERSION, ask
+from .kernels.precisions.float8 import FORMATS
 from .ops.creation.factories import as_tensor
 from .tensor.tensor import Tensor
 

@@ -42,8 +42,8 @@ MUTATIONS = [Mutation(*row) for row in (
     # kernels
     ("kernels/gemm/ranges.py", "(bits >> 23) - 127", "(bits >> 23) - 126",
      "kernels/gemm/test_ranges.py::test_results_that_flushed_numbers_may_change_are_refused"),
-    ("kernels/rounding.py", "(bits >> shift) & odd)", "(bits >> shift) & 0)", "kernels/test_rounding.py"),
-    ("kernels/scaling.py", "[..., :k], -1, axis)", "[..., :k], -1, -1)", "kernels/test_scaling.py"),
+    ("kernels/precisions/parts.py", "(bits >> shift) & odd)", "(bits >> shift) & 0)", "kernels/test_rounding.py"),
+    ("kernels/precisions/scaling.py", "[..., :k], -1, axis)", "[..., :k], -1, -1)", "kernels/test_scaling.py"),
     ("kernels/conv/geometry.py", "(places < count) & (index >= 0)", "(places < count) & (index > 0)",
      "kernels/conv/test_direct.py::test_every_tap_is_a_shift"),
     ("kernels/attention/plain.py", "    if causal:", "    if not causal:", "kernels/test_attention.py::test_float64"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minitorch_backends import flags
 from minitorch_backends.backends.stacks import STACKS
-from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
+from minitorch_backends.kernels.precisions.products import PRECISIONS, predicted_error
 from minitorch_backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Tree, TwoStage
 
 from .support.departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES

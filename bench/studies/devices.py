@@ -16,8 +16,8 @@ import minitorch_backends as mt
 from minitorch_backends.display.figures import show_sizes
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.matrix_units import multiply
-from minitorch_backends.kernels.precision import OPERANDS
-from minitorch_backends.kernels.rounding import round_to
+from minitorch_backends.kernels.precisions.elements import ELEMENTS
+from minitorch_backends.kernels.precisions.parts import round_to
 from minitorch_backends.profiles import PROFILES
 
 from ..presentation import Plot, Table, error, number, paragraphs, percent, seconds
@@ -111,7 +111,7 @@ def _operands(operand: str, k: int, spread: int, seed: int) -> tuple[np.ndarray,
 
 def _operand(x: np.ndarray, operand: str) -> np.ndarray:
     """Numbers of a format, multiplied by the power of two that brings the largest to the end of FP8's range."""
-    greatest = OPERANDS[operand].greatest
+    greatest = ELEMENTS[operand].greatest
     end = np.floor(np.log2(greatest / np.abs(x).max())) if operand == "e4m3" else 0.0
     return round_to((x * np.exp2(end)).astype(np.float32), operand)
 

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends.display.figures import MARKS, show_sizes
-from minitorch_backends.kernels.precision import predicted_error
+from minitorch_backends.kernels.precisions.products import predicted_error
 from minitorch_backends.lab.metrics import Arrays
 
 from ..presentation import Plot, Table, error, number, paragraphs, ratio, seconds
@@ -161,7 +161,7 @@ def summary(result: dict[str, Any]) -> list[str]:
 
         Square matrices of standard normal float32 numbers. Errors are against the product of the same matrices in
         float64, relative to sqrt(n), the standard deviation of an entry. The theory takes every rounding of an operand
-        as independent, and fp32 sums as chains of 384 fused steps (kernels.precision.predicted_error), with the same
+        as independent, and fp32 sums as chains of 384 fused steps (`predicted_error`), with the same
         spread in every entry, though large sums round more coarsely: the largest error of fp32 sums comes out up to
         three times higher. GFLOP/s counts 2 n^3 operations, whatever a precision really does; other libraries beside
         them are in --full.

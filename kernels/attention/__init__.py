@@ -14,8 +14,8 @@ Keywords are omitted if they have their defaults. `precision` and `rounding` app
 multiplied exactly and summed in float32. `off` names implementations that may not run. With `halves`, `math` sums
 products of half types in half types, rounding between its steps.
 
-`bound` is the product error of each precision (`precision.py`). The error of a result is at most that times 1 + 2
-max|scale * q @ k.T|, times the largest |v| of its columns, plus the rounding of float32, or of float64.
+`bound` is the product error of each precision (`precisions.products`). The error of a result is at most that times 1 +
+2 max|scale * q @ k.T|, times the largest |v| of its columns, plus the rounding of float32, or of float64.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..invariance import BOTH
-from ..precision import PRODUCT_BOUND
+from ..precisions.products import PRODUCT_BOUND
 from ..registry import Kernel
 from . import chunked, efficient, flash, gradient, plain, refusals
 from .plain import Attended

@@ -21,7 +21,7 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.compiled import ISAS, computed_by_panels, passed_over, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
-from ..precision import OF_HALF, is_exact
+from ..precisions.products import OF_HALF, is_exact
 from ..registry import ArraySpec, Refused
 from . import few
 from .plain import Attended

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..gemm import matmul
-from ..precision import OF_HALF
+from ..precisions.products import OF_HALF
 from ..rows import exponentials
 
 

@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import scaling
+from .. import scaled_operands
 from ..invariance import BOTH, Demand
-from ..precision import PRODUCT_BOUND
+from ..precisions.products import PRODUCT_BOUND
 from ..registry import ArraySpec, Call, Kernel, kernels
 from . import exact, explicit, fast, fourier, winograd
 from .heuristic import TABLE, Row
@@ -242,14 +242,14 @@ def _not_scaled(kernel: Kernel) -> Callable[..., str | None]:
     def refusal(*specs: ArraySpec, **keywords: Any) -> str | None:
         named = {name: value for name, value in keywords.items() if name not in STEERING}
         require(kernel.name, *specs, **named)
-        return scaling.refuses(*specs, **named)
+        return scaled_operands.refuses(*specs, **named)
 
     return refusal
 
 
 for _kernel in KERNELS:
     _kernel.impl("scaled", refuses=_not_scaled(_kernel), by_unit=True, scales=True, keeps=BOTH)(
-        scaling.implementation(_kernel)
+        scaled_operands.implementation(_kernel)
     )
 for _row in TABLE:
     for _kernel in KERNELS:

@@ -324,7 +324,7 @@ def _weights(w: np.ndarray | Kept, plan: _Plan) -> np.ndarray:
     """The weights rounded, (outputs, taps)."""
 
     def round_weights(w: np.ndarray) -> np.ndarray:
-        from ..rounding import round_to_parts
+        from ..precisions.parts import round_to_parts
 
         return np.ascontiguousarray(round_to_parts(w.astype(plan.working).reshape(len(w), -1), *plan.conversion))
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..context import restore_on_failure
 from ..gemm import matmul
 from ..invariance import is_demanded
-from ..precision import OF_HALF
+from ..precisions.products import OF_HALF
 from ..registry import without_observers
 from .shapes import empty_output, is_channels_last, lay_out_weight, output_size, pad, steps, windows
 

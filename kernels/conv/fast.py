@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu
-from .. import precision as precisions
 from ..gemm.compiled import computed_by_panels, computed_precision, vector_isa
+from ..precisions import products as precisions
 from ..registry import ArraySpec
 from .setting import setting_of
 

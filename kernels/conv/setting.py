@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..gemm.compiled import computed_by_panels
-from ..precision import acting_rounding
+from ..precisions.products import acting_rounding
 from .geometry import Task
 from .shapes import Steps, steps
 

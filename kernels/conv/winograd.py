@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import threading
 from ..first_use import calls_blas
-from ..precision import PRODUCT_BOUND
+from ..precisions.products import PRODUCT_BOUND
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
 from .shapes import steps

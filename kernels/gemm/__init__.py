@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import scaling
+from .. import scaled_operands
 from ..invariance import BATCH, BOTH
-from ..precision import PRODUCT_BOUND
+from ..precisions.products import PRODUCT_BOUND
 from ..registry import Kernel
 from . import blas, compiled, complexes, device, integers, small, split_k, thin
 from .compiled import multiply_packed, pack
@@ -52,7 +52,9 @@ matmul = Kernel("matmul", reference=exact_matmul, bound=PRODUCT_BOUND)
 addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
-matmul.impl("scaled", refuses=scaling.refuses, by_unit=True, scales=True, keeps=BOTH)(scaling.implementation(matmul))
+matmul.impl("scaled", refuses=scaled_operands.refuses, by_unit=True, scales=True, keeps=BOTH)(
+    scaled_operands.implementation(matmul)
+)
 for _name, _isa, _named in (("amx_small", "amx", "amx"), ("small", "avx2", None)):
     _shared = {"refuses": small.refuses(_named), "specialise": small.specialise(_named), "keeps": BATCH}
     matmul.impl(_name, isa=_isa, **_shared)(small.implementation(_named))

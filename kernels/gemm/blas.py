@@ -17,7 +17,7 @@ import numpy as np
 from .. import invariance
 from ..context import restore_on_failure
 from ..first_use import calls_blas
-from ..precision import PRECISIONS, ROUNDINGS, is_exact
+from ..precisions.products import PRECISIONS, ROUNDINGS, is_exact
 from ..quiet import restore, silence
 from ..registry import ArraySpec, without_observers
 from .complexes import as_real
@@ -135,7 +135,7 @@ def _parts(x: np.ndarray, precision: str, rounding: str) -> tuple[np.ndarray, ..
     """The operands that stand for a float32 array at a precision, largest first."""
     if is_exact(precision) and PRECISIONS[precision].parts == 1:
         return (x,)
-    from ..rounding import round_to, split
+    from ..precisions.parts import round_to, split
 
     one_part = PRECISIONS[precision].parts == 1
     return (round_to(x, precision, rounding),) if one_part else split(x, precision)

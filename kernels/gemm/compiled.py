@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import cpu, invariance
-from .. import precision as precisions
+from ..precisions import products as precisions
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
 from .tuning import Tuning, tuning

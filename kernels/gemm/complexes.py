@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import invariance
 from ..context import restore_on_failure
-from ..precision import is_exact, is_scaled
+from ..precisions.products import is_exact, is_scaled
 from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
 

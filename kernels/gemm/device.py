@@ -13,7 +13,7 @@ import numpy as np
 from ..context import restore_on_failure
 from ..invariance import current_demand
 from ..matrix_units import Rule
-from ..precision import OF_HALF
+from ..precisions.products import OF_HALF
 from ..registry import ArraySpec, without_observers
 from ..shapes import broadcast_shapes
 
@@ -23,7 +23,7 @@ class Unit(NamedTuple):
 
     profile: str
     operand: str
-    """The format that it multiplies, a key of `precision.OPERANDS`."""
+    """The format that it multiplies, a key of `elements.ELEMENTS`."""
     rule: Rule | None
     """How it sums; None for float32 sums."""
     evidence: str
@@ -69,7 +69,7 @@ def matmul(
     if unit.rule is None:
         return in_float32(a, b, unit, OF_HALF.get(a.dtype.name, precision), rounding).astype(a.dtype, copy=False)
     if a.dtype == np.float32:
-        from ..rounding import round_to
+        from ..precisions.parts import round_to
 
         left, right = (round_to(x, unit.operand, rounding) for x in (a, b))
     else:

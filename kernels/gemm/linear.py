@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from ..invariance import BOTH, Demand, current_demand
-from ..precision import PRODUCT_BOUND
+from ..precisions.products import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack, vector_isa
 from .tuning import tuning

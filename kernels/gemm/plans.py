@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu
-from ..precision import acting_rounding
+from ..precisions.products import acting_rounding
 from ..registry import Refused
 from . import loops, pairs, tiles, vectors
 from .conversions import CONVERSIONS

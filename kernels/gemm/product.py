@@ -216,7 +216,7 @@ def product(
     Arguments:
         a: (..., m, k), of dtype float32, float64, float16 or bfloat16 and of any strides.
         b: (..., k, n) of the same dtype, whose leading dimensions broadcast with those of a, or a `Packed` (k, n).
-        precision, rounding: of float32 products (`kernels.precision`); for 16-bit dtypes, one that holds their values.
+        precision, rounding: of float32 products (`precisions.products`); for 16-bit dtypes one that holds their values.
         addend: an array of the same dtype that broadcasts to the result, or None. With beta = 0 it is not looked at.
 
     Raises `Refused` where the values do not admit the precision on this instruction set.

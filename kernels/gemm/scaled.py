@@ -23,8 +23,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..context import restore_on_failure
-from ..float8 import FORMATS, is_float8, to_float32
-from ..precision import OF_HALF
+from ..precisions.float8 import FORMATS, is_float8, to_float32
+from ..precisions.products import OF_HALF
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Kernel, without_observers
 from ..shapes import broadcast_shapes

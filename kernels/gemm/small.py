@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import cpu, invariance
-from ..precision import PRECISIONS, ROUNDINGS
+from ..precisions.products import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
 from .compiled import computed_by_panels, computed_precision, is_exact, pairs_multiply, varies, vector_isa

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import cpu
-from ..precision import PRECISIONS, ROUNDINGS
+from ..precisions.products import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from . import compiled
 from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa

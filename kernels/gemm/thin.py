@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..precision import PRECISIONS, ROUNDINGS, acting_rounding
+from ..precisions.products import PRECISIONS, ROUNDINGS, acting_rounding
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
@@ -155,7 +155,7 @@ def _factors(few: np.ndarray, code: _Code) -> tuple[np.ndarray, np.ndarray, int]
     rows = empty((code.parts, m, -(-k // 16) * 16), code.working)[:, :, :k]
     if code.parts == 1:
         return few, rows, code.convert
-    from ..rounding import round_to_parts, split
+    from ..precisions.parts import round_to_parts, split
 
     rows[0], rows[1] = round_to_parts(few, "bf16x3"), split(few, "bf16x3")[0]
     return few, rows, 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..first_use import load
-from ..precision import PRECISIONS
+from ..precisions.products import PRECISIONS
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..context import restore_on_failure
 from ..gemm import matmul
-from ..precision import is_scaled
+from ..precisions.products import is_scaled
 from ..registry import without_observers
 from . import lapack
 

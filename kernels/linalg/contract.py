@@ -46,7 +46,7 @@ import numpy as np
 from ..context import restore_on_failure
 from ..first_use import calls_blas
 from ..invariance import BATCH
-from ..precision import ProductBound
+from ..precisions.products import ProductBound
 from ..registry import Call, Kernel, without_observers
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 from ..context import restore_on_failure
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
-from ..precision import is_exact
+from ..precisions.products import is_exact
 from ..registry import ArraySpec, without_observers
 from ..threading import pool
 from . import by_matmul, contract

@@ -15,7 +15,7 @@ import numpy as np
 from ..gemm import loops, plans, ranges
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..jit import subroutine
-from ..precision import is_exact
+from ..precisions.products import is_exact
 from ..record import Address, Bytes, Count, Record, Tag, behind
 from ..registry import Refused
 from ..threading import pool

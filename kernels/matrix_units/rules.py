@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..precision import OPERANDS as FORMATS
-from ..precision import Operand
+from ..precisions.elements import ELEMENTS, Element
 
 _LEAST_FP32 = -126
 
 
-OPERANDS = {**{name: operand for name, operand in FORMATS.items() if name != "fp32"}, "fp32": FORMATS["fp32"]}
+OPERANDS = {**{name: each for name, each in ELEMENTS.items() if name != "fp32"}, "fp32": ELEMENTS["fp32"]}
 """The formats that units multiply; fp32 by the vector units of CPUs, whose rules are measured as others are."""
 
 
@@ -55,7 +54,7 @@ class Rule(Protocol):
     def length(self) -> int:
         """Products in a block."""
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         """c (n) plus the products of a and b (n, length), finite values of an operand's format. `half`: with a result
         in fp16, not fp32."""
 
@@ -75,7 +74,7 @@ class Aligned(NamedTuple):
     least: tuple[int, int]
     kept: str = "rz32"
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         greatest = powers(a, operand.least) * powers(b, operand.least)
         top = np.maximum(np.maximum(greatest.max(-1), powers(c, _LEAST_FP32)), 2.0 ** self.least[half])
         scale = 2.0**self.fraction / top
@@ -93,7 +92,7 @@ class Halves(NamedTuple):
     def length(self) -> int:
         return 2 * self.by.length
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         later, total = np.arange(a.shape[-1]) % 4 >= 2, np.zeros_like(c)
         for places in (~later, later):
             total = self.by.block(a[:, places], b[:, places], total, operand, half)
@@ -105,7 +104,7 @@ class Exact(NamedTuple):
 
     length: int
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         from fractions import Fraction
 
         totals = np.empty_like(c)
@@ -144,7 +143,7 @@ class Chain(NamedTuple):
     def length(self) -> int:
         return len(self.order)
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         kept = "rne16" if half else "rne32"
         if self.flushes:
             a, b = (np.where(np.abs(x) < 2.0**operand.least, 0.0, x) for x in (a, b))
@@ -175,7 +174,7 @@ class Tree(NamedTuple):
 
     length: int
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         a, b = (np.where(np.abs(x) < 2.0**operand.least, 0.0, x) for x in (a, b))
         c = np.where(np.abs(c) < 2.0**_LEAST_FP32, 0.0, c)
         sums = [_flush(a[:, place] * b[:, place]) for place in range(a.shape[-1])]
@@ -203,7 +202,7 @@ class TwoStage(NamedTuple):
     fraction: int = 24
     joint: int = 31
 
-    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Element, half: bool) -> np.ndarray:
         products, greatest = a * b, powers(a, operand.least) * powers(b, operand.least)
         groups = [slice(None)] if not self.apart else [slice(0, None, 2), slice(1, None, 2)]
         least = 2.0 ** (2 * operand.least)

@@ -1,6 +1,6 @@
 """The table of formats of operands: an element, the block that has a scale in common, the scale's type and its rule.
 
-A tensor in a format is an array of elements and their scales. The names of `kernels.precision` that round or scale
+A tensor in a format is an array of elements and their scales. The names of `products` that round or scale
 operands in one part are rows here, so that both tables describe them once. `add` enters further rows:
 
     from minitorch_backends.kernels import precisions
@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..precision import OPERANDS, PRECISIONS, Precision
+from .elements import ELEMENTS
 from .ggml import BLOCKS
+from .products import PRECISIONS, Precision
 
 SCALES = ("fp32", "bf16", "e8m0", "e4m3")
 """Types of scales. Those in "e4m3" follow a float32 scale of the tensor."""
@@ -35,7 +36,7 @@ class Format(NamedTuple):
     """One row of `FORMATS`.
 
     Attributes:
-        element: a key of `precision.OPERANDS`; its integers are "int8" and "int4".
+        element: a key of `elements.ELEMENTS`; its integers are "int8" and "int4".
         block: rows and neighbours along K that have a scale in common; 0 for all of them. None: no scales.
         scale: one of `SCALES`.
         rule: one of `RULES`.
@@ -95,7 +96,7 @@ def add(row: Format) -> None:
     if row.name in FORMATS or row.name in ("none", ""):
         raise ValueError(f"add(): name must be new, got {row.name!r}")
     for field, value, choices in (
-        ("element", row.element, OPERANDS), ("scale", row.scale, SCALES), ("rule", row.rule, RULES),
+        ("element", row.element, ELEMENTS), ("scale", row.scale, SCALES), ("rule", row.rule, RULES),
         ("rotation", row.rotation, ROTATIONS), ("rounding", row.rounding, ("", "rne", "stochastic")),
     ):  # fmt: skip
         if value not in choices:

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from .. import scaling
-from ..precision import OPERANDS
+from . import scaling
+from .elements import ELEMENTS
 from .formats import Format, find_format
 from .ggml import BLOCKS, dequantize, quantize
 
@@ -61,7 +61,7 @@ def round_operand(
 
 def to_element(x: np.ndarray, element: str) -> np.ndarray:
     """A float32 array rounded to bf16, fp16 or tf32, or as it is for fp32."""
-    from ..rounding import round_to
+    from .parts import round_to
 
     return x if element == "fp32" else round_to(x, element)
 
@@ -98,9 +98,9 @@ def _in_blocks(
 
 def _round_blocks(rows: np.ndarray, block: int, row: Format, rounding: str, seed: int | None) -> np.ndarray:
     """Rows rounded by the compiled loop, with symmetric scales of blocks of each row."""
-    from .. import scaling_loops as loops
+    from . import scaling_loops as loops
 
-    form = OPERANDS[row.element]
+    form = ELEMENTS[row.element]
     stochastic = rounding == "stochastic"
     kinds = {"floor": loops.E8M0, "rceil": loops.RCEIL, "ceil": loops.CEIL, "even": loops.EVEN}
     kind = kinds.get(row.rule) or {"fp32": loops.FP32, "bf16": loops.BF16, "e4m3": loops.E4M3}[row.scale]
@@ -120,7 +120,7 @@ def _round_blocks(rows: np.ndarray, block: int, row: Format, rounding: str, seed
 def _affine(rows: np.ndarray, row: Format, block: int) -> np.ndarray:
     """Integers by torchao's rules: two's complement; with a zero point from the least to the greatest number of a
     block, in tinygemm's form of a float zero point (the middle of the range), or symmetric to `end`."""
-    k, bits = rows.shape[1], OPERANDS[row.element].significand
+    k, bits = rows.shape[1], ELEMENTS[row.element].significand
     padded = np.pad(rows, ((0, 0), (0, -k % block)), mode="edge")
     blocks = padded.reshape(-1, block)
     finite = np.where(np.isfinite(blocks), blocks, 0)

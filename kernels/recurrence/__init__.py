@@ -21,7 +21,7 @@ import numpy as np
 
 from ..context import restore_on_failure
 from ..invariance import BATCH
-from ..precision import PRODUCT_BOUND, is_exact
+from ..precisions.products import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, without_observers
 from . import exact
 from .sequences import by_loop, by_steps, gradient_of, multiplier, sequence_of

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 
 from ..dispatch import instrumentation
-from ..kernels.float8 import is_float8
 from ..kernels.gemm.workspace import is_sole
 from ..kernels.locks import reentrant_lock
+from ..kernels.precisions.float8 import is_float8
 from ..kernels.sums import sum as sum_over
 from ..tensor.dtypes import COMPLEX, dtype_of
 from ..tensor.tensor import Tensor, adopt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..kernels.precision import PRECISIONS
+from ..kernels.precisions.products import PRECISIONS
 
 
 class PrecisionNames(Sequence[str | None]):

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..flags import NO_OPINION, State, current, per_state, rows
-from ..kernels.float8 import FORMATS, PACKED, is_float8
 from ..kernels.gemm.device import Unit
-from ..kernels.precision import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
+from ..kernels.precisions.float8 import FORMATS, PACKED, is_float8
+from ..kernels.precisions.products import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
 from .operands import DTYPES, Roles, by_formats, formats_of
 from .profiles import PROFILES
 from .stacks import STACKS, Stack

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.invariance import start as start_invariance
-from ..kernels.precision import ALIASES, ROUNDINGS, SCALED_ROUNDINGS
 from ..kernels.precisions import FORMATS
+from ..kernels.precisions.products import ALIASES, ROUNDINGS, SCALED_ROUNDINGS
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES

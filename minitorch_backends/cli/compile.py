@@ -32,7 +32,7 @@ class _Job(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ..kernels import cpu
-    from ..kernels.precision import PRECISIONS
+    from ..kernels.precisions.products import PRECISIONS
     from .families import FAMILIES
 
     own = cpu.LEVELS[1 : cpu.LEVELS.index(cpu.detect()) + 1]

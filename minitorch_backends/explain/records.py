@@ -12,9 +12,9 @@ from ..autograd.extras.module_scope import current_module, follow_modules
 from ..autograd.modes import is_in_backward
 from ..kernels.errors import errors_of
 from ..kernels.files import one_sentence
-from ..kernels.precision import is_scaled
+from ..kernels.precisions.products import is_scaled
 from ..kernels.registry import Call, kernels, observe
-from ..kernels.scaling import counts
+from ..kernels.scaled_operands import counts
 from .product_counts import ProductCounts
 
 OUTPUT = "output"

@@ -17,7 +17,7 @@ from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..flags.scopes import Scope
 from ..kernels.context import restore_on_failure
-from ..kernels.precision import find_precision as known_precision
+from ..kernels.precisions.products import find_precision as known_precision
 from ..kernels.registry import Call
 from ..nn.module import Module
 from ..nn.utils import run_under

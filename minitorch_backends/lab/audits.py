@@ -16,8 +16,8 @@ from ..backends.precision_policy import precision_of
 from ..explain.outputs import module_of
 from ..explain.records import align_columns
 from ..flags.rows import NO_OPINION
-from ..kernels.formats import format_named
-from ..kernels.precision import PRECISIONS, find_precision
+from ..kernels.precisions.elements import find_element
+from ..kernels.precisions.products import PRECISIONS, find_precision
 from ..nn.module import Module
 from ..ops.einsum.precision_plan import unit_cost
 from .frontier import Frontier, predictions, sort_rows
@@ -385,7 +385,9 @@ def audit(
     known = list(PRECISIONS)
     wanted = {find_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
     fastest_first = sorted(wanted, key=known.index)
-    formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
+    for each in formats:
+        find_element(each)
+    formats = tuple(dict.fromkeys((*_FORMATS, *formats)))
     gradients = gradients and is_grad_enabled() and model is module and isinstance(model, Module)
     trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget)
     if not trials.is_repeatable():

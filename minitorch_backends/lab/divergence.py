@@ -8,7 +8,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from ..explain.records import as_text
-from ..kernels.precision import PRECISIONS, predicted_error
+from ..kernels.precisions.products import PRECISIONS, predicted_error
 from .comparison import compare
 from .runs import Run
 

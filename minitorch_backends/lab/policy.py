@@ -17,7 +17,7 @@ from ..flags.scopes import Scope
 from ..flags.state import UNSET
 from ..flags.writes import Flags
 from ..kernels.files import one_sentence
-from ..kernels.precision import find_precision
+from ..kernels.precisions.products import find_precision
 from ..nn.utils import matching_names
 from ..nn.utils.scopes import check_visible
 

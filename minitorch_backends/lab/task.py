@@ -25,7 +25,7 @@ from ..explain.product_counts import ProductCounts
 from ..explain.sensitivity import PRECISION_FLAGS
 from ..kernels import store, threading
 from ..kernels.context import restore_on_failure
-from ..kernels.precision import PRECISIONS
+from ..kernels.precisions.products import PRECISIONS
 from ..kernels.registry import Call, observe
 from ..random import drawn_as, manual_seed
 from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype

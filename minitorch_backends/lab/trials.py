@@ -18,10 +18,10 @@ from ..explain.product_counts import ProductCounts, acted_on
 from ..explain.records import record, recording
 from ..explain.sensitivity import alone, layers_of
 from ..kernels.context import restore_on_failure
-from ..kernels.formats import FORMATS, RangeCounts, count_range
-from ..kernels.precision import is_scaled
+from ..kernels.precisions.elements import ELEMENTS, RangeCounts, count_range
+from ..kernels.precisions.products import is_scaled
 from ..kernels.registry import Call, observe
-from ..kernels.scaling import counts as counts_with_scales
+from ..kernels.scaled_operands import counts as counts_with_scales
 from ..nn.module import Module
 from ..nn.utils import run_under
 from ..ops.creation.factories import from_numpy
@@ -181,7 +181,7 @@ class _Watch:
             for name in self.formats:
                 self._add(place, name, count_range(operand, name))
         if is_scaled(self.precision) and self.layer is not None:
-            name = f"{self.precision}, scaled" if self.precision in FORMATS else self.precision
+            name = f"{self.precision}, scaled" if self.precision in ELEMENTS else self.precision
             for place, found in enumerate(counts_with_scales(call.kernel, call.arrays, call.keywords)):
                 self._add(place, name, found)
 
@@ -240,7 +240,7 @@ def rows_of(
 
 def _join_counts(formats: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge the counts of each operand by format, shared by all precisions, with those of one precision."""
-    shared = [{name: counts for name, counts in each.items() if name in FORMATS} for each in formats]
+    shared = [{name: counts for name, counts in each.items() if name in ELEMENTS} for each in formats]
     nothing: dict[str, Any] = {}
     return [{**each[0], **each[1]} for each in itertools.zip_longest(shared, own, fillvalue=nothing)]
 

@@ -7,7 +7,7 @@ import cmath
 import numpy as np
 
 from ..kernels.elementwise import LARGE, cast
-from ..kernels.float8 import PACKED, float32_to_odd, from_float32, is_float8, to_float32
+from ..kernels.precisions.float8 import PACKED, float32_to_odd, from_float32, is_float8, to_float32
 from ..kernels.quiet import restore, silence
 from .dtypes import COMPLEX, FLOATING, INTEGER, DType
 

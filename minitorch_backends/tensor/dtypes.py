@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.first_use import load
-from ..kernels.float8 import PACKED
+from ..kernels.precisions.float8 import PACKED
 
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 

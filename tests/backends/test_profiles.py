@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.kernels.rounding import round_to
+from minitorch_backends.kernels.precisions.parts import round_to
 
 F = mt.nn.functional
 

@@ -21,7 +21,7 @@ from minitorch_backends.backends.stacks import STACKS
 from minitorch_backends.backends.table import XLA_PRECISIONS
 from minitorch_backends.flags import Flag, Snapshot, current, rows
 from minitorch_backends.flags.state import _STATES_KEPT, _state_of
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 from ..support.processes import in_thread, python
 

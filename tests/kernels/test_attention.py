@@ -11,7 +11,7 @@ import pytest
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.attention import attention, attention_gradient, chunked, efficient, few, flash
 from minitorch_backends.kernels.gemm import thin
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
 SHAPES = {

@@ -50,9 +50,10 @@ def test_a_subroutine_is_machine_code_only_with_its_callers():
 
 CODE = """
 import numpy as np
-from minitorch_backends.kernels import compiler, native, rounding, targets
-rounding.round_to(np.ones(3, np.float32), 'bf16')
-module = compiler.entry_module(rounding._round_array, *rounding._round_array.signatures)
+from minitorch_backends.kernels import compiler, native, targets
+from minitorch_backends.kernels.precisions import parts
+parts.round_to(np.ones(3, np.float32), 'bf16')
+module = compiler.entry_module(parts._round_array, *parts._round_array.signatures)
 code = str(native.target_machine(*targets.target()).emit_assembly(module))
 print(*(register for register in ('xmm', 'ymm', 'zmm') if register in code))
 """

@@ -11,7 +11,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.kernels.gemm import compiled, matmul, plans
-from minitorch_backends.kernels.precision import PRECISIONS, Precision, Scale, add, predicted_error
+from minitorch_backends.kernels.precisions.products import PRECISIONS, Precision, Scale, add, predicted_error
 
 from ..support import reference
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.kernels.rounding import round_to, split
+from minitorch_backends.kernels.precisions.parts import round_to, split
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 from ..support import reference
 

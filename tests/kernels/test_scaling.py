@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.kernels import scaling
 from minitorch_backends.kernels.conv import conv, conv_input_gradient, conv_weight_gradient
 from minitorch_backends.kernels.gemm import matmul
-from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
+from minitorch_backends.kernels.precisions import scaling
+from minitorch_backends.kernels.precisions.products import PRECISIONS, predicted_error
 
 from ..support import reference
 

@@ -20,8 +20,9 @@ from minitorch_backends.kernels.sums import loops, vectors
 
 ROUND = """
 import numpy as np
-from minitorch_backends.kernels import rounding, store
-print(rounding.round_to(np.full(3, 1 / 3, np.float32), "bf16")[0].item())
+from minitorch_backends.kernels import store
+from minitorch_backends.kernels.precisions import parts
+print(parts.round_to(np.full(3, 1 / 3, np.float32), "bf16")[0].item())
 print(store.activity.compiled, store.activity.loaded, store.cache_folder())
 """
 
@@ -59,7 +60,8 @@ DIGESTS = """
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from minitorch_backends.kernels import cpu, rounding, store, targets
+from minitorch_backends.kernels import cpu, store, targets
+from minitorch_backends.kernels.precisions import parts
 for level in cpu.LEVELS:
     for asked in "01":
         os.environ.update({cpu.VARIABLE: level, cpu.EMULATION: asked})
@@ -68,7 +70,7 @@ for level in cpu.LEVELS:
             store._compiled_by, store.module_digest,
         ):
             kept.cache_clear()
-        print(cpu.capability(), cpu.is_emulated("amx"), store.module_digest(Path(rounding.__file__)))
+        print(cpu.capability(), cpu.is_emulated("amx"), store.module_digest(Path(parts.__file__)))
 """
 
 
@@ -348,7 +350,7 @@ def test_contents(tmp_path):
     size, files, loadable = found.split(";")
     assert int(size) == sum(path.stat().st_size for path in tmp_path.glob("*/*.o"))
     assert int(files) > 1
-    assert loadable == f"{{'rounding': {int(files) - 1}}}", "that of another version is not loaded"
+    assert loadable == f"{{'precisions': {int(files) - 1}}}", "that of another version is not loaded"
 
 
 def test_unused_folders_of_other_versions_are_removed(tmp_path):

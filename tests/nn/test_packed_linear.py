@@ -10,7 +10,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import cpu, gemm
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 ROWS, DEPTH, COLUMNS = 65, 257, 263
 

@@ -10,8 +10,8 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.kernels.gemm import matmul as kernel
 from minitorch_backends.kernels.gemm.compiled import ISAS
-from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.kernels.rounding import round_to, split
+from minitorch_backends.kernels.precisions.parts import round_to, split
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 A = np.random.default_rng(0).standard_normal((33, 65)).astype(np.float32)
 B = np.random.default_rng(1).standard_normal((65, 17)).astype(np.float32)

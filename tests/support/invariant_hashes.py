@@ -11,7 +11,7 @@ import numpy as np
 
 import minitorch_backends as mt
 from minitorch_backends import backends
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 FILE = Path(__file__).parents[1] / "data" / "invariant_hashes.json"
 F = mt.nn.functional

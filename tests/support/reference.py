@@ -1,7 +1,8 @@
 """Naive definitions, written to be read: what is correct. Exact or float64, and nothing of the package's own kernels.
 
 Reduced precisions are defined here a second time, with whole numbers of units in the last place where the kernels do
-arithmetic on bits; the lists of terms are those of `kernels/precision.py`, which kernels/test_precision.py checks.
+arithmetic on bits; the lists of terms are those of
+`kernels/precisions/products.py`, which kernels/test_precision.py checks.
 """
 
 import itertools
@@ -10,7 +11,7 @@ import math
 import ml_dtypes
 import numpy as np
 
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 WHOLE = {"rne": np.rint, "rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "rz": np.trunc}
 """Rounding to whole numbers, exact on float64 values that come from float32."""

@@ -281,8 +281,8 @@ class Plan:
     def error_estimate(self, precision: str | Sequence[str | None] | None = None) -> float:
         """The expected error of the result of float32 operands, relative in the Frobenius norm.
 
-        That of each step follows from its length and precision (`kernels.precision.predicted_error`), for operands of
-        independent normal variates; those of the steps add in quadrature. `precision` is that of `run`.
+        That of each step follows from its length and precision (`kernels.precisions.products.predicted_error`), for
+        operands of independent normal variates; those of the steps add in quadrature. `precision` is that of `run`.
         """
         from .precision_plan import error_estimate
 

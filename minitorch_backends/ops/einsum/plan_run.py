@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...flags import current
-from ...kernels.precision import find_precision
+from ...kernels.precisions.products import find_precision
 from ...tensor.tensor import Tensor, adopt
 from .api import contract, take_diagonals
 from .paths import BY_FLAGS

@@ -1,8 +1,9 @@
 """The predicted error of reduced precisions of steps, and the cheapest precisions within an error bound.
 
-A product of length k of independent normal operands has the relative error `kernels.precision.predicted_error`, in the
-Frobenius norm. Later steps are linear, and multiply the intermediate and its error by the same random values: the
-relative error is unchanged. Errors of steps are independent and add in quadrature.
+A product of length k of independent normal operands has the relative error
+`kernels.precisions.products.predicted_error`, in the Frobenius norm. Later steps are linear, and multiply the
+intermediate and its error by the same random values: the relative error is unchanged. Errors of steps are independent
+and add in quadrature.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from ...backends.precision_policy import precision_of
 from ...flags import current
-from ...kernels.precision import OPERANDS, PRECISIONS, find_precision, predicted_error
+from ...kernels.precisions.elements import ELEMENTS
+from ...kernels.precisions.products import PRECISIONS, find_precision, predicted_error
 from .plan import Plan
 from .steps import Step
 
@@ -69,7 +71,7 @@ def unit_cost(precision: str) -> float:
     """The time of a multiplication and addition by the matrix units of devices, in units of one of bytes: its products
     of parts, times the bytes of a part. fp32 runs on vector units."""
     row = find_precision(precision)
-    significand = OPERANDS[row.operand].significand
+    significand = ELEMENTS[row.operand].significand
     if significand >= 24:
         return VECTOR_COST
     size = 0.5 if significand <= 2 else 1 if significand <= 4 else 4 if row.operand == "tf32" else 2
@@ -81,7 +83,7 @@ def lower_within(
 ) -> tuple[str, ...]:
     """What `Plan.lower_within` does: the Pareto front of cost and squared error, extended step by step."""
     if precisions is None:
-        precisions = [name for name, row in PRECISIONS.items() if OPERANDS[row.operand].has_range_of_fp32]
+        precisions = [name for name, row in PRECISIONS.items() if ELEMENTS[row.operand].has_range_of_fp32]
     names = list(dict.fromkeys(find_precision(name).name for name in precisions))
     weights = {name: float(costs[name]) if costs is not None else unit_cost(name) for name in names}
     most = budget**2 - (0 if plan.slicing is None else _error_of_sums(plan))

@@ -11,7 +11,7 @@ from ...dispatch.call_errors import argument_errors, install
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.elementwise import select
-from ...kernels.float8 import PACKED
+from ...kernels.precisions.float8 import PACKED
 from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels.formats import FORMATS, ROUNDINGS, round_to_format
-from ...kernels.precision import PRECISIONS, SCALED_ROUNDINGS, is_scaled
-from ...kernels.scaling import scale_operand
+from ...kernels.precisions.elements import ELEMENTS, ROUNDINGS, round_to_format
+from ...kernels.precisions.products import PRECISIONS, SCALED_ROUNDINGS, is_scaled
+from ...kernels.precisions.scaling import scale_operand
 from ...random import Generator
 from ..creation.sampling import generator_or_default
 from ..gradients import zero
@@ -36,10 +36,10 @@ def round_to(
     """Round each value of `input` to a floating-point format, in `input`'s own dtype. Flags do not affect this op.
 
     Arguments:
-        format: "fp32", "tf32", "bf16", "fp16", "e5m2", "e4m3", "e3m2", "e2m3" or "e2m1". Magnitudes above the format's
-            largest become Inf, or the largest number in the last four, which have no Inf. "mxfp8", "mxfp6", "mxfp4" and
-            "nvfp4" round as these precisions do (`kernels.precision`): in blocks along `dim`, each with a scale that
-            multiplies the rounded values.
+        format: "fp32", "tf32", "bf16", "fp16" or "e5m2"; "e4m3", "e3m2", "e2m3", "e2m1", "e5m2fnuz", "e4m3fnuz", "int8"
+            or "int4". Magnitudes above the format's largest become Inf, or the largest number in those that have no
+            Inf. "mxfp8", "mxfp6", "mxfp4" and "nvfp4" round as these precisions do (`kernels.precisions.products`): in
+            blocks along `dim`, each with a scale that multiplies the rounded values.
         rounding: "rne", to nearest with ties to even; "rna", with ties away from zero; "rz", toward zero, which never
             gives Inf; "stochastic", to either neighbour with an expected value of `input`. Blocks support "rne" and
             "stochastic".
@@ -49,14 +49,14 @@ def round_to(
 
     Raises ValueError for unknown names, IndexError for a dimension out of range.
     """
-    if format not in FORMATS and not is_scaled(format):
-        blocks = [name for name in PRECISIONS if name not in FORMATS and is_scaled(name)]
-        raise ValueError(f"round_to(): format must be one of {', '.join([*FORMATS, *blocks])}, got {format!r}")
+    if format not in ELEMENTS and not is_scaled(format):
+        blocks = [name for name in PRECISIONS if name not in ELEMENTS and is_scaled(name)]
+        raise ValueError(f"round_to(): format must be one of {', '.join([*ELEMENTS, *blocks])}, got {format!r}")
     if rounding not in ROUNDINGS:
         raise ValueError(f"round_to(): rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
     if gradient not in _GRADIENTS:
         raise ValueError(f"round_to(): gradient must be one of {', '.join(_GRADIENTS)}, got {gradient!r}")
-    if format not in FORMATS:
+    if format not in ELEMENTS:
         return _in_blocks(input, format, rounding, dim, generator)
     uniform = None
     if rounding == "stochastic":

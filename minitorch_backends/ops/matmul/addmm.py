@@ -11,7 +11,7 @@ from ...backends.operands import by_formats
 from ...backends.precision_policy import resolve
 from ...dispatch.op import Array, composite, op
 from ...kernels.elementwise import is_half
-from ...kernels.float8 import from_float32, is_float8
+from ...kernels.precisions.float8 import from_float32, is_float8
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype

@@ -13,10 +13,10 @@ from ...backends.operands import Operands, Roles, formats_of, swap
 from ...backends.precision_policy import Call
 from ...dispatch.op import Array, composite, op
 from ...kernels.elementwise import is_half
-from ...kernels.float8 import is_float8
 from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
 from ...kernels.precisions import find_format
+from ...kernels.precisions.float8 import is_float8
 from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt

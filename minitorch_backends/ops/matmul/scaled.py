@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels.float8 import FORMATS, PACKED, unpack
+from ...kernels.precisions.float8 import FORMATS, PACKED, unpack
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import DType, bfloat16, dtype_of, to_dtype
 from ...tensor.tensor import Tensor

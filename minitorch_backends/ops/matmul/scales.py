@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels.float8 import to_float32
+from ...kernels.precisions.float8 import to_float32
 from ...tensor.dtypes import DType, dtype_of, float8_e4m3fn, float8_e8m0fnu
 from ..functional import functions
 

@@ -13,7 +13,7 @@ from ...autograd.views import shares_memory, walk
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.elementwise import is_half
-from ...kernels.float8 import is_float8
+from ...kernels.precisions.float8 import is_float8
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import adopt
 from ..indexing.accumulate import add_at

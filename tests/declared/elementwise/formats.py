@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from minitorch_backends.kernels.formats import format_named
+from minitorch_backends.kernels.precisions.elements import find_element
 
 from ..samples import Sample, arrays_like, between, sample
 from ..table import declare
@@ -23,13 +23,13 @@ def _samples() -> Iterator[Sample]:
 
 def _reference(input: np.ndarray, format: str, rounding: str = "rne", gradient: str = "zero") -> np.ndarray:
     """Round multiples of the unit in the last place, in float64, where nothing overflows to Inf."""
-    form = format_named(format)
-    exponent = np.maximum(np.floor(np.log2(np.abs(input))), form.least_exponent)
+    form = find_element(format)
+    exponent = np.maximum(np.floor(np.log2(np.abs(input))), form.least)
     unit = 2.0 ** (exponent + 1 - form.significand)
     scaled = input / unit
     away = np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)
     whole = {"rne": np.round(scaled), "rna": away, "rz": np.trunc(scaled)}[rounding]
-    return np.clip(whole * unit, -form.largest, form.largest)
+    return np.clip(whole * unit, -form.greatest, form.greatest)
 
 
 declare("round_to", _reference, _samples)

@@ -15,7 +15,7 @@ from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, con
 from minitorch_backends.kernels.conv.setting import setting_of
 from minitorch_backends.kernels.conv.shapes import is_channels_last, lay_out_weight
 from minitorch_backends.kernels.gemm.compiled import pairs_multiply
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe
 
 from ...support import reference

@@ -20,9 +20,9 @@ from minitorch_backends.kernels.gemm import (
 )
 from minitorch_backends.kernels.gemm.compiled import passed_over
 from minitorch_backends.kernels.gemm.product import Packed
-from minitorch_backends.kernels.precision import PRECISIONS, PRODUCT_BOUND
+from minitorch_backends.kernels.precisions.parts import split
+from minitorch_backends.kernels.precisions.products import PRECISIONS, PRODUCT_BOUND
 from minitorch_backends.kernels.registry import Refused
-from minitorch_backends.kernels.rounding import split
 
 from ...support.processes import python
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import exact_matmul, matmul
-from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
+from minitorch_backends.kernels.precisions.products import PRECISIONS, predicted_error
 from minitorch_backends.kernels.registry import ArraySpec, Refused, kernels
 
 from ...support import reference

@@ -12,10 +12,10 @@ from minitorch_backends.kernels.attention import attention, exact_attention
 from minitorch_backends.kernels.conv import conv
 from minitorch_backends.kernels.gemm import Kept, linear, matmul, multiply_packed, pack, ranges
 from minitorch_backends.kernels.gemm.compiled import OF_PARTS, passed_over
-from minitorch_backends.kernels.precision import PRECISIONS, PRODUCT_BOUND
+from minitorch_backends.kernels.precisions.parts import round_to
+from minitorch_backends.kernels.precisions.products import PRECISIONS, PRODUCT_BOUND
 from minitorch_backends.kernels.recurrence import recurrence
 from minitorch_backends.kernels.registry import Refused, observe
-from minitorch_backends.kernels.rounding import round_to
 
 from ...support import reference
 from .test_matmul import IMPLEMENTATIONS, normal, rounding_errors, run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin, tuning
 from minitorch_backends.kernels.gemm.linear import gains_by_keeping
-from minitorch_backends.kernels.precision import PRECISIONS, ROUNDINGS
+from minitorch_backends.kernels.precisions.products import PRECISIONS, ROUNDINGS
 from minitorch_backends.kernels.registry import ArraySpec, Refused
 
 from ...support import reference

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.backends.strategies import STRATEGIES
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.precisions.products import PRECISIONS
 
 CHAIN = "ab,bc,cd,de->ae"
 SHAPES = ((60, 50), (50, 80), (80, 40), (40, 70))

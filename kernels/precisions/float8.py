@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from .first_use import load
+from ..first_use import load
 
 FORMATS = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz"}
-"""The types that are multiplied, by name, and the formats of operands (`precision.OPERANDS`) that they hold."""
+"""The types that are multiplied, by name, and the formats of operands (`elements.ELEMENTS`) that they hold."""
 
 PACKED = np.dtype([("float4_e2m1fn_x2", np.uint8)])
 """Two numbers of e2m1 in a byte, the first in the low bits: an element type that is copied and never converted."""

@@ -1,6 +1,6 @@
 """Floating-point formats with fewer bits than the arrays that hold their values: rounding to them, and their range.
 
-The definitions are NumPy's own arithmetic, for any format and any rounding. `rounding` has the compiled forms of those
+The definitions are NumPy's own arithmetic, for any format and any rounding. `parts` has the compiled forms of those
 that products use.
 
 Sources: NVIDIA's PTX ISA for TF32; P. Micikevicius et al., "FP8 formats for deep learning", arXiv 2209.05433; the OCP
@@ -18,59 +18,74 @@ ROUNDINGS = ("rne", "rna", "rz", "stochastic")
 """To nearest with ties to even, or away from zero; toward zero; to either neighbour, the nearer one more often."""
 
 
-class Format(NamedTuple):
-    """A binary floating-point format.
+class Element(NamedTuple):
+    """A format of single numbers."""
 
-    Attributes:
-        significand: bits, the hidden one included.
-        least_exponent: of normal numbers; subnormals have its unit.
-        largest: the largest finite number.
-        has_infinity: whether greater magnitudes become Inf; otherwise they become the largest number.
-    """
-
-    name: str
     significand: int
-    least_exponent: int
-    largest: float
-    has_infinity: bool
+    """Bits of the significand, the hidden one included."""
+    least: int
+    """The least exponent of normal numbers; subnormals have its unit."""
+    greatest: float
+    """The greatest finite number."""
+    rounding: str = "rne"
+    """How products round their operands to it, a key of `products.ROUNDINGS`."""
+    has_infinity: bool = False
+    """Whether greater magnitudes become Inf; otherwise they become the greatest number."""
+
+    @property
+    def has_range_of_fp32(self) -> bool:
+        return self.least == _LEAST_FP32
+
+    @property
+    def is_integer(self) -> bool:
+        return self.greatest < self.least_normal
 
     @property
     def least_normal(self) -> float:
-        return 2.0**self.least_exponent
+        return 2.0**self.least
 
     @property
     def least_subnormal(self) -> float:
-        return 2.0 ** (self.least_exponent + 1 - self.significand)
+        return 2.0 ** (self.least + 1 - self.significand)
 
     @property
     def overflow_threshold(self) -> float:
         """The least magnitude that does not round to a finite number with ties away from zero or to even."""
-        exponent = int(np.frexp(self.largest)[1])
-        return self.largest + 2.0 ** (exponent - self.significand - 1)
+        exponent = int(np.frexp(self.greatest)[1])
+        return self.greatest + 2.0 ** (exponent - self.significand - 1)
 
 
-FORMATS = {
-    row.name: row
-    for row in (
-        Format("fp32", 24, -126, (2 - 2.0**-23) * 2.0**127, True),
-        Format("tf32", 11, -126, (2 - 2.0**-10) * 2.0**127, True),
-        Format("bf16", 8, -126, (2 - 2.0**-7) * 2.0**127, True),
-        Format("fp16", 11, -14, 65504.0, True),
-        Format("e5m2", 3, -14, 57344.0, True),
-        Format("e4m3", 4, -6, 448.0, False),
-        Format("e3m2", 3, -2, 28.0, False),
-        Format("e2m3", 4, 0, 7.5, False),
-        Format("e2m1", 2, 0, 6.0, False),
-    )
+_LEAST_FP32 = -126
+
+
+def _with_range_of_fp32(significand: int, rounding: str = "rne") -> Element:
+    return Element(significand, _LEAST_FP32, (2 - 2.0 ** (1 - significand)) * 2.0**127, rounding, True)
+
+
+ELEMENTS = {
+    "fp32": _with_range_of_fp32(24),
+    "tf32": _with_range_of_fp32(11, "rna"),
+    "bf16": _with_range_of_fp32(8),
+    "fp16": Element(11, -14, 65504.0, has_infinity=True),
+    "e5m2": Element(3, -14, 57344.0, has_infinity=True),
+    "e4m3": Element(4, -6, 448.0),
+    "e3m2": Element(3, -2, 28.0),
+    "e2m3": Element(4, 0, 7.5),
+    "e2m1": Element(2, 0, 6.0),
+    "e5m2fnuz": Element(3, -15, 57344.0),
+    "e4m3fnuz": Element(4, -7, 240.0),
+    "int8": Element(8, 7, 127.0),
+    "int4": Element(4, 3, 7.0),
 }
-"""Every format by name, the most precise first."""
+"""Every element by name, of precisions, formats of operands and the matrix units of devices. Integers are those whose
+numbers all lie on the grid of subnormals."""
 
 
-def format_named(name: str) -> Format:
+def find_element(name: str) -> Element:
     """The row of a name; a ValueError that lists the names otherwise."""
-    row = FORMATS.get(name)
+    row = ELEMENTS.get(name)
     if row is None:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
+        raise ValueError(f"format must be one of {', '.join(ELEMENTS)}, got {name!r}")
     return row
 
 
@@ -81,15 +96,15 @@ def round_to_format(x: np.ndarray, name: str, rounding: str = "rne", uniform: np
     remainder in units of the last place; so the expected value is `x`. It rounds to nearest at the end of the range.
     NaN stays. "rz" gives no Inf for finite values.
     """
-    form, magnitude = format_named(name), np.abs(x)
+    form, magnitude = find_element(name), np.abs(x)
     with np.errstate(over="ignore", invalid="ignore"):
-        exponent = np.maximum(np.frexp(magnitude)[1] - 1, form.least_exponent) + 1 - form.significand
+        exponent = np.maximum(np.frexp(magnitude)[1] - 1, form.least) + 1 - form.significand
         scaled = np.ldexp(magnitude, -exponent)  # in units of the last place: exact, as is all that follows
         whole = np.floor(scaled)
         rest = scaled - whole
         rounded = np.ldexp(whole + _is_rounded_up(whole, rest, rounding, uniform), exponent)
         rounded = np.where(np.isfinite(magnitude), rounded, magnitude).astype(x.dtype, copy=False)
-    largest = x.dtype.type(form.largest)
+    largest = x.dtype.type(form.greatest)
     above = (
         np.isfinite(magnitude) & (rounded > largest) if form.has_infinity and rounding == "rz" else rounded > largest
     )
@@ -126,7 +141,7 @@ class RangeCounts(namedtuple("RangeCounts", "overflow saturated underflow subnor
 
 def count_range(x: np.ndarray, name: str) -> RangeCounts:
     """Count the values of a real array that lie outside of a format's normal range."""
-    form = format_named(name)
+    form = find_element(name)
     magnitude = np.abs(x if x.dtype.itemsize >= 4 else x.astype(np.float32))
     with np.errstate(over="ignore"):  # the threshold of fp32 is Inf in float32
         largest = magnitude.dtype.type(form.overflow_threshold)
@@ -139,7 +154,7 @@ def count_range(x: np.ndarray, name: str) -> RangeCounts:
         overflow=beyond - infinite if form.has_infinity else 0,
         saturated=0 if form.has_infinity else beyond,
         underflow=nonzero - kept,
-        subnormal=kept - normal,
+        subnormal=0 if form.is_integer else kept - normal,
         size=x.size,
     )
 

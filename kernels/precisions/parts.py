@@ -14,8 +14,9 @@ import functools
 
 import numpy as np
 
-from . import precision as precisions
-from .jit import njit
+from ..jit import njit
+from . import products as precisions
+from .elements import ELEMENTS, Element
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
@@ -31,7 +32,7 @@ def _rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.
     return np.uint32(shift), np.uint32(bias), np.uint32(odd)
 
 
-def _range_constants(operand: precisions.Operand) -> tuple[np.uint32, np.uint32, np.uint32]:
+def _range_constants(operand: Element) -> tuple[np.uint32, np.uint32, np.uint32]:
     """The arguments (greatest, least_normal, fixed) with which `_round_narrow` rounds to a format."""
     fixed = 2.0 ** (operand.least + 1 - operand.significand + 23)
     bits = np.array([operand.greatest, 2.0**operand.least, fixed], np.float32).view(np.uint32)
@@ -181,7 +182,7 @@ def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> 
     row = precisions.find_precision(precision)
     if row.parts != 1:
         raise ValueError(f"{precision!r} has operands of {row.parts} parts; use split(array, {precision!r})")
-    operand = precisions.OPERANDS[row.operand]
+    operand = ELEMENTS[row.operand]
     if operand.significand == 24:
         return array
     way = precisions.acting_rounding(row.name, rounding) or operand.rounding

@@ -28,6 +28,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from .elements import ELEMENTS
+
 ROUNDINGS = {"rna": "to nearest, ties away from zero", "rne": "to nearest, ties to even", "rz": "toward zero"}
 """How the precision tf32 rounds its operands; the others round to nearest even, scaled ones also stochastically."""
 
@@ -41,49 +43,6 @@ ALIASES = {"bfx9": "bf16x9"}
 _MEAN_SQUARE_BINADE = 0.5429
 # Mean of |x| * 2**floor(log2|x|) for the same x: what truncation, which always errs toward zero, is correlated with.
 _MEAN_BINADE = 0.7225
-
-
-_LEAST_FP32 = -126
-
-
-class Operand(NamedTuple):
-    """A format of operands."""
-
-    significand: int
-    """Bits of the significand, the hidden one included."""
-    least: int
-    """The least exponent of normal numbers."""
-    greatest: float
-    """The greatest finite number."""
-    rounding: str = "rne"
-    """How numbers are rounded to it, a key of `ROUNDINGS`."""
-
-    @property
-    def has_range_of_fp32(self) -> bool:
-        return self.least == _LEAST_FP32
-
-
-def _with_range_of_fp32(significand: int, rounding: str = "rne") -> Operand:
-    return Operand(significand, _LEAST_FP32, (2 - 2.0 ** (1 - significand)) * 2.0**127, rounding)
-
-
-OPERANDS = {
-    "fp32": _with_range_of_fp32(24),
-    "fp16": Operand(11, -14, 65504.0),
-    "bf16": _with_range_of_fp32(8),
-    "tf32": _with_range_of_fp32(11, "rna"),
-    "e4m3": Operand(4, -6, 448.0),
-    "e5m2": Operand(3, -14, 57344.0),
-    "e4m3fnuz": Operand(4, -7, 240.0),
-    "e5m2fnuz": Operand(3, -15, 57344.0),
-    "e2m3": Operand(4, 0, 7.5),
-    "e3m2": Operand(3, -2, 28.0),
-    "e2m1": Operand(2, 0, 6.0),
-    "int8": Operand(8, 7, 127.0),
-    "int4": Operand(4, 3, 7.0),
-}
-"""Formats of operands, of precisions and of the matrix units of devices. Integers are those whose numbers all lie on
-the grid of subnormals."""
 
 
 class Scale(NamedTuple):
@@ -106,7 +65,7 @@ class Precision(NamedTuple):
 
     name: str
     operand: str
-    """The format of each part, a key of `OPERANDS`."""
+    """The format of each part, a key of `ELEMENTS`."""
     parts: int
     terms: tuple[tuple[int, int], ...]
     """Pairs (part of a, part of b) whose products are summed, in this order: small ones first, (0, 0) last."""
@@ -120,12 +79,12 @@ class Precision(NamedTuple):
     @property
     def significand(self) -> int:
         """Bits of each part's significand, the hidden one included."""
-        return OPERANDS[self.operand].significand
+        return ELEMENTS[self.operand].significand
 
     @property
     def rounding(self) -> str:
         """How a part is rounded, a key of `ROUNDINGS`."""
-        return OPERANDS[self.operand].rounding
+        return ELEMENTS[self.operand].rounding
 
     @property
     def is_exact(self) -> bool:
@@ -157,7 +116,7 @@ class Precision(NamedTuple):
     def operand_error(self) -> float:
         """Largest error of an operand in one part relative to it, in the format's normal range, or at its end: a power
         of two leaves the largest of a block up to twice the format's greatest power, where it saturates."""
-        greatest, unit = OPERANDS[self.operand].greatest, 2.0**-self.significand
+        greatest, unit = ELEMENTS[self.operand].greatest, 2.0**-self.significand
         power = 2.0 ** (math.frexp(greatest)[1] - 1)
         saturated = self.scale is not None and not self.scale.of_tensor
         return max(unit, 1 - greatest / (2 * power)) if saturated else unit
@@ -168,7 +127,7 @@ class Precision(NamedTuple):
         has a scale): half the least subnormal number. 0 without a scale, which loses nothing of normal numbers."""
         if self.scale is None:
             return 0.0
-        operand = OPERANDS[self.operand]
+        operand = ELEMENTS[self.operand]
         half = 2.0 ** (operand.least - operand.significand)
         if not self.scale.of_tensor:
             return half / 2.0 ** (math.frexp(operand.greatest)[1] - 1)
@@ -241,9 +200,9 @@ def add(row: Precision, *, before: str | None = None) -> None:
     """
     if row.name in PRECISIONS or row.name in ALIASES:
         raise ValueError(f"add(): the name must be new, got {row.name!r}")
-    if row.operand not in OPERANDS:
-        raise ValueError(f"add(): operand must be one of {', '.join(OPERANDS)}, got {row.operand!r}")
-    if not 1 <= row.parts <= 3 or (row.parts > 1 and not OPERANDS[row.operand].has_range_of_fp32):
+    if row.operand not in ELEMENTS:
+        raise ValueError(f"add(): operand must be one of {', '.join(ELEMENTS)}, got {row.operand!r}")
+    if not 1 <= row.parts <= 3 or (row.parts > 1 and not ELEMENTS[row.operand].has_range_of_fp32):
         raise ValueError(f"add(): parts must be 1, or 2 or 3 of a format with fp32's range, got {row.parts}")
     if row.scale is not None and (row.parts > 1 or row.scale.format not in ("fp32", "e8m0", "e4m3")):
         raise ValueError(f"add(): scale must be of one part, in fp32, e8m0 or e4m3, got {row.scale}")
