@@ -145,7 +145,7 @@ def test_rows_of_ones_own():
         assert mma([1, 2.0**-10], [1, 1], profile="mine") == 1 + 2.0**-10
     finally:
         PROFILES.pop("mine")
-    with pytest.raises(ValueError, match=r"formats must be of fp16, bf16, .*, got fp4"):
+    with pytest.raises(ValueError, match=r"formats must be of tf32, bf16, .*, got fp4"):
         mt.profiles.add(Profile("other", {"fp4": (Format(Exact(4)),)}))
     assert "other" not in PROFILES
 
