@@ -18,9 +18,13 @@ import tempfile
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403
+
+Settings = dict[str, Any] | None
+"""What a frontend passes on from its command line."""
 
 _ROOT = Path(__file__).resolve().parent
 _PTH, _STARTUP = "minitorch_backends_torch.pth", "minitorch_backends/interop/program/startup/sitecustomize.py"
@@ -33,7 +37,7 @@ def _requested_levels() -> list[str] | None:
     return None if value in ("", "0") else [] if value == "1" else shlex.split(value)
 
 
-def get_requires_for_build_wheel(config_settings=None):
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     needed = build_meta.get_requires_for_build_wheel(config_settings)
     if _requested_levels() is None:
         return needed
@@ -41,7 +45,7 @@ def get_requires_for_build_wheel(config_settings=None):
     return [*needed, *project["dependencies"]]
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     arguments = _requested_levels()
     if arguments is None:
         name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
@@ -63,12 +67,14 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         shutil.rmtree(_PREBUILT, ignore_errors=True)
 
 
-def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
     name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     return _with_startup(wheel_directory, name, repr(str(_ROOT / _STARTUP)))
 
 
-def _with_startup(folder, name, path):
+def _with_startup(folder: str, name: str, path: str) -> str:
     """Add the `.pth` file to a wheel. Python executes its line at each start, where `sitedir` is the file's folder."""
     run = f"exec(open({path}).read(), dict(__name__='minitorch_startup', __file__={path}))"
     startup = f"import os; os.environ.get('MINITORCH_TORCH') == '1' and {run}\n".encode()

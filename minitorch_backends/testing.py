@@ -47,7 +47,7 @@ class _Allowed(NamedTuple):
 
 
 @argument_errors
-def assert_close(
+def assert_close(  # noqa: PLR0913 (torch's)
     actual: Any,
     expected: Any,
     *,

@@ -121,8 +121,14 @@ def _signature(function: Callable[..., Any], names: _Names, *, method: bool = Fa
         parts.append(f"{star}{parameter.name}: {_argument_type(function, parameter, names)}{default}")
     if "out" not in signature.parameters and kind is not inspect.Parameter.VAR_KEYWORD and _takes_out(function):
         parts += [*(["*"] if kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL) else [])]
-        parts.append(f"out: {names.annotation('Any', function)} = ...")
+        parts.append(f"out: {names.annotation(_OUT[signature.return_annotation in _ONE], function)} = ...")
     return f"({', '.join(parts)}) -> {names.annotation(signature.return_annotation, function)}"
+
+
+_ONE = ("Tensor", Tensor)
+
+_OUT = {True: "Tensor | None", False: "Sequence[Tensor] | None"}
+"""What `out=` takes, by whether the function returns one tensor."""
 
 
 def _op_of(function: Callable[..., Any]) -> Any:
@@ -140,6 +146,8 @@ def _argument_type(function: Callable[..., Any], parameter: inspect.Parameter, n
     given = parameter.annotation
     if given is parameter.empty and isinstance(parameter.default, bool | str):
         given = type(parameter.default)
+    if given in (parameter.empty, "Any") and parameter.name == "out":
+        given = _OUT[inspect.signature(function).return_annotation in _ONE]
     text = names.annotation(given, function)
     op = _op_of(function)
     numbers = op is not None and op.promote and parameter.name in op.inputs

@@ -33,7 +33,7 @@ LINES = 32
 """Rows or columns that tiles do at a time where there are many."""
 
 
-def refuses(named: str | None = None) -> Callable[..., str | None]:
+def refuses(named: str | None = None) -> Callable[..., str | None]:  # noqa: C901 (one reason after the other)
     """Why an instruction set does not multiply arrays of these shapes and dtypes without panels."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:

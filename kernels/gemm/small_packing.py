@@ -186,7 +186,7 @@ class _Lines:
 
 
 @intrinsic(prefer_literal=True)
-def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits, ahead):
+def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits, ahead):  # noqa: C901 (one block)
     """Write an operand (literally "a" or "b") as tiles: by steps along K, in each by 16 lines, each with its parts.
 
     `lines` and `depth` are its sizes, `stride` the bytes between contiguous lines, `ahead` those to the next operand.
@@ -194,7 +194,7 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
     along_k = field_class(leaf, f"order_{operand.literal_value}").along_k
     wanted_along_k = operand.literal_value == "a"
 
-    def codegen(context, builder, signature, arguments):
+    def codegen(context, builder, signature, arguments):  # noqa: C901
         _, _, at, stride, lines, depth, target, limits_at, ahead = arguments
         at, target, limits_at = (builder.inttoptr(x, POINTER) for x in (at, target, limits_at))
         how = _Lines(builder, leaf)

@@ -63,7 +63,7 @@ _USUAL = float32, float64, int64
 """The types of most first arguments, whose check costs one look into a set."""
 
 
-def composite(
+def composite(  # noqa: PLR0913 (a row says all that is known of it)
     *,
     name: str | None = None,
     method: bool | str = True,
@@ -220,7 +220,7 @@ def _install_inplace(name: str, write: Callable[..., Tensor], public: Callable[.
     return write
 
 
-def op(
+def op(  # noqa: PLR0913 (a row says all that is known of it)
     forward: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
@@ -304,7 +304,7 @@ def op(
         declared = Op(
             _on_copy(forward) if mutates else forward, rules, {**options, "writer": forward if mutates else None}
         )
-        forward.__annotations__ = _of_users(forward.__annotations__)
+        forward.__annotations__ = _of_users(forward.__annotations__, mutates)
         registry[declared.name] = declared
         show_saved((*declared.inputs, "out", *declared.metadata_names))
         public = functools.wraps(forward)(call(declared))
@@ -319,10 +319,10 @@ def op(
 _ANNOTATIONS = {"Array": "Tensor", "Array | None": "Tensor | None", "Arrays": "Sequence[Tensor]"}
 
 
-def _of_users(annotations: dict[str, Any]) -> dict[str, Any]:
-    """A forward's annotations for users: tensors in the place of arrays."""
+def _of_users(annotations: dict[str, Any], mutates: bool) -> dict[str, Any]:
+    """A forward's annotations for users: tensors in the place of arrays, and in that of nothing where it writes."""
     seen = {name: _ANNOTATIONS.get(each, each) for name, each in annotations.items()}
-    result = str(annotations.get("return", "Tensor"))
+    result = "Tensor" if mutates else str(annotations.get("return", "Tensor"))
     return {**seen, "return": re.sub(r"\b(np\.ndarray|Array)\b", "Tensor", result)}
 
 

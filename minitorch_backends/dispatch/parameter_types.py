@@ -107,5 +107,6 @@ def describe(kind: Any) -> str:
     if origin in (types.UnionType, typing.Union):
         return " or ".join(map(describe, members))
     if origin in (tuple, list, Sequence, Iterable):
-        return f"a sequence of ({describe(members[0])})" if members else "a sequence"
+        each = describe(members[0]) if members else ""
+        return f"a sequence of {f'({each})' if ' ' in each else each}" if members else "a sequence"
     return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))

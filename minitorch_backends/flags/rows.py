@@ -61,7 +61,7 @@ class Flag:
         "writes",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (a row says all that is known of it)
         self,
         path: str,
         default: Any,

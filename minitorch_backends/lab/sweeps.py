@@ -270,7 +270,7 @@ def _quantile(rows: list[dict[str, Any]], name: str, share: float) -> str:
     return f"{quantile(values, share):.3g}" if values else "-"
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
     function: Callable[..., Any],
     *,
     over: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] = (),

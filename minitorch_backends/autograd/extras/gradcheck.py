@@ -20,7 +20,7 @@ class GradcheckError(RuntimeError):
 
 
 @argument_errors
-def gradcheck(
+def gradcheck(  # noqa: PLR0913 (torch's)
     func: Callable[..., Any],
     inputs: Any,
     *,
@@ -79,7 +79,7 @@ def gradcheck(
 
 
 @argument_errors
-def gradgradcheck(
+def gradgradcheck(  # noqa: PLR0913 (torch's)
     func: Callable[..., Any],
     inputs: Any,
     grad_outputs: Any = None,

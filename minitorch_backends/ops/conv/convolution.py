@@ -217,7 +217,7 @@ def convolution(
     groups: int = 1,
     *,
     precision: str | None = None,
-):
+) -> Array:
     """The convolution (N, O, *out) of `input` (N, C, *S) with `weight` (O, C/groups, *K), in one to three spatial
     dimensions.
 
@@ -243,7 +243,7 @@ def convolution_input_gradient(
     groups: int = 1,
     *,
     precision: str | None = None,
-):
+) -> Array:
     """The transpose of `convolution` in its input, of spatial sizes `input_size`: a transposed convolution."""
     steps = _name_parameters(len(input_size), stride, padding, dilation, groups)
     if 0 in input_size:
@@ -271,7 +271,7 @@ def convolution_weight_gradient(
     groups: int = 1,
     *,
     precision: str | None = None,
-):
+) -> Array:
     """The transpose of `convolution` in its weight, whose spatial sizes are `kernel_size`."""
     steps = _name_parameters(len(kernel_size), stride, padding, dilation, groups)
     return run(conv_weight_gradient, input, grad_output, precision=precision, kernel_size=kernel_size, **steps)

@@ -89,7 +89,7 @@ def _kernel_axes(at: Windows) -> tuple[int, ...]:
     method=False, takes="bifc", widen=False, warns=False, input=lambda g, at: fold_windows(g, at),
     batch="loop: functions of it fold the batch",
     )  # fmt: skip
-def unfold_windows(input: Array, at: Windows):
+def unfold_windows(input: Array, at: Windows) -> Array:
     """The windows of an image (N, C, *size), padded with zeros: (N, C, *kernel, *output)."""
     steps = Steps(at.stride, at.padding, at.dilation)
     return windows(_pad_image(input, at, 0), at.kernel, at.output, steps).copy()
@@ -110,7 +110,7 @@ def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
     method=False, takes="ifc", warns=False, input=lambda g, at: unfold_windows(g, at),
     batch="loop: functions of it fold the batch",
     )  # fmt: skip
-def fold_windows(input: Array, at: Windows):
+def fold_windows(input: Array, at: Windows) -> Array:
     """Sum windows (N, C, *kernel, *output) at their places in an image (N, C, *size)."""
     wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
     for tap, place in at.taps():
@@ -122,13 +122,15 @@ def fold_windows(input: Array, at: Windows):
     method=False, takes="ifc", warns=False, input=lambda g, at: spread_windows(g, at),
     batch="loop: functions of it fold the batch",
     )  # fmt: skip
-def sum_windows(input: Array, at: Windows):
+def sum_windows(input: Array, at: Windows) -> Array:
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
     input = input.astype(np.int64) if input.dtype.kind in "iu" else input
-    wide, total = _pad_image(input, at, 0), None
+    wide = _pad_image(input, at, 0)
     if math.prod(at.kernel) <= _FEW:
-        for _, place in at.taps():
-            total = wide[place].copy(order="K") if total is None else np.add(total, wide[place], out=total)
+        first, *others = (wide[place] for _, place in at.taps())
+        total = first.copy(order="K")
+        for each in others:
+            np.add(total, each, out=total)
         return total
     seen = windows(wide, at.kernel, at.output, Steps(at.stride, at.padding, at.dilation))
     if np.moveaxis(input, 1, -1).flags.c_contiguous:  # channels stay last
@@ -141,7 +143,7 @@ def sum_windows(input: Array, at: Windows):
     method=False, takes="fc", warns=False, input=lambda g, at: sum_windows(g, at),
     batch="loop: functions of it fold the batch",
     )  # fmt: skip
-def spread_windows(input: Array, at: Windows):
+def spread_windows(input: Array, at: Windows) -> Array:
     """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
     if input.ndim != 2 + len(at.output):
         raise RuntimeError(f"spread_windows: expected values (N, C, *{at.output}), got shape {list(input.shape)}")
@@ -233,7 +235,7 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
     method=False, takes="ifc", warns=False,
     input=lambda g, indices: gather_flat(g, indices), batch="loop: places in one sample",
     )  # fmt: skip
-def scatter_flat(input: Array, indices: Array, size: Sequence[int], at: Windows | None = None):
+def scatter_flat(input: Array, indices: Array, size: Sequence[int], at: Windows | None = None) -> Array:
     """Zero images (N, C, *size) with each value added at its flat index; index -1 drops the value.
 
     With `at` each index is one of the places that its window sees.
@@ -269,7 +271,7 @@ def _gather_reference(input: Any, indices: Any) -> np.ndarray:
     method=False, widen=False, warns=False,
     input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]), batch="loop: places in one sample",
     )  # fmt: skip
-def gather_flat(input: Array, indices: Array):
+def gather_flat(input: Array, indices: Array) -> Array:
     """The values of images (N, C, *size) at indices in each image as one dimension; 0 at -1."""
     return _gather_reference(input, indices)
 
@@ -280,7 +282,7 @@ def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
 
 @op(
     method=False, widen=False, warns=False, input=_of_unpool, batch="loop: places in one sample", )  # fmt: skip
-def unpool(input: Array, indices: Array, size: Sequence[int]):
+def unpool(input: Array, indices: Array, size: Sequence[int]) -> Array:
     """Zero images (N, C, *size) with each value written at its flat index."""
     count = math.prod(size)
     out = np.zeros(input.shape[0] * input.shape[1] * count, input.dtype)

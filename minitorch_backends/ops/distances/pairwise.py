@@ -47,7 +47,7 @@ def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     x2=lambda g, weights: -(weights.mT @ g),
     batch="loop: operands that broadcast in pairs",
 )
-def weighted_differences(weights: Array, x1: Array, x2: Array):
+def weighted_differences(weights: Array, x1: Array, x2: Array) -> Array:
     """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
     if not distances.takes(x1, x2, weights):
         return np.asarray(sums.sum(weights[..., None] * _differences(x1, x2), -2))
@@ -68,7 +68,7 @@ def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT),
     batch="loop: operands that broadcast in pairs",
 )
-def euclidean_distances(x1: Array, x2: Array):
+def euclidean_distances(x1: Array, x2: Array) -> Array:
     """`cdist` of p = 2, without an array of all differences."""
     if not distances.takes(x1, x2):
         return np.asarray(np.sqrt(sums.sum_of_squares(_differences(x1, x2), -1)))

@@ -377,14 +377,14 @@ def run_sharing(
 
 def contraction(
     operands: Arrays,
-    plan,
-    precision=None,
-    strategy=BY_FLAGS,
-    needs=None,
-    memory_limit=None,
-    keys=None,
-    slices=BY_FLAGS,
-    executor=None,
+    plan: Any,
+    precision: str | None = None,
+    strategy: Any = BY_FLAGS,
+    needs: Any = None,
+    memory_limit: Any = None,
+    keys: Any = None,
+    slices: Any = BY_FLAGS,
+    executor: Any = None,
 ) -> np.ndarray:
     """The forward of the op: the sum of the products of operands without repeated labels.
 

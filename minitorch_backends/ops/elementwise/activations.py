@@ -45,7 +45,7 @@ _large_relu6_backward: Any = threaded_function("relu6_gradient")
     grad_output=lambda g, result: relu_backward(g, result),
     result=lambda g, result_shape: adopt(np.zeros(result_shape, g._array.dtype)),
 )
-def relu_backward(grad_output: Array, result: Array):
+def relu_backward(grad_output: Array, result: Array) -> Array:
     """The gradient of relu: `grad_output` where `result` is nonzero, and 0 elsewhere. As in torch, NaN passes it
     through.
 
@@ -63,7 +63,7 @@ def relu_backward(grad_output: Array, result: Array):
 
 @functional(inplace="both")
 @op(takes="if", widen=False, warns=False, inplace=True, input=lambda g, out: relu_backward(g, out))
-def relu(input: Array):
+def relu(input: Array) -> Array:
     """max(input, 0), elementwise; NaN stays NaN. The gradient at 0 is 0."""
     if input.size >= LARGE and (found := _large_relu(input, input)) is not None:
         return found
@@ -81,7 +81,7 @@ def relu(input: Array):
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
     batch="loop: bounds of one sample",
 )
-def piecewise_gradient(gradient: Array, input: Array):
+def piecewise_gradient(gradient: Array, input: Array) -> Array:
     """`gradient`, which depends on `input` only through selections: its own derivative is zero, with a path in the
     graph."""
     return np.positive(gradient)
@@ -97,7 +97,7 @@ def _by_choice(gradient: Tensor, input: Tensor) -> Tensor:
     method=False,
     input=lambda g, input, negative_slope: _by_choice(g.where(input > 0, g * negative_slope), input),
 )
-def leaky_relu(input: Array, negative_slope: float = 0.01):
+def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     """`input` where it is positive, else `input * negative_slope`."""
     negative_slope = float(negative_slope)
     # A maximum has no branches: five times as quick as np.where on a million values. Infinity times 0 would be NaN.
@@ -113,7 +113,7 @@ def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
 
 @functional(inplace="both")
 @op(takes="f", method=False, input=_elu_gradient)
-def elu(input: Array, alpha: float = 1.0):
+def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` where it is positive, else `alpha * (exp(input) - 1)`."""
     each = elementwise.each
     negative = np.asarray(each(np.minimum, input, 0))
@@ -157,7 +157,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     grad_output=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
     input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
 )
-def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val: float):
+def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val: float) -> Array:
     """The gradient of hardtanh: `grad_output`, and 0 where `input` is outside the limits or on them."""
     if input.size >= LARGE and (min_val, max_val) == (0, 6):
         found = _large_relu6_backward(grad_output, input)
@@ -174,7 +174,7 @@ def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val:
     method=False,
     input=lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val),
 )
-def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """`input` brought into [min_val, max_val], which integers cut off to their type. The gradient is 0 outside and on
     the border (`clamp` has 1 there)."""
     if min_val > max_val:
@@ -205,7 +205,7 @@ def relu6(input: Tensor) -> Tensor:
     method=False,
     input=lambda g, input: _by_choice((g / 6).masked_fill((input <= -3).logical_or(input >= 3), 0), input),
 )
-def hardsigmoid(input: Array):
+def hardsigmoid(input: Array) -> Array:
     """relu6(input + 3) / 6. The gradient is 0 outside and on the border."""
     return np.clip(input + 3, 0, 6) / 6
 
@@ -216,7 +216,7 @@ def _hardswish_gradient(g: Tensor, input: Tensor) -> Tensor:
 
 @functional(inplace=True)
 @op(takes="f", method=False, input=_hardswish_gradient)
-def hardswish(input: Array):
+def hardswish(input: Array) -> Array:
     """input * relu6(input + 3) / 6 (Howard et al., Searching for MobileNetV3, 2019)."""
     return elementwise.hardswish(input)
 
@@ -248,7 +248,7 @@ def _softplus_gradient(g: Tensor, input: Tensor, beta: float, threshold: float) 
 
 @functional
 @op(takes="f", method=False, input=_softplus_gradient)
-def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """log(1 + exp(beta * input)) / beta; `input` itself where beta * input is above `threshold`."""
     beta, threshold = float(beta), float(threshold)
     if (beta, threshold) == (1, 20):
@@ -259,7 +259,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
 
 @functional
 @op(takes="f", method=False, input=lambda g, input: g * (-input).sigmoid())
-def logsigmoid(input: Array):
+def logsigmoid(input: Array) -> Array:
     """log(sigmoid(input)), accurate for inputs of any magnitude."""
     return elementwise.logsigmoid(input)
 
@@ -271,7 +271,7 @@ def _mish_slope(input: Tensor) -> Tensor:
 
 @functional(inplace=True)
 @op(takes="f", method=False, input=lambda g, input: g * _mish_slope(input))
-def mish(input: Array):
+def mish(input: Array) -> Array:
     """input * tanh(softplus(input)) (Misra, 2019)."""
     return elementwise.mish(input)
 

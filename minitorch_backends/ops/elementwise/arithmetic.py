@@ -50,7 +50,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
     inplace=True,
     operators=("__add__", "__iadd__"),
 )
-def add(input: Array, other: Array, *, alpha: complex = 1):
+def add(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     """`input + alpha * other`."""
     return np.add(input, other if alpha == 1 else _scale(other, alpha))
 
@@ -68,7 +68,7 @@ def add(input: Array, other: Array, *, alpha: complex = 1):
     inplace=True,
     operators=("__sub__", "__isub__"),
 )
-def sub(input: Array, other: Array, *, alpha: complex = 1):
+def sub(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     """`input - alpha * other`. Raises RuntimeError for booleans, which have `^` and `logical_not`."""
     return np.subtract(input, other if alpha == 1 else _scale(other, alpha))
 
@@ -84,7 +84,7 @@ def sub(input: Array, other: Array, *, alpha: complex = 1):
     booleans=False,
     method=False,
 )
-def rsub(input: Array, other: Array, *, alpha: complex = 1):
+def rsub(input: Array, other: Array, *, alpha: complex = 1) -> Array:
     """`other - alpha * input`."""
     return np.subtract(other, input if alpha == 1 else _scale(input, alpha))
 
@@ -98,7 +98,7 @@ def rsub(input: Array, other: Array, *, alpha: complex = 1):
     inplace=True,
     operators=("__neg__",),
 )
-def neg(input: Array):
+def neg(input: Array) -> Array:
     """`-input`. Raises RuntimeError for booleans, which have `~`."""
     return np.negative(input)
 
@@ -127,7 +127,7 @@ def positive(input: Tensor) -> Tensor:
     inplace=True,
     operators=("__mul__", "__imul__"),
 )
-def mul(input: Array, other: Array):
+def mul(input: Array, other: Array) -> Array:
     """`input * other`."""
     return np.multiply(input, other)
 
@@ -149,14 +149,14 @@ _quotient = functools.partial(op, inplace=True, promote=True, takes="if")
     ufunc=np.floor_divide,
     operators=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
 )
-def floor_divide(input: Array, other: Array):
+def floor_divide(input: Array, other: Array) -> Array:
     """`floor(input / other)`, in the inputs' type. Raises RuntimeError for integers divided by zero."""
     _refuse_zero("floor_divide", input, other)
     return np.floor_divide(input, other)
 
 
 @_quotient(input=zero, other=zero, name="div_trunc", called="div", method=False)
-def trunc_divide(input: Array, other: Array):
+def trunc_divide(input: Array, other: Array) -> Array:
     """`div` with the rounding mode "trunc"."""
     _refuse_zero("div", input, other)
     if input.dtype.kind in "iu":
@@ -188,7 +188,7 @@ def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncate
     inplace=True,
     operators=("__truediv__", "__rtruediv__", "__itruediv__"),
 )
-def div(input: Array, other: Array):
+def div(input: Array, other: Array) -> Array:
     """`input / other`, where integers give the default dtype; `rounding_mode` "floor" or "trunc" rounds in their type.
 
     Raises RuntimeError for another mode, and for integers divided by zero and rounded.
@@ -212,7 +212,7 @@ del Tensor.div_trunc_  # type: ignore[attr-defined]
     rounds=True,
     operators=("__mod__", "__rmod__", "__imod__"),
 )
-def remainder(input: Array, other: Array):
+def remainder(input: Array, other: Array) -> Array:
     """What `floor_divide` leaves, with the sign of `other`: Python's `%`.
 
     Raises RuntimeError for integers divided by zero.
@@ -228,7 +228,7 @@ def remainder(input: Array, other: Array):
     ufunc=np.fmod,
     rounds=True,
 )
-def fmod(input: Array, other: Array):
+def fmod(input: Array, other: Array) -> Array:
     """The remainder with the sign of `input`, as C has it. Raises RuntimeError for integers divided by zero."""
     _refuse_zero("fmod", input, other)
     return np.fmod(input, other)
@@ -246,7 +246,7 @@ def fmod(input: Array, other: Array):
     takes="fc",
     inplace=True,
 )
-def lerp(input: Array, end: Array, weight: Array):
+def lerp(input: Array, end: Array, weight: Array) -> Array:
     """`input + weight * (end - input)`, computed from the nearer end, so that weights 0 and 1 give the ends exactly."""
     difference, near = end - input, np.abs(weight) < 0.5
     if weight.ndim == 0:
@@ -269,7 +269,7 @@ def _whole(value: Any, like: np.ndarray) -> Any:
     inplace=True,
     takes="ifc",
 )
-def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1) -> Array:
     """`input + value * tensor1 * tensor2`."""
     return input + (tensor1 if value == 1 else _scale(tensor1, _whole(value, tensor1))) * tensor2
 
@@ -284,7 +284,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1)
     takes="fc",
     inplace=True,
 )
-def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1) -> Array:
     """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""
     return input + _scale(tensor1, value) / tensor2
 

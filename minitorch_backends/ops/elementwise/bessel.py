@@ -72,7 +72,7 @@ i1e = unary_ufunc(
 def _declare(name: str, doc: str, function: Callable[[Any], Any]) -> Callable[..., Tensor]:
     """An op of one floating input that has no gradient."""
 
-    def forward(input: Array):
+    def forward(input: Array) -> Array:
         return np.asarray(function(input)).astype(input.dtype, copy=False)
 
     forward.__name__, forward.__doc__ = name, doc

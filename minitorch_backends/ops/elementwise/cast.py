@@ -41,13 +41,13 @@ __all__ = ["clone"]
 
 
 @op(takes=EVERY_DTYPE, input=lambda g: g, method=False, widen=False)
-def to_copy(input: Array, dtype):
+def to_copy(input: Array, dtype: Any) -> Array:
     """The elements converted to `dtype`, in new memory."""
     return cast_unchecked(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
 
 
 @op(takes=EVERY_DTYPE, input=lambda g: g, widen=False)
-def clone(input: Array, *, memory_format=None):
+def clone(input: Array, *, memory_format: Any = None) -> Array:
     """A copy in new memory, through which gradients flow.
 
     Strides are kept, unless `memory_format` requests another order. Raises TypeError for an invalid memory format.

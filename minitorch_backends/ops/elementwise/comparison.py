@@ -28,13 +28,13 @@ def _numbers(*arrays: np.ndarray) -> list[np.ndarray]:
 
 
 @op(takes="bifcnp", promote=True, only_tensors=("input",), warns=False, inplace=True, ufunc=np.equal)
-def eq(input: Array, other: Array):
+def eq(input: Array, other: Array) -> Array:
     """Where the two are equal; NaN equals nothing."""
     return np.equal(*_numbers(input, other))
 
 
 @op(takes="bifcnp", promote=True, only_tensors=("input",), warns=False, inplace=True, ufunc=np.not_equal)
-def ne(input: Array, other: Array):
+def ne(input: Array, other: Array) -> Array:
     """True where the two differ."""
     return np.not_equal(*_numbers(input, other))
 
@@ -43,25 +43,25 @@ _ordering: Any = functools.partial(op, promote=True, only_tensors=("input",), wa
 
 
 @_ordering(ufunc=np.less, operators=("__lt__",))
-def lt(input: Array, other: Array):
+def lt(input: Array, other: Array) -> Array:
     """Where `input` is less."""
     return np.less(input, other)
 
 
 @_ordering(ufunc=np.less_equal, operators=("__le__",))
-def le(input: Array, other: Array):
+def le(input: Array, other: Array) -> Array:
     """Where `input` is less or equal."""
     return np.less_equal(input, other)
 
 
 @_ordering(ufunc=np.greater, operators=("__gt__",))
-def gt(input: Array, other: Array):
+def gt(input: Array, other: Array) -> Array:
     """Where `input` is greater."""
     return np.greater(input, other)
 
 
 @_ordering(ufunc=np.greater_equal, operators=("__ge__",))
-def ge(input: Array, other: Array):
+def ge(input: Array, other: Array) -> Array:
     """Where `input` is greater or equal."""
     return np.greater_equal(input, other)
 
@@ -85,37 +85,37 @@ Tensor.__eq__, Tensor.__ne__ = _equals, _differs  # type: ignore[method-assign, 
 
 
 @op(takes="bifcn", warns=False)
-def isnan(input: Array):
+def isnan(input: Array) -> Array:
     """Where an element is not a number."""
     return np.isnan(input)
 
 
 @op(takes="bifcn", warns=False)
-def isfinite(input: Array):
+def isfinite(input: Array) -> Array:
     """Whether each element is neither infinite nor NaN."""
     return np.isfinite(input)
 
 
 @op(takes="bifcn", warns=False)
-def isinf(input: Array):
+def isinf(input: Array) -> Array:
     """Where an element is infinite."""
     return np.isinf(input)
 
 
 @op(warns=False, takes="bif")
-def isposinf(input: Array):
+def isposinf(input: Array) -> Array:
     """Where an element is inf."""
     return input == np.inf
 
 
 @op(warns=False, takes="bif")
-def isneginf(input: Array):
+def isneginf(input: Array) -> Array:
     """Where an element is -inf."""
     return input == -np.inf
 
 
 @op(warns=False)
-def isreal(input: Array):
+def isreal(input: Array) -> Array:
     """Where an element has no imaginary part."""
     return np.isreal(input)
 
@@ -172,7 +172,7 @@ _extremum = functools.partial(op, only_tensors=("input", "other"), promote=True,
     other=lambda g, input, other: _of_the_chosen(g, other < input, input == other),
     ufunc=np.maximum,
 )
-def maximum(input: Array, other: Array):
+def maximum(input: Array, other: Array) -> Array:
     """The larger of the two, NaN where one is; where they are equal, each gets half of the gradient."""
     return np.maximum(input, other)
 
@@ -182,7 +182,7 @@ def maximum(input: Array, other: Array):
     other=lambda g, input, other: _of_the_chosen(g, other > input, input == other),
     ufunc=np.minimum,
 )
-def minimum(input: Array, other: Array):
+def minimum(input: Array, other: Array) -> Array:
     """The smaller of the two, NaN where one is; where they are equal, each gets half of the gradient."""
     return np.minimum(input, other)
 
@@ -192,7 +192,7 @@ def minimum(input: Array, other: Array):
     other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
     ufunc=np.fmax,
 )
-def fmax(input: Array, other: Array):
+def fmax(input: Array, other: Array) -> Array:
     """The larger of the two, or the one that is not NaN."""
     return np.fmax(input, other)
 
@@ -202,7 +202,7 @@ def fmax(input: Array, other: Array):
     other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
     ufunc=np.fmin,
 )
-def fmin(input: Array, other: Array):
+def fmin(input: Array, other: Array) -> Array:
     """The smaller of the two, or the one that is not NaN."""
     return np.fmin(input, other)
 
@@ -218,14 +218,14 @@ def fmin(input: Array, other: Array):
     method=False,
     aliases={"self": "input"},
 )
-def where(condition: Array, input: Array | None = None, other: Array | None = None):
+def where(condition: Array, input: Array | None = None, other: Array | None = None) -> Array:
     """`input` where the boolean `condition` is True, and `other` elsewhere. With the condition alone, the indices of
     its True elements.
 
     Raises RuntimeError for a condition that is not boolean, and TypeError if only one of the two values is given.
     """
     if input is None and other is None:
-        return np.nonzero(np.atleast_1d(condition))
+        return np.nonzero(np.atleast_1d(condition))  # type: ignore[return-value] # what most calls give is declared
     if input is None or other is None:
         raise TypeError(
             "where() takes a condition and two values, or the condition alone, and one of the two is missing"

@@ -31,13 +31,13 @@ _parts = functools.partial(op, method=False, takes="c", view=True, widen=False)
 
 
 @_parts(input=lambda g: g, name="real_part", warns=False)
-def _real_part(input: Array):
+def _real_part(input: Array) -> Array:
     """The real parts of complex numbers, a view."""
     return input.real
 
 
 @_parts(input=lambda g: g * 1j, name="imag", warns=False)
-def imag(input: Array):
+def imag(input: Array) -> Array:
     """The imaginary parts, a view. Raises RuntimeError for real tensors."""
     return input.imag
 
@@ -61,7 +61,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 
 
 @op(input=lambda g: conj(g), warns=False, inplace=True)
-def conj_physical(input: Array):
+def conj_physical(input: Array) -> Array:
     """The conjugates, in new memory."""
     return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
 
@@ -78,13 +78,13 @@ Tensor.real, Tensor.imag = property(real, _set_real), property(imag, _set_imag) 
 
 
 @_parts(input=lambda g: view_as_complex(g.contiguous()))
-def view_as_real(input: Array):
+def view_as_real(input: Array) -> Array:
     """A view of complex numbers as real ones, with a last dimension of size 2 for the two parts."""
     return input[..., None].view(input.real.dtype)
 
 
 @op(input=lambda g: view_as_real(g), view=True, method=False, widen=False, takes="f", autocast="float32")
-def view_as_complex(input: Array):
+def view_as_complex(input: Array) -> Array:
     """Complex numbers from their parts in the last dimension, of size 2: a view; of half types a
     copy in complex64.
 
@@ -113,7 +113,7 @@ def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: 
 
 
 @op(real=lambda g: g.real, imag=lambda g: g.imag, takes="f", method=False)
-def complex(real: Array, imag: Array):
+def complex(real: Array, imag: Array) -> Array:
     """Complex numbers from real and imaginary parts of one dtype, which may be infinite or NaN."""
     _refuse_mixed("complex", "imag", imag, "real", real)
     shape = broadcast_shapes(real.shape, imag.shape)
@@ -141,7 +141,7 @@ def _sgn_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
 
 
 @op(input=_sgn_gradient, inplace=True)
-def sgn(input: Array):
+def sgn(input: Array) -> Array:
     """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
     if input.dtype.kind == "b":
         return input.copy()
@@ -151,7 +151,7 @@ def sgn(input: Array):
 @op(
     input=lambda g, input: g * sgn(input), ufunc=np.abs, warns=False, takes="ifcn", inplace=True, operators=("__abs__",)
 )
-def abs(input: Array):
+def abs(input: Array) -> Array:
     """The absolute value, real for complex numbers. Raises RuntimeError for booleans."""
     return np.abs(input)
 
@@ -166,7 +166,7 @@ def _angle_gradient(g: Tensor, input: Tensor) -> Tensor:
 
 
 @op(input=_angle_gradient, promote="float", warns=False)
-def angle(input: Array):
+def angle(input: Array) -> Array:
     """The angle from the positive reals, in [-pi, pi]: for reals 0, or pi where they are negative; NaN for NaN."""
     if input.dtype.kind == "c":
         return np.arctan2(input.imag, input.real)
@@ -180,7 +180,7 @@ def angle(input: Array):
     method=False,
     autocast="float32",
 )
-def polar(abs: Array, angle: Array):
+def polar(abs: Array, angle: Array) -> Array:
     """Complex numbers from absolute values and angles of one dtype."""
     _refuse_mixed("polar", "angle", angle, "abs", abs)
     return abs * np.cos(angle) + 1j * (abs * np.sin(angle))

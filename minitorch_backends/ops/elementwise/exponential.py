@@ -43,7 +43,7 @@ def _complex_log1p(z: np.ndarray) -> np.ndarray:
 
 
 @op(input=lambda g, input: g / conjugate(input + 1), promote="float", ufunc=np.log1p, inplace=True)
-def log1p(input: Array):
+def log1p(input: Array) -> Array:
     """log(1 + input), exact to the last digits near 0."""
     return _complex_log1p(input) if input.dtype.kind == "c" else elementwise.each(np.log1p, input)
 
@@ -66,7 +66,7 @@ sigmoid = functional(
     takes="fc",
     ufunc=np.logaddexp,
 )
-def logaddexp(input: Array, other: Array):
+def logaddexp(input: Array, other: Array) -> Array:
     """log(exp(input) + exp(other)) without overflow."""
     if input.dtype.kind != "c":
         return elementwise.each(np.logaddexp, input, other)
@@ -82,7 +82,7 @@ def logaddexp(input: Array, other: Array):
     takes="f",
     ufunc=np.logaddexp2,
 )
-def logaddexp2(input: Array, other: Array):
+def logaddexp2(input: Array, other: Array) -> Array:
     """log2(2**input + 2**other) without overflow."""
     return elementwise.each(np.logaddexp2, input, other)
 
@@ -94,7 +94,7 @@ def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
 
 
 @op(input=_log_where_counted, other=lambda g, input, other: g * input / other, promote="float", takes="f", inplace=True)
-def xlogy(input: Array, other: Array):
+def xlogy(input: Array, other: Array) -> Array:
     """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
     product = np.asarray(input * elementwise.each(np.log, other))
     return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
@@ -113,14 +113,14 @@ def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
     takes="f",
     method=False,
 )
-def xlog1py(input: Array, other: Array):
+def xlog1py(input: Array, other: Array) -> Array:
     """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
     product = np.asarray(input * elementwise.each(np.log1p, other))
     return elementwise.select((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
 
 
 @op(input=lambda g, input: g * (-1 - input.log()), promote="float", takes="f", method=False)
-def entr(input: Array):
+def entr(input: Array) -> Array:
     """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
     terms = -input * elementwise.each(np.log, input)
     return np.where(input > 0, terms, np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))

@@ -33,7 +33,7 @@ def _density(input: Tensor, other: Tensor) -> Tensor:
     takes="f",
     inplace=True,
 )
-def igamma(input: Array, other: Array):
+def igamma(input: Array, other: Array) -> Array:
     """The regularized lower incomplete gamma function: the integral of t**(input - 1) exp(-t) from 0 to `other`, over
     gamma(input). NaN for negative arguments."""
     return scipy_special().gammainc(input, other)
@@ -47,7 +47,7 @@ def igamma(input: Array, other: Array):
     takes="f",
     inplace=True,
 )
-def igammac(input: Array, other: Array):
+def igammac(input: Array, other: Array) -> Array:
     """1 - igamma(input, other), accurate where that is small."""
     return scipy_special().gammaincc(input, other)
 
@@ -71,7 +71,7 @@ def _quantile_slope(g: Tensor, input: Tensor, p: Tensor, out: Tensor) -> Tensor:
     takes="f",
     method=False,
 )
-def gamma_quantile(input: Array, p: Array):
+def gamma_quantile(input: Array, p: Array) -> Array:
     """The number below which a gamma distributed one of shape `input` and scale 1 is with probability `p`."""
     return scipy_special().gammaincinv(input, p)
 
@@ -96,7 +96,7 @@ def _mvlgamma_gradient(g: Tensor, input: Tensor, p: int) -> Tensor:
     booleans=False,
     inplace=True,
     )  # fmt: skip
-def mvlgamma(input: Array, p):
+def mvlgamma(input: Array, p: int) -> Array:
     """The logarithm of the gamma function of `p` variables: the sum of lgamma(input - j / 2) for j below `p`, plus
     p (p - 1) / 4 log(pi).
 
@@ -118,7 +118,7 @@ def mvlgamma(input: Array, p):
     takes="f",
     method=False,
 )
-def zeta(input: Array, other: Array):
+def zeta(input: Array, other: Array) -> Array:
     """The Hurwitz zeta function: the sum of (k + other)**-input over k = 0, 1, ...; infinite for an `input` of 1, NaN
     below 1."""
     return scipy_special().zeta(input, other)

@@ -37,7 +37,7 @@ def _gelu_curvature(input: Tensor, approximate: str) -> Tensor:
     grad_output=lambda g, input, approximate: gelu_backward(g, input, approximate),
     input=lambda g, grad_output, input, approximate: g * grad_output * _gelu_curvature(input, approximate),
 )
-def gelu_backward(grad_output: Array, input: Array, approximate: str):
+def gelu_backward(grad_output: Array, input: Array, approximate: str) -> Array:
     """The gradient of `gelu`: grad_output times its derivative at `input`."""
     gradient = elementwise.gelu_gradient if approximate == "none" else elementwise.tanh_gelu_gradient
     return gradient(grad_output, input)
@@ -45,7 +45,7 @@ def gelu_backward(grad_output: Array, input: Array, approximate: str):
 
 @functional
 @op(takes="f", widen=False, method=False, input=lambda g, input, approximate: gelu_backward(g, input, approximate))
-def gelu(input: Array, approximate: str = "none"):
+def gelu(input: Array, approximate: str = "none") -> Array:
     """`input` times the standard normal distribution function, or times its approximation by tanh.
 
     Hendrycks and Gimpel, Gaussian Error Linear Units, 2016. `approximate` is "none" or "tanh".
@@ -63,14 +63,14 @@ def gelu(input: Array, approximate: str = "none"):
     grad_output=lambda g, input: silu_backward(g, conjugate(input)),
     input=lambda g, grad_output, input: conjugate(g) * grad_output * _curvature(conjugate(input)),
 )
-def silu_backward(grad_output: Array, input: Array):
+def silu_backward(grad_output: Array, input: Array) -> Array:
     """The gradient of `silu`: grad_output times the conjugate of its derivative at `input`."""
     return elementwise.silu_gradient(grad_output, input.conj())
 
 
 @functional(inplace=True)
 @op(takes="fc", widen=False, method=False, input=lambda g, input: silu_backward(g, input))
-def silu(input: Array):
+def silu(input: Array) -> Array:
     """input * sigmoid(input), also called swish."""
     return elementwise.silu(input)
 

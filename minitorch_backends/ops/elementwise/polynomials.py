@@ -38,7 +38,7 @@ def _evaluate(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Re
 def _declare(name: str, doc: str, first: Any, following: Recurrence, shifted: bool = False) -> Callable[..., Tensor]:
     """An op of an argument and a degree."""
 
-    def forward(input: Array, n: Array):
+    def forward(input: Array, n: Array) -> Array:
         x = input.astype(np.float64)
         return _evaluate(name, 2 * x - 1 if shifted else x, n, first, following).astype(input.dtype)
 

@@ -55,7 +55,7 @@ def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
     inplace=True,
     operators=("__pow__", "__rpow__", "__ipow__"),
 )
-def pow(input: Array, exponent: Array):
+def pow(input: Array, exponent: Array) -> Array:
     """`input ** exponent`. Integers to negative powers give the integer part, which is 0 except for 1 and -1.
 
     Raises RuntimeError for integers to a negative Python integer.
@@ -99,7 +99,7 @@ Tensor.float_power_ = _float_power_  # type: ignore[assignment, method-assign]
     ufunc=np.square,
     inplace=True,
 )
-def square(input: Array):
+def square(input: Array) -> Array:
     """`input * input`; int64 for booleans."""
     return np.square(input.astype(np.int64) if input.dtype.kind == "b" else input)
 

@@ -33,25 +33,25 @@ def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
 
 
 @op(input=zero, ufunc=np.ceil, warns=False, takes="if", inplace=True)
-def ceil(input: Array):
+def ceil(input: Array) -> Array:
     """The smallest integer that is not below `input`, in its type."""
     return np.ceil(input)
 
 
 @op(input=zero, ufunc=np.floor, warns=False, takes="if", inplace=True)
-def floor(input: Array):
+def floor(input: Array) -> Array:
     """The largest integer that is not above `input`, in its type."""
     return np.floor(input)
 
 
 @op(input=zero, ufunc=np.trunc, warns=False, takes="if", inplace=True)
-def trunc(input: Array):
+def trunc(input: Array) -> Array:
     """`input` without its fraction, in its type."""
     return np.trunc(input)
 
 
 @op(input=zero, ufunc=np.rint, takes="if", inplace=True)
-def round(input: Array, *, decimals: int = 0):
+def round(input: Array, *, decimals: int = 0) -> Array:
     """Round to `decimals` decimal places (possibly negative), with ties to even.
 
     Raises RuntimeError for integers if `decimals` is not 0.
@@ -63,14 +63,14 @@ def round(input: Array, *, decimals: int = 0):
 
 
 @op(input=identity, takes="f", inplace=True)
-def frac(input: Array):
+def frac(input: Array) -> Array:
     """`input - trunc(input)`."""
     whole = np.asarray(each(np.trunc, input))
     return each(np.subtract, input, whole, out=whole)
 
 
 @op(input=zero, takes="bif", warns=False, inplace=True)
-def sign(input: Array):
+def sign(input: Array) -> Array:
     """-1, 0 or 1 as the number is negative, zero or positive, in its type; 0 for NaN."""
     if input.dtype.kind == "b":
         return input.copy()
@@ -78,7 +78,7 @@ def sign(input: Array):
 
 
 @op(takes="bif")
-def signbit(input: Array):
+def signbit(input: Array) -> Array:
     """Whether the sign is minus, also that of -0."""
     return input < 0 if input.dtype.kind in "biu" else np.signbit(input)
 
@@ -104,7 +104,7 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     scalar=lambda value, dtype, index: cast_checked(np.asarray(value), dtype),
     inplace=True,
 )
-def clamp(input: Array, min: Array | None = None, max: Array | None = None):
+def clamp(input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Clamp `input` to [min, max], tensors or numbers that broadcast. `max` wins where they cross; NaN stays NaN.
 
     Raises RuntimeError if both are None.
@@ -136,7 +136,9 @@ def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
 
 
 @op(input=_finite_gradient, widen=False, inplace=True)
-def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None):
+def nan_to_num(
+    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Array:
     """A copy with numbers for NaN and the infinities, by default 0, the largest and the least that the dtype holds.
 
     Of complex numbers each part is replaced by itself. Raises RuntimeError for a replacement beyond the dtype.
@@ -167,6 +169,6 @@ Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ign
     takes="f",
     inplace=True,
 )
-def nextafter(input: Array, other: Array):
+def nextafter(input: Array, other: Array) -> Array:
     """The number next to `input` in its type, in the direction of `other`; `other` where both are equal."""
     return np.nextafter(input, other)

@@ -110,7 +110,7 @@ digamma = unary_ufunc(
 
 
 @op(input=lambda g, n, input: g * polygamma(n + 1, input), promote="float", takes="f", method=False)
-def polygamma(n, input: Array):
+def polygamma(n: int, input: Array) -> Array:
     """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         raise TypeError(f"polygamma(n, x): argument 'n' must be an int, not {type(n).__name__}")
@@ -131,13 +131,13 @@ def polygamma(n, input: Array):
     ufunc=np.copysign,
     inplace=True,
 )
-def copysign(input: Array, other: Array):
+def copysign(input: Array, other: Array) -> Array:
     """The magnitude of `input` with the sign of `other`, that of a zero too."""
     return np.copysign(input, other)
 
 
 @op(input=no_derivative("heaviside"), values=no_derivative("heaviside"), takes="bif", inplace=True)
-def heaviside(input: Array, values: Array):
+def heaviside(input: Array, values: Array) -> Array:
     """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is."""
     if input.dtype != values.dtype:
         raise NotImplementedError(
@@ -153,7 +153,7 @@ def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
 
 
 @op(input=_logit_gradient, promote="float", takes="f", inplace=True)
-def logit(input: Array, eps: float | None = None):
+def logit(input: Array, eps: float | None = None) -> Array:
     """log(p / (1 - p)), the inverse of `sigmoid`; with `eps` of p within eps and 1 - eps.
 
     It is NaN elsewhere, and so is its gradient.

@@ -62,7 +62,7 @@ def _distance(input: Tensor, other: Any) -> Tensor:
     ufunc=np.arctan2,
     inplace=True,
 )
-def atan2(input: Array, other: Array):
+def atan2(input: Array, other: Array) -> Array:
     """The angle in [-pi, pi] of the point with ordinate `input` and abscissa `other`."""
     return each(np.arctan2, input, other)
 
@@ -76,7 +76,7 @@ def atan2(input: Array, other: Array):
     ufunc=np.hypot,
     inplace=True,
 )
-def hypot(input: Array, other: Array):
+def hypot(input: Array, other: Array) -> Array:
     """sqrt(input**2 + other**2) without overflow."""
     return each(np.hypot, input, other)
 

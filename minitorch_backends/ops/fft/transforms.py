@@ -93,7 +93,7 @@ def _plain_dims(dim: Any, ndim: int) -> Dims | None:
     takes="c",
     batch="transform dims",
 )
-def transform(input: Array, dims: Dims, scaling: str, forward: bool):
+def transform(input: Array, dims: Dims, scaling: str, forward: bool) -> Array:
     """The transform of complex numbers over dims counted from the front, divided by `scaling`."""
     return _run(input, "forward" if forward else "inverse", dims, scaling)
 
@@ -115,7 +115,7 @@ def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling:
 
 
 @op(input=_real_gradient, name="fft_r2c", method=False, warns=False, takes="f", batch="transform dims")
-def real_transform(input: Array, dims: Dims, scaling: str):
+def real_transform(input: Array, dims: Dims, scaling: str) -> Array:
     """The forward transform of real numbers; the last dim keeps the frequencies up to n/2."""
     return _run(input, "real", dims, scaling)
 
@@ -128,6 +128,6 @@ def real_transform(input: Array, dims: Dims, scaling: str):
     takes="c",
     batch="transform dims",
 )
-def halved_transform(input: Array, dims: Dims, scaling: str, last: int):
+def halved_transform(input: Array, dims: Dims, scaling: str, last: int) -> Array:
     """The inverse transform of half a spectrum, with last // 2 + 1 frequencies in the last dim, to real numbers."""
     return _run(input, "halved", dims, scaling, last)

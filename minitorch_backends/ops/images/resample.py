@@ -33,7 +33,7 @@ def _three(input: np.ndarray, dim: int) -> np.ndarray:
 
 
 @op(takes="f", method=False, input=lambda g, dim, at: resample_back(g, dim, at), batch="shift dim")
-def resample(input: Array, dim: int, at: Neighbours):
+def resample(input: Array, dim: int, at: Neighbours) -> Array:
     """Along `dim`, counted from the front, of `at.size` values, the sums of `at`."""
     places, shares = at.places, at.shares.astype(input.dtype)
     if resampling.takes(input):
@@ -52,7 +52,7 @@ def resample(input: Array, dim: int, at: Neighbours):
     grad_output=lambda g, dim, at: resample(g, dim, at),
     batch="loop: functions of it fold the batch",
 )
-def resample_back(grad_output: Array, dim: int, at: Neighbours):
+def resample_back(grad_output: Array, dim: int, at: Neighbours) -> Array:
     """The transpose of `resample`."""
     places, shares = at.places, at.shares.astype(grad_output.dtype)
     shape = (*grad_output.shape[:dim], at.size, *grad_output.shape[dim + 1 :])

@@ -36,7 +36,7 @@ def _of_sums(g: Tensor, input: Tensor, padding_idx: int | None) -> Tensor:
 
 
 @op(method=False, takes="ifc", grad_output=_of_sums, batch="loop: places in one sample")
-def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None):
+def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None) -> Array:
     """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k, in
     their order."""
     width = grad_output.shape[-1]
@@ -59,7 +59,9 @@ def _of_rows(
 
 
 @op(takes=EVERY_DTYPE, called="embedding", method=False, widen=False, weight=_of_rows, batch="trailing 0")
-def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False):
+def embedding_rows(
+    input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False
+) -> Array:
     """The rows of `weight` selected by the integers `input`; the row `padding_idx` gets no gradient.
 
     `scale_grad_by_freq` divides a row's gradient by its number of occurrences.
@@ -105,7 +107,7 @@ def embedding(
 
 @functional
 @op(takes="i", method=False, warns=False, batch="trailing 0")
-def one_hot(input: Array, num_classes: int = -1):
+def one_hot(input: Array, num_classes: int = -1) -> Array:
     """One-hot encoding: a new last dimension, int64, that is 1 at the class and 0 elsewhere.
 
     `num_classes` defaults to the largest class plus 1. Raises RuntimeError for invalid classes.

@@ -62,7 +62,7 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
     widen=False,
     batch="write",
 )
-def copy(input: Array, src: Array, non_blocking=False):
+def copy(input: Array, src: Array, non_blocking: bool = False) -> None:
     """The elements of `src`, broadcast and converted to the shape and dtype of `input`."""
     if src.shape != input.shape:
         try:
@@ -105,7 +105,7 @@ Tensor.copy_ = _copy_  # type: ignore[assignment, method-assign]
     widen=False,
     batch="write",
 )
-def fill(input: Array, value: Array):
+def fill(input: Array, value: Array) -> None:
     """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor.
 
     Raises RuntimeError for a value out of the range of the dtype, as the other functions here do.
@@ -135,7 +135,7 @@ Tensor.zero_ = _zero_  # type: ignore[assignment, method-assign]
     warns=False,
     batch="align",
 )
-def masked_fill(input: Array, mask: Array, value: Array):
+def masked_fill(input: Array, mask: Array, value: Array) -> Array:
     """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of
     `input`.
 

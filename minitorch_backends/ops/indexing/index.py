@@ -32,7 +32,7 @@ __all__: list[str] = []
     method=False,
     batch="look_up",
 )
-def look_up(input: Array, indices):
+def look_up(input: Array, indices: Any) -> Array:
     """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything), in
     rows."""
     indices = plain(indices)
@@ -47,7 +47,7 @@ def look_up(input: Array, indices):
 
 
 @op(takes="bifcn", value=lambda g, indices: look_up(g, indices), method=False, batch="loop: places in one sample")
-def index_embed(value: Array, shape, indices):
+def index_embed(value: Array, shape: Any, indices: Any) -> Array:
     """Zeros of `shape` with `value` added at `indices`, once per occurrence of a place: the adjoint of `look_up`."""
     out = np.zeros(shape, value.dtype)
     add_at(out, plain(indices), value)
@@ -64,7 +64,7 @@ def index_embed(value: Array, shape, indices):
     method=False,
     batch="loop: places in one sample",
 )
-def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False):
+def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False) -> None:
     """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
     if input.dtype != values.dtype:
         raise RuntimeError(
@@ -103,7 +103,7 @@ def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumula
     called="scatter",
     batch="loop: places in one sample",
 )
-def index_multiply(input: Array, values: Array, indices):
+def index_multiply(input: Array, values: Array, indices: Any) -> None:
     """A copy with the elements at `indices` multiplied by `values`, once per occurrence of a place."""
     if input.dtype != values.dtype:
         raise RuntimeError(

@@ -75,7 +75,7 @@ def _along(positions: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
     method=False,
     batch="gather",
 )
-def gather_along(input: Array, dim: int, index: Any):
+def gather_along(input: Array, dim: int, index: Any) -> Array:
     """`gather` by an integer array of as many dimensions."""
     [index], shape = plain((index,)), input.shape
     others = (*index.shape[:dim], shape[dim], *index.shape[dim + 1 :])

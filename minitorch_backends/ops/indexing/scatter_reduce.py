@@ -100,7 +100,7 @@ def _combined_gradients(
 
 
 @op(gradients=_combined_gradients, method=False, called="scatter_reduce", batch="loop: places in one sample")
-def combine_at(input: Array, src: Array, places: Array, reduce, include_self=True):
+def combine_at(input: Array, src: Array, places: Array, reduce: Any, include_self: bool = True) -> Array:
     """A copy of `input` with each element reduced (sum, product or mean) over the elements of `src` sent to its flat
     place.
 
@@ -151,7 +151,7 @@ def _limit(dtype: np.dtype, largest: bool) -> Any:
 @op(
     gradients=_extreme_gradients, method=False, takes="bif", called="scatter_reduce", batch="loop: places in one sample"
 )
-def extreme_at(input: Array, src: Array, places: Array, reduce, include_self=True):
+def extreme_at(input: Array, src: Array, places: Array, reduce: Any, include_self: bool = True) -> Array:
     """`combine_at` of the largest ("amax") or smallest ("amin") element. NaN wins."""
     out = _start(input, places, include_self, _limit(input.dtype, reduce == "amax"))
     ufunc = np.maximum if reduce == "amax" else np.minimum

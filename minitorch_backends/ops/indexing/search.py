@@ -25,7 +25,7 @@ __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 def places_in_order(
     sorted_sequence: Array, input: Array, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
-):  # fmt: skip
+) -> Array:  # fmt: skip
     """`searchsorted` of an array. bfloat16 is searched in float32, since NumPy mishandles its NaN."""
     sorted_sequence, input = (x.astype(np.float32) if is_half(x.dtype) else x for x in (sorted_sequence, input))
     order = sorter

@@ -128,7 +128,7 @@ def _reshape_pair(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
     takes="bif",
     batch="along",
 )
-def sorted_along(input: Array, dim, descending) -> ValuesIndices:
+def sorted_along(input: Array, dim: int, descending: bool) -> ValuesIndices:
     """The elements sorted along `dim` and their indices, equal ones in their order."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
     return _reshape_pair(sorted_pair(array, axis, descending), input.shape)
@@ -141,7 +141,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @op(row_major=True, takes="bif", warns=False, batch="along")
-def argsort(input: Array, dim=-1, descending=False, stable=False):
+def argsort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
     axis = wrap_dim(dim, input.ndim)
     return sorted_pair(np.atleast_1d(input), axis, descending).indices.reshape(input.shape)
@@ -192,7 +192,7 @@ def leading(array: np.ndarray, k: int, axis: int, largest: bool, few: int = _FEW
     takes="if",
     batch="along",
 )
-def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndices:
+def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The `k` largest (or smallest) elements along `dim` in order, and their indices; of equal elements the first ones.
 
     Raises RuntimeError for a k that is negative, or larger than the dimension.
@@ -238,7 +238,7 @@ def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
     takes="bif",
     batch="along",
 )
-def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if `k` is out of
     range."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)

@@ -53,7 +53,7 @@ def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
 
 
 @op(name="eigh_of_triangle", called="linalg_eigh", method=False, takes="fc", A=_eigh_gradient)
-def _eigh(A: Array, UPLO="L") -> Eig:
+def _eigh(A: Array, UPLO: str = "L") -> Eig:
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
     of_square("eigh", A)
     found = call(kernels.eigh, A, **_triangle("eigh", UPLO, A))
@@ -82,7 +82,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
 
 
 @op(name="values_of_triangle", called="linalg_eigvalsh", method=False, takes="fc")
-def _eigvalsh(A: Array, UPLO="L"):
+def _eigvalsh(A: Array, UPLO: str = "L") -> Array:
     """The eigenvalues of Hermitian matrices, without gradients."""
     of_square("eigvalsh", A)
     found = call(kernels.eigh, A, vectors=False, **_triangle("eigvalsh", UPLO, A))
@@ -132,7 +132,7 @@ def eig(A: Array) -> Eig:
 
 
 @op(name="values_of_matrix", called="linalg_eigvals", method=False, takes="fc")
-def _eigvals(A: Array):
+def _eigvals(A: Array) -> Array:
     """The eigenvalues of square matrices, without gradients."""
     of_square("eigvals", A)
     of_finite("eigvals", A, RuntimeError)

@@ -120,7 +120,7 @@ def _exponential_gradient(g: Tensor, A: Tensor) -> Tensor:
 
 
 @op(name="matrix_exp", takes="fc", aliases={"input": "A"}, A=_exponential_gradient, product="matmul")
-def matrix_exp(A: Array):
+def matrix_exp(A: Array) -> Array:
     """The exponential of square matrices, sum A^k / k!. A: (..., n, n)."""
     of_square("matrix_exp", A)
     if not A.size:

@@ -48,7 +48,9 @@ def _gradient_of_matrix(g: tuple, A: Tensor, B: Tensor, precision: Any) -> Tenso
     B=lambda g, A, precision: times(adjoint(pinv(A)), g[0], precision),
     batch="loop: operands that broadcast in pairs",
 )
-def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True) -> Solved:
+def _least_squares(
+    A: Array, B: Array, rcond: Any, driver: str | None, precision: str | None = None, refine: bool = True
+) -> Solved:
     """The minimum-norm solution x of min norm(A @ x - B), with ranks and singular values if known."""
     of_finite("lstsq", A, RuntimeError)
     options = {"rcond": rcond, "driver": driver}
@@ -133,7 +135,7 @@ class LDLFactor(NamedTuple):
 
 
 @op(A=no_derivative("linalg.ldl_factor"), name="linalg_ldl_factor_ex", method=False, takes="fc")
-def ldl_factor_ex(A: Array, *, hermitian=False, check_errors=False) -> LDLFactorEx:
+def ldl_factor_ex(A: Array, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
     """`ldl_factor`, and with it info, int32: 0, or the number of the first block of D that is zero."""
     of_square("ldl_factor", A)
     found = call(kernels.ldl_factor, A, **_options(hermitian))
@@ -169,7 +171,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     takes="fc",
     batch="loop: operands that broadcast in pairs",
 )
-def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
+def ldl_solve(LD: Array, pivots: Any, B: Array, *, hermitian: bool = False) -> Array:
     """X so that A @ X = B, for A of `ldl_factor`; has no gradient, as that.
 
     LD: (..., n, n). pivots: int32 (..., n). B: (..., n, k). Raises RuntimeError for shapes that do not meet.

@@ -92,7 +92,7 @@ def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
 
 
 @op(name="linalg_lu_factor_ex", method=False, takes="fc", A=lambda g, out: _lu_gradient(g, out))
-def lu_factor_ex(A: Array, *, pivot=True, check_errors=False) -> LUFactorEx:
+def lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """`lu_factor`, and with it info, int32: 0, or the number of the first diagonal element of U that is zero.
 
     Returns (LU, pivots, info); raises only for shapes and types, and with `check_errors` as `lu_factor` does.
@@ -181,7 +181,7 @@ def _gradient_of_factors(
     B=lambda g, LU, pivots, left, adjoint: lu_solve(LU, pivots, g, left=left, adjoint=not adjoint),
     batch="loop: operands that broadcast in pairs",
 )
-def lu_solve(LU: Array, pivots, B: Array, *, left=True, adjoint=False):
+def lu_solve(LU: Array, pivots: Any, B: Array, *, left: bool = True, adjoint: bool = False) -> Array:
     """X so that A @ X = B (X @ A = B unless `left`; A.H in place of A if `adjoint`), for A of `lu_factor`.
 
     LU: (..., n, n). pivots: int32 (..., n). B: (..., n, k), or (..., k, n) unless `left`. A zero on the diagonal of U

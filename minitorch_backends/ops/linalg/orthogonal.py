@@ -60,7 +60,7 @@ def _tall_gradient(gQ: Tensor, gR: Tensor, Q: Tensor, R: Tensor) -> Tensor:
 
 
 @op(name="linalg_qr", method=False, takes="fc", A=_qr_gradient, autocast="float32")
-def qr(A: Array, mode="reduced") -> QR:
+def qr(A: Array, mode: str = "reduced") -> QR:
     """A = Q @ R, with orthonormal columns in Q and R upper triangular. A: (..., m, n). Returns (Q, R).
 
     With k = min(m, n), Q is (..., m, k) and R (..., k, n); for mode "complete" k is m; for mode "r" Q is empty. Signs

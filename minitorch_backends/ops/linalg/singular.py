@@ -78,7 +78,7 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
 
 
 @op(name="linalg_svd", method=False, takes="fc", A=_svd_gradient, autocast="float32")
-def svd(A: Array, full_matrices=True, *, driver=None) -> SVD:
+def svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
 
     Returns (U, S, Vh): (..., m, k), (..., k), (..., k, n) with k = min(m, n); square U and Vh if `full_matrices`.
@@ -109,7 +109,7 @@ def _decompose(function: str, A: np.ndarray, driver: str | None, full: bool = Fa
 
 
 @op(name="values_of_svd", called="linalg_svdvals", method=False, takes="fc")
-def _svdvals(A: Array, driver=None):
+def _svdvals(A: Array, driver: str | None = None) -> Array:
     """The singular values, without gradients."""
     return _decompose("svdvals", A, driver, vectors=False).S
 
@@ -158,7 +158,7 @@ def _pinv_gradient(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
 
 
 @op(name="pseudo_inverse", called="linalg_pinv", method=False, takes="fc", A=_pinv_gradient)
-def _pinv(A: Array, atol, rtol, hermitian):
+def _pinv(A: Array, atol: float | None, rtol: float | None, hermitian: bool) -> Array:
     """`linalg.pinv` for tolerances that are numbers or None."""
     if hermitian:
         of_square("pinv", A)

@@ -34,7 +34,7 @@ def _inverse_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], precision:
 
 
 @op(name="linalg_inv_ex", method=False, takes="fc", product="matmul", A=_inverse_gradient, autocast="float32")
-def inv_ex(A: Array, *, check_errors=False, precision=None, refine=True) -> InvEx:
+def inv_ex(A: Array, *, check_errors: bool = False, precision: str | None = None, refine: bool = True) -> InvEx:
     """`inv`, and with it info, int32: 0, or the number of the first pivot that is zero.
 
     Returns (inverse, info); raises only for shapes and types, and with `check_errors` as `inv` does.
@@ -105,7 +105,7 @@ def _gradient_of_matrix(g: tuple, A: Tensor, out: tuple, left: bool, precision: 
     B=lambda g, A, out, left, precision, refine: _of_adjoint(g[0], A, out, left, precision, refine),
     batch="loop: operands that broadcast in pairs",
 )
-def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True) -> Solved:
+def solve_with_factors(A: Array, B: Array, left: bool, precision: str | None = None, refine: bool = True) -> Solved:
     """The solutions of A @ X = B (or X @ A = B) for matrices B, from the LU factors of A (or of A.T)."""
     of_square("solve", A)
     of_matrices("solve", B, "B")

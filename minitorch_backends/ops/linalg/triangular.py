@@ -42,7 +42,7 @@ def _cholesky_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], upper: bo
 
 
 @op(name="linalg_cholesky_ex", method=False, takes="fc", A=_cholesky_gradient, autocast="float32")
-def cholesky_ex(A: Array, *, upper=False, check_errors=False) -> CholeskyEx:
+def cholesky_ex(A: Array, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """`cholesky`, and with it info, int32: 0, or the order of the leading minor that is not positive definite.
 
     Returns (L, info); raises only for shapes and types, and with `check_errors` as `cholesky` does.
@@ -99,7 +99,9 @@ def _gradient_of_triangle(
     B=_gradient_of_right_side,
     batch="loop: operands that broadcast in pairs",
 )
-def solve_triangular(A: Array, B: Array, *, upper, left=True, unitriangular=False, precision=None):
+def solve_triangular(
+    A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False, precision: str | None = None
+) -> Array:
     """Solve A @ X = B (X @ A = B unless `left`), reading one triangle of A, with ones on its diagonal if
     `unitriangular`.
 
@@ -161,7 +163,9 @@ def _cholesky_solve_gradient_of_factor(
     autocast="float32",
     batch="loop: operands that broadcast in pairs",
 )
-def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=True):
+def cholesky_solve(
+    B: Array, L: Array, upper: bool = False, *, precision: str | None = None, refine: bool = True
+) -> Array:
     """Solve A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.
 
     At a `precision` below float32's (None: that of the flags) the inner products run at that precision, and the
@@ -186,7 +190,7 @@ def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -
 
 
 @op(method=False, takes="fc", L=_cholesky_inverse_gradient)
-def inverse_of_factor(L: Array, upper):
+def inverse_of_factor(L: Array, upper: bool) -> Array:
     """`cholesky_inverse`, with `upper` given."""
     of_square("cholesky_inverse", L, "L")
     return call(kernels.cholesky_inverse, transpose_last(L).conj() if upper else L)

@@ -70,7 +70,7 @@ def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
     grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index),
     batch="loop: places in one sample",
 )
-def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
+def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100) -> Array:
     """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
     return _spread(grad_output, target, shape, ignore_index)
 
@@ -81,7 +81,7 @@ def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore
     input=lambda g, target, ignore_index, input_shape: nll_spread(g, target, input_shape, ignore_index),
     batch="score",
 )
-def nll_terms(input: Array, target: Array, ignore_index: int = -100):
+def nll_terms(input: Array, target: Array, ignore_index: int = -100) -> Array:
     """Minus the score of each target's class; 0 where the target is `ignore_index`.
 
     input: (classes), (batch, classes) or (batch, classes, ...); target: integers of that shape without the classes.
@@ -104,7 +104,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
 
 
 @op(method=False, takes="if", input=_mean_gradient, batch="mean_score")
-def nll_mean(input: Array, target: Array, ignore_index: int = -100):
+def nll_mean(input: Array, target: Array, ignore_index: int = -100) -> Array:
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
     total = sum_of_all(_scores(input, target, ignore_index))
     return np.asarray(-(total / _count_targets(target, ignore_index)))

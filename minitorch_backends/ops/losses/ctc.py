@@ -165,7 +165,7 @@ def _of_path_sums(g: Tensor, emitted: Tensor, skips: Any, frames: Any, lengths: 
 
 
 @op(takes="f", method=False, emitted=_of_path_sums, batch="loop: a fixed number of dimensions")
-def path_sums(emitted: Array, skips: Any, frames: Any, lengths: Any):
+def path_sums(emitted: Array, skips: Any, frames: Any, lengths: Any) -> Array:
     """The logarithm of the probability of all paths of each sequence of a batch.
 
     emitted: finite scores of each state in each frame; skips: `_skips`; frames, lengths: of sequences and targets.

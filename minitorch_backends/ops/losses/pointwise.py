@@ -78,7 +78,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     difference=lambda g, difference, delta: g * hardtanh(difference, -delta, delta),
     batch="align",
 )
-def huber_terms(difference: Array, delta: float):
+def huber_terms(difference: Array, delta: float) -> Array:
     """c * (difference - c / 2), with c the difference clamped to `delta`; squares of large numbers could overflow."""
     clamped = np.clip(difference, -delta, delta)
     terms = np.asarray(clamped * -0.5)
@@ -146,7 +146,7 @@ _LEAST_LOG = -100.0
     target=lambda g, input: g * ((-input).log1p().clamp(min=_LEAST_LOG) - input.log().clamp(min=_LEAST_LOG)),
     batch="align",
 )
-def binary_cross_entropy_terms(input: Array, target: Array):
+def binary_cross_entropy_terms(input: Array, target: Array) -> Array:
     """-(target log(input) + (1 - target) log(1 - input)), with logarithms of at least -100."""
     if not ((input >= 0) & (input <= 1)).all():
         raise RuntimeError(

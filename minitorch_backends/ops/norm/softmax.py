@@ -28,7 +28,7 @@ _along_dim = functools.partial(op, method=False, takes="f", widen=False, widen_r
 @_along_dim(
     grad_output=lambda g, result, dim: softmax_backward(g, result, dim), result=_of_softmax_result, batch="along"
 )
-def softmax_backward(grad_output: Array, result: Array, dim: int):
+def softmax_backward(grad_output: Array, result: Array, dim: int) -> Array:
     """The gradient of a softmax from its result: result * (grad_output - sum(grad_output * result))."""
     return rows.softmax_gradient(grad_output, result, dim=dim)
 
@@ -38,7 +38,7 @@ def softmax_backward(grad_output: Array, result: Array, dim: int):
     result=lambda g, grad_output, result, dim: -(g * result.exp() * grad_output.sum(dim, keepdim=True)),
     batch="along",
 )
-def log_softmax_backward(grad_output: Array, result: Array, dim: int):
+def log_softmax_backward(grad_output: Array, result: Array, dim: int) -> Array:
     """The gradient of a log_softmax from its result: grad_output - exp(result) * sum(grad_output)."""
     return rows.log_softmax_gradient(grad_output, result, dim=dim)
 
@@ -47,7 +47,7 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 
 
 @_along_dim(called="softmax", row_major=True, input=lambda g, out, dim: softmax_backward(g, out, dim), batch="along")
-def softmax_forward(input: Array, dim: int):
+def softmax_forward(input: Array, dim: int) -> Array:
     """exp(input) / sum(exp(input)) along `dim`."""
     wrap_dim(dim, input.ndim)
     return rows.softmax(input, dim=dim)
@@ -56,7 +56,7 @@ def softmax_forward(input: Array, dim: int):
 @_along_dim(
     called="log_softmax", row_major=True, input=lambda g, out, dim: log_softmax_backward(g, out, dim), batch="along"
 )
-def log_softmax_forward(input: Array, dim: int):
+def log_softmax_forward(input: Array, dim: int) -> Array:
     """input - log(sum(exp(input))) along `dim`."""
     wrap_dim(dim, input.ndim)
     return rows.log_softmax(input, dim=dim)

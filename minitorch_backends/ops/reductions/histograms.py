@@ -68,7 +68,9 @@ def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.
     called="histogramdd",
     batch="loop: the elements of one sample",
 )
-def histogram_of_points(points: Array, bins, weight: Array | None = None, range=None, density=False):
+def histogram_of_points(
+    points: Array, bins: Any, weight: Array | None = None, range: Any = None, density: bool = False
+) -> tuple[np.ndarray, ...]:
     """`histogramdd` of points (n, d), for d counts of bins or arrays of edges: the histogram, and the edges of each
     dimension."""
     bounds = [None] * len(bins) if range is None else [*zip(range[::2], range[1::2], strict=True)]

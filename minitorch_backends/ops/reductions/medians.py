@@ -48,7 +48,7 @@ def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
     called="median",
     batch="along",
 )
-def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIndices:
+def median_along(input: Array, dim: int, keepdim: bool = False, ignore_nan: bool = False) -> ValuesIndices:
     """The lower median along `dim` and its index. NaN if any element is NaN, or with `ignore_nan` if all are."""
     axis, array = _axis_of("median", input, dim), np.atleast_1d(input)
     missing = np.isnan(array) if input.dtype.kind == "f" else np.zeros((), bool)
@@ -71,7 +71,7 @@ def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIn
     called="median",
     batch="loop: the elements of one sample",
 )
-def median_of_all(input: Array, ignore_nan=False):
+def median_of_all(input: Array, ignore_nan: bool = False) -> Array:
     """The lower median of all elements. NaN if any element is NaN, or if there are none; ties share the gradient.
 
     With `ignore_nan`, the median of the elements that are not NaN.
@@ -107,7 +107,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     takes="bif",
     batch="along",
 )
-def mode(input: Array, dim=-1, keepdim=False) -> ValuesIndices:
+def mode(input: Array, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along `dim`, of several the smallest, and the index of its last occurrence.
 
     Raises IndexError for a dimension without elements.

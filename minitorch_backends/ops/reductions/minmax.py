@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ _extreme = functools.partial(op, row_major=True, takes="bif", warns=False)
 
 
 @_extreme(input=shared_among_ties, ufunc=_largest, widen=False, batch="reduce")
-def amax(input: Array, dim=(), keepdim=False):
+def amax(input: Array, dim: int | Sequence[int] = (), keepdim: bool = False) -> Array:
     """The largest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
     Ties share the gradient equally. Raises RuntimeError or IndexError for empty dimensions.
@@ -65,7 +66,7 @@ def amax(input: Array, dim=(), keepdim=False):
 
 
 @_extreme(input=shared_among_ties, ufunc=_smallest, widen=False, batch="reduce")
-def amin(input: Array, dim=(), keepdim=False):
+def amin(input: Array, dim: int | Sequence[int] = (), keepdim: bool = False) -> Array:
     """The smallest element over `dim`, an int or several; over all dimensions by default; NaN if any is NaN.
 
     Ties share the gradient equally. Raises RuntimeError or IndexError for empty dimensions.
@@ -102,7 +103,7 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
 @_extreme(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False, batch="along"
 )
-def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
+def max_along(input: Array, dim: int, keepdim: bool = False) -> ValuesIndices:
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(join_elements, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
@@ -110,7 +111,7 @@ def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
 @_extreme(
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim), method=False, batch="along"
 )
-def min_along(input: Array, dim, keepdim=False) -> ValuesIndices:
+def min_along(input: Array, dim: int, keepdim: bool = False) -> ValuesIndices:
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(join_elements, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
 
@@ -169,7 +170,7 @@ def _place(arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> A
 
 
 @op(warns=False, takes="if", batch="along")
-def argmax(input: Array, dim=None, keepdim=False):
+def argmax(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the first largest element along `dim`, or in row-major order among all; NaN counts as largest.
 
     Raises IndexError for empty dimensions.
@@ -178,7 +179,7 @@ def argmax(input: Array, dim=None, keepdim=False):
 
 
 @op(warns=False, takes="if", batch="along")
-def argmin(input: Array, dim=None, keepdim=False):
+def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the first smallest element along `dim`, or in row-major order among all; NaN counts as smallest.
 
     Raises IndexError for empty dimensions.

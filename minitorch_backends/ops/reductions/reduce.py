@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def prepare_sum(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
 
 
 @op(takes="bifcn", row_major=True, input=spread, widen=False, warns=False, ufunc=sums.sum_of_all, batch="reduce")
-def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
+def sum(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
     array, result = prepare_sum(input, dtype)
     out = sums.sum(array, axes_of(dim, input.ndim), keepdim)
@@ -78,7 +79,7 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     method=False,
     batch="loop: the size of one sample",
 )
-def _sum_to_size(input: Array, size):
+def _sum_to_size(input: Array, size: Any) -> Array:
     return np.array(_summed_to(input, shape_of(size)), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
@@ -118,7 +119,7 @@ def count_reduced(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     ufunc=sums.mean_of_all,
     batch="reduce",
 )
-def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
+def mean(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean over `dim`, an int or several; over all dimensions by default; NaN of nothing.
 
     Raises RuntimeError for integers, unless a floating `dtype` is given.
@@ -164,18 +165,18 @@ def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarra
 
 
 @op(takes="bifcn", row_major=True, warns=False, batch="reduce")
-def all(input: Array, dim=None, keepdim=False):
+def all(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_and.reduce, input, dim, keepdim)
 
 
 @op(takes="bifcn", row_major=True, warns=False, batch="reduce")
-def any(input: Array, dim=None, keepdim=False):
+def any(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_or.reduce, input, dim, keepdim)
 
 
 @op(row_major=True, warns=False, batch="reduce")
-def count_nonzero(input: Array, dim=None):
+def count_nonzero(input: Array, dim: int | Sequence[int] | None = None) -> Array:
     """The number of nonzero elements over `dim`, an int or several; over all dimensions by default."""
     return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

@@ -39,7 +39,7 @@ _FLOAT32 = np.dtype(np.float32)
     inplace=True,
     batch="along",
 )
-def cumsum(input: Array, dim, *, dtype=None):
+def cumsum(input: Array, dim: int, *, dtype: Any = None) -> Array:
     """Cumulative sums along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype` is
     given."""
     array, result = prepare_sum(input, dtype)
@@ -57,7 +57,7 @@ def cumsum(input: Array, dim, *, dtype=None):
 
 
 @op(input=lambda g, dim, by: shift(g, dim, -by), method=False, widen=False, warns=False, batch="along")
-def shift(input: Array, dim, by, fill=0):
+def shift(input: Array, dim: int, by: int, fill: Any = 0) -> Array:
     """The elements moved along `dim` by one place, up (`by` 1) or down (-1), with `fill` in the place that is left."""
     array, axis = np.atleast_1d(input), wrap_dim(dim, input.ndim)
     out = np.full_like(array, fill)
@@ -81,7 +81,7 @@ def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse
     takes="fc",
     batch="along",
 )
-def linear_recurrence(factors: Array, input: Array, dim, reverse=False):
+def linear_recurrence(factors: Array, input: Array, dim: int, reverse: bool = False) -> Array:
     """out[k] = input[k] + factors[k] * out[k-1] along `dim`; in reverse, out[k] = input[k] + factors[k+1] * out[k+1].
 
     The two are each other's transposes. Computed by doubling, in log2(size) vectorised steps: Hillis and Steele, "Data
@@ -134,7 +134,7 @@ def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
 
 
 @op(row_major=True, input=_cumprod_gradient, inplace=True, batch="along")
-def cumprod(input: Array, dim, *, dtype=None):
+def cumprod(input: Array, dim: int, *, dtype: Any = None) -> Array:
     """Cumulative products along `dim`, accumulated in float64 for floating dtypes. Integers give int64 unless `dtype`
     is given."""
     array, result = prepare_sum(input, dtype)
@@ -162,7 +162,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
 
 
 @op(row_major=True, input=_prod_gradient, autocast="float32", batch="along")
-def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
+def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The product of all elements, or along `dim`. Integers give int64 unless `dtype` is given."""
     array, result = prepare_sum(input, dtype)
     axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
@@ -215,7 +215,7 @@ def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -
 
 
 @op(input=_log_cum_sum_exp_gradient, takes="fc", batch="along")
-def logcumsumexp(input: Array, dim):
+def logcumsumexp(input: Array, dim: int) -> Array:
     """log(cumsum(exp(input))) along `dim`, without overflow."""
     return _log_cum_sum_exp(np.atleast_1d(input), wrap_dim(dim, input.ndim)).reshape(input.shape)
 
@@ -241,7 +241,7 @@ def _scatter_gradient(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int)
     warns=False,
     batch="along",
 )
-def cummax(input: Array, dim) -> ValuesIndices:
+def cummax(input: Array, dim: int) -> ValuesIndices:
     """The largest element up to each one along `dim`, and where it was last reached."""
     return _running(input, dim, True)
 
@@ -252,7 +252,7 @@ def cummax(input: Array, dim) -> ValuesIndices:
     warns=False,
     batch="along",
 )
-def cummin(input: Array, dim) -> ValuesIndices:
+def cummin(input: Array, dim: int) -> ValuesIndices:
     """The smallest element up to each one along `dim`, and where it was last reached."""
     return _running(input, dim, False)
 

@@ -96,7 +96,7 @@ def nanquantile(
 
 
 @op(takes="bif", widen=False, warns=False, batch="loop: a size that depends on values")
-def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
+def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> Array:
     """The number of occurrences of each integer from 0 to the largest, or to `minlength` - 1, int64.
 
     With weights, the sums of their values, in their dtype (float64 for integers). input: a vector of non-negative
@@ -120,7 +120,7 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
 
 
 @op(takes="f", warns=False, batch="loop: the elements of one sample")
-def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
+def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """The number of elements in each of `bins` equal parts of [min, max], in the input's dtype.
 
     If min equals max, the range of the elements is used. Elements outside, and NaN, do not count.

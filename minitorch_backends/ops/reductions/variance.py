@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,13 @@ def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> 
 
 
 @op(row_major=True, input=_variance_gradient, method=False, takes="fc", batch="reduce")
-def variance(input: Array, dim, correction, keepdim):
+def variance(input: Array, dim: int | Sequence[int] | None, correction: float, keepdim: bool) -> Array:
     """The sum of squared distances from the mean, over the number of elements less `correction`."""
     return _round_to_real(_variance(input, dim, correction, keepdim), input)
 
 
 @op(row_major=True, input=_deviation_gradient, method=False, takes="fc", batch="reduce")
-def standard_deviation(input: Array, dim, correction, keepdim):
+def standard_deviation(input: Array, dim: int | Sequence[int] | None, correction: float, keepdim: bool) -> Array:
     """The root of `variance`, which may leave the range of the type."""
     return _round_to_real(np.sqrt(_variance(input, dim, correction, keepdim)), input)
 
@@ -150,7 +151,7 @@ def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
     promote="float",
     batch="reduce",
 )
-def logsumexp(input: Array, dim, keepdim=False):
+def logsumexp(input: Array, dim: int | Sequence[int], keepdim: bool = False) -> Array:
     """log(sum(exp(input))) over `dim`, an int or several, without overflow; -inf for nothing."""
     return _log_sum_exp(input, axes_of(dim, input.ndim), keepdim)
 
@@ -190,7 +191,9 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
 
 
 @op(called="norm", method=False, row_major=True, input=_norm_gradient, takes="fc", batch="reduce")
-def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
+def norm_of_elements(
+    input: Array, p: Any = "fro", dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Any = None
+) -> Array:
     """`norm` of vectors."""
     order, axes = _order(p), axes_of(dim, input.ndim)
     if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:

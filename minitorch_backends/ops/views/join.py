@@ -58,7 +58,7 @@ _joining = functools.partial(op, method=False, promote=True, row_major=True, war
     autocast="widest",
     batch="join",
 )
-def cat(tensors: Arrays, dim=0):
+def cat(tensors: Arrays, dim: int = 0) -> np.ndarray:
     """The tensors one after the other along `dim`; their other sizes must agree. Tensors of shape (0,) count for
     nothing.
 
@@ -89,7 +89,7 @@ def _refuse_unlike(arrays: list[np.ndarray], dim: int) -> None:
 
 
 @_joining(takes=EVERY_DTYPE, tensors=lambda g, dim: list(unbind(g, dim)), autocast="widest", batch="join")
-def stack(tensors: Arrays, dim=0):
+def stack(tensors: Arrays, dim: int = 0) -> np.ndarray:
     """The tensors, all of one shape, side by side in a new dimension `dim`.
 
     Raises RuntimeError for shapes that differ.
@@ -159,7 +159,7 @@ def _corners(shapes: Any) -> Any:
     called="block_diag",
     batch="loop: a fixed number of dimensions",
 )
-def blocks_on_diagonal(tensors: Arrays):
+def blocks_on_diagonal(tensors: Arrays) -> np.ndarray:
     """The tensors as blocks on the diagonal of a matrix of zeros; vectors are rows."""
     shapes = [each.shape for each in tensors]
     sizes = ((1, 1, *shape)[-2:] for shape in shapes)

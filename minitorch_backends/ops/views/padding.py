@@ -33,7 +33,7 @@ def _without(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs) -> Tensor:
 
 
 @op(takes=EVERY_DTYPE, row_major=True, method=False, widen=False, warns=False, input=_without, batch="pad")
-def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
+def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0) -> Array:
     """`input` padded with `value`, by (before, after) pairs, one per dimension."""
     out = _wider(input, pairs)
     out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value or dtype_of(input).letter == "n" else value
@@ -97,7 +97,7 @@ def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
     autocast="float32",
     batch="pad",
 )
-def mirrored_pad(input: Array, pairs: Pairs, mode: str):
+def mirrored_pad(input: Array, pairs: Pairs, mode: str) -> Array:
     """`input` padded with its own values, by (before, after) pairs, one per dimension.
 
     Raises RuntimeError if it has too few values.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import index as as_int
 from typing import Any
 
@@ -33,7 +34,7 @@ def _dims_tuple(dims: Any) -> tuple[int, ...]:
 
 
 @op(takes=EVERY_DTYPE, input=lambda g, dims: flip(g, dims), widen=False, warns=False, variadic="dims", batch="reorder")
-def flip(input: Array, dims):
+def flip(input: Array, dims: Any) -> Array:
     """A copy with the order of the elements along `dims` reversed."""
     reversed_dims = wrap_dims(dims, input.ndim)
     return input[tuple(slice(None, None, -1 if dim in reversed_dims else 1) for dim in range(input.ndim))].copy()
@@ -85,7 +86,7 @@ def _negate(shifts: Any) -> Any:
     warns=False,
     batch="reorder",
 )
-def roll(input: Array, shifts, dims=()):
+def roll(input: Array, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Array:
     """Roll the elements by `shifts` along `dims`; those that leave at one end re-enter at the other.
 
     Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift per dim.
@@ -204,7 +205,7 @@ def _refuse_vectors(name: str, input: np.ndarray) -> None:
     inplace=True,
     batch="trailing 2",
 )
-def tril(input: Array, diagonal: int = 0):
+def tril(input: Array, diagonal: int = 0) -> Array:
     """A copy with zeros above the `diagonal`-th diagonal of each matrix.
 
     Raises RuntimeError for fewer than two dimensions.
@@ -221,7 +222,7 @@ def tril(input: Array, diagonal: int = 0):
     inplace=True,
     batch="trailing 2",
 )
-def triu(input: Array, diagonal: int = 0):
+def triu(input: Array, diagonal: int = 0) -> Array:
     """A copy with zeros below the `diagonal`-th diagonal of each matrix.
 
     Raises RuntimeError for fewer than two dimensions.
@@ -249,7 +250,7 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
     warns=False,
     batch="insert dim1 dim2",
 )
-def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
+def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
     elsewhere."""
     if input.ndim == 0:

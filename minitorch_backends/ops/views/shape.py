@@ -6,6 +6,7 @@ All are views where NumPy can make them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def resolve_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 @op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, variadic="shape", batch="reshape")
-def reshape(input: Array, shape):
+def reshape(input: Array, shape: Any) -> Array:
     """The elements in row-major order in another shape; one size may be -1. A view if the strides allow it, otherwise a
     copy.
 
@@ -165,7 +166,7 @@ def expand_view(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
 
 
 @op(input=lambda g: g, view=True, widen=False, variadic="size", batch="expand")
-def expand(input: Array, size):
+def expand(input: Array, size: Any) -> Array:
     """A view with dimensions of size 1 expanded to `size` without copying; -1 keeps a size, new dimensions come
     first."""
     return expand_view(input, shape_of(size))
@@ -196,7 +197,7 @@ install(expand_as=_expand_as, reshape_as=_reshape_as, view_as=_view_as)
 
 
 @op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, batch="squeeze")
-def squeeze(input: Array, dim=None):
+def squeeze(input: Array, dim: int | Sequence[int] | None = None) -> Array:
     """A view without dimensions of size 1: all of them, or those in `dim` that have it.
 
     Raises IndexError for a dim out of range.
@@ -209,7 +210,7 @@ def squeeze(input: Array, dim=None):
 
 
 @op(input=lambda g, input_shape: reshape(g, input_shape), view=True, widen=False, batch="insert dim")
-def unsqueeze(input: Array, dim):
+def unsqueeze(input: Array, dim: int) -> Array:
     """A view with a dimension of size 1 put in at `dim`. Raises IndexError for a dim out of range."""
     dim = wrap_dim(dim, input.ndim + 1)
     shape = input.shape

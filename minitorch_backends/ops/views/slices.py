@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from operator import index as as_int
 from typing import Any
 
@@ -41,7 +42,7 @@ _slice = functools.partial(op, view=True, warns=False, widen=False)
 
 
 @_slice(input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index), method=False, batch="read")
-def getitem(input: Array, index):
+def getitem(input: Array, index: Any) -> Array:
     """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
     not be selected away."""
     try:
@@ -98,7 +99,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     ),
     batch="shift dim1 dim2",
 )
-def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """The view of the diagonal of two dimensions, `offset` above the main one, as a new last dimension.
 
     Raises IndexError for dims out of range and RuntimeError for the same dim twice.
@@ -119,7 +120,7 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
     ),
     batch="shift dimension",
 )
-def unfold(input: Array, dimension: int, size: int, step: int):
+def unfold(input: Array, dimension: int, size: int, step: int) -> Array:
     """The view of all windows of `size` elements along `dimension`, `step` apart, as a new last dimension. Windows may
     overlap.
 
@@ -162,7 +163,7 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
 @_slice(
     tensor=lambda g, dim: _join_gradients(g, dim), aliases={"split_size": "split_size_or_sections"}, batch="shift dim"
 )
-def split(tensor: Array, split_size_or_sections, dim=0) -> tuple[np.ndarray, ...]:
+def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[np.ndarray, ...]:
     """Views of pieces along dimension `dim`: of one size (the last may be smaller), or of the sizes in a list.
 
     Raises RuntimeError for sizes that do not add up, IndexError for a dim out of range.
@@ -189,7 +190,7 @@ def _stack_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
 
 
 @_slice(input=lambda g, dim: _stack_gradients(g, dim), batch="along")
-def unbind(input: Array, dim=0) -> tuple[np.ndarray, ...]:
+def unbind(input: Array, dim: int = 0) -> tuple[np.ndarray, ...]:
     """Views at every index of dimension `dim`, which is removed. Raises IndexError for a dim out of range."""
     if input.ndim == 0:
         raise IndexError("unbind: dimension specified as 0 but tensor has no dimensions; use reshape(1)")

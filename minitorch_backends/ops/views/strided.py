@@ -86,7 +86,7 @@ def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:
     called="as_strided",
     batch="loop: the memory of one sample",
 )
-def strided_window(input: Array, size, stride, offset, layout=None):
+def strided_window(input: Array, size: Any, stride: Any, offset: int, layout: Any = None) -> Array:
     """The view of `size` and `stride` that begins `offset` elements behind the lowest address of `input`, when that has
     the strides `layout`.
 

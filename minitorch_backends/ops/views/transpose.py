@@ -20,7 +20,7 @@ __all__ = ["adjoint", "moveaxis", "movedim", "permute", "swapaxes", "swapdims", 
     aliases={"axis0": "dim0", "axis1": "dim1"},
     batch="shift dim0 dim1",
 )
-def _exchange(input: Array, dim0, dim1):
+def _exchange(input: Array, dim0: int, dim1: int) -> Array:
     dim0, dim1 = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
 
@@ -39,7 +39,7 @@ _exchange.op.public = Tensor.transpose = transpose  # type: ignore[method-assign
 
 
 @op(input=lambda g: mT(g), view=True, widen=False, method=False, batch="trailing 2")
-def mT(input: Array):
+def mT(input: Array) -> Array:
     """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
     if input.ndim < 2:
         raise RuntimeError(
@@ -63,7 +63,7 @@ def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
     variadic="dims",
     batch="permute",
 )
-def permute(input: Array, dims):
+def permute(input: Array, dims: Any) -> Array:
     """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""
     if len(dims) != input.ndim:
         raise RuntimeError(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
     warns=False,
     batch="loop: the memory of one sample",
 )
-def view_steps(base: Array, steps, strides=None):
+def view_steps(base: Array, steps: Any, strides: Any = None) -> Array:
     """The view of `base` to which `steps` lead, as a new result. `strides` are those of a base on which the steps are
     views, in case this one has another layout."""
     try:
@@ -132,7 +133,7 @@ def view_steps(base: Array, steps, strides=None):
     widen=False,
     batch="loop: the memory of one sample",
 )
-def view_embed(value: Array, shape, steps, dtype=None, strides=None):
+def view_embed(value: Array, shape: Any, steps: Any, dtype: Any = None, strides: Any = None) -> Array:
     """Zeros of `shape` (and of `dtype`, by default that of `value`) with `value` added where `steps` lead. They have
     the memory layout of `strides`."""
     return embed_adjoint(value, shape, steps, dtype, strides)
@@ -148,7 +149,7 @@ def view_embed(value: Array, shape, steps, dtype=None, strides=None):
     widen=False,
     batch="loop: the memory of one sample",
 )
-def view_scatter(base: Array, value: Array, steps, strides=None):
+def view_scatter(base: Array, value: Array, steps: Any, strides: Any = None) -> Array:
     """A copy of `base` with `value` written to the view that `steps` lead to. It has the memory layout of `strides`, by
     default those of the base."""
     return scatter(base, value, steps, strides)

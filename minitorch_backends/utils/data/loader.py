@@ -39,7 +39,7 @@ class DataLoader(Generic[Batch_co]):
     Raises ValueError for `num_workers` above 0, and for arguments that contradict each other.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (torch's)
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any | None = None,
         batch_sampler: Any | None = None, num_workers: int = 0, collate_fn: Callable[[Any], Any] | None = None,
         pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,

@@ -8,6 +8,9 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = "minitorch_backends"
@@ -18,7 +21,7 @@ class TorchFinder:
 
     searching = False
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != "torch" or self.searching:
             return None
         self.searching = True
@@ -32,7 +35,7 @@ class TorchFinder:
         return spec
 
 
-def _execute(execute, module):
+def _execute(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
     """Execute torch between the import of this package, which sets BLAS up before NumPy is loaded, and the mode."""
     if importlib.util.find_spec(_PACKAGE) is None:  # a checkout that is not installed
         root = _HERE.partition(os.sep + _PACKAGE + os.sep)[0]
@@ -42,7 +45,7 @@ def _execute(execute, module):
     process.enter()
 
 
-def _run_the_next():
+def _run_the_next() -> None:
     """Import the `sitecustomize` that this one hides, if there is one."""
     sys.path[:] = [each for each in sys.path if os.path.abspath(each or os.curdir) != _HERE]
     own = sys.modules.pop("sitecustomize")
