@@ -56,6 +56,8 @@ class Implementation(NamedTuple):
     """Sees what `refuses` sees; for one signature a shorter way to the same bits, or None."""
     by_unit: bool = False
     """Whether its products may be summed by the rule of a device's matrix unit, which a keyword `unit` describes."""
+    in_parts: bool = False
+    """Whether it adds parts of K as a keyword `partial` describes."""
     scales: bool = False
     """Whether it takes precisions that scale operands, or passes them on to products that do."""
     keeps: invariance.Demand = invariance.Demand()
@@ -65,6 +67,8 @@ class Implementation(NamedTuple):
         """The sentence with which this implementation declines the signature, or None when it would run."""
         if "unit" in keywords and not self.by_unit:
             return "sums by a rule of its own, not by that of a device's matrix unit"
+        if "partial" in keywords and not self.in_parts:
+            return "sums all of K, and backends.partial_sums splits it"
         if not self.scales and is_scaled(keywords.get("precision", "")) and specs[0].dtype.char in "fF":
             return "multiplies operands without scales"
         missing = cpu.refusal(self.isa) or invariance.refusal(self.keeps)

@@ -74,17 +74,17 @@ def precision_table() -> str:
 
 def stack_table() -> str:
     """The table of stacks, from their rows."""
-    lines = ["| `emulate` | flags of | defaults | profile | source |", "|" + "---|" * 5]
+    lines = ["| `emulate` | flags of | defaults | profile | source | follows |", "|" + "---|" * 6]
     for name, row in STACKS.items():
         defaults = ", ".join(f"`{path} = {value!r}`" for path, value in row.defaults.items()) or "torch's"
         profile = f"`{row.profile}`" if row.profile else ""
-        lines.append(f"| `{name}` | {row.family} | {defaults} | {profile} | {row.source} |")
+        lines.append(f"| `{name}` | {row.family} | {defaults} | {profile} | {row.source} | {row.follows} |")
     return "\n".join(lines)
 
 
 def device_table() -> str:
     """The table of devices, from the rows of their profiles; formats that a device sums alike share a line."""
-    lines = ["| `profile` | formats | how a block is summed | evidence |", "|" + "---|" * 4]
+    lines = ["| `profile` | formats | how a block is summed | evidence | follows |", "|" + "---|" * 5]
     for name, row in PROFILES.items():
         alike: dict[tuple[str, str], list[str]] = {}
         for operand, ways in row.formats.items():
@@ -92,7 +92,7 @@ def device_table() -> str:
                 by = f" ({way.instruction})" if way.instruction else ""
                 alike.setdefault((_sums(way), way.evidence), []).append(f"{operand}{by}")
         for (sums, evidence), operands in alike.items():
-            lines.append(f"| `{name}` | {', '.join(operands)} | {sums} | {evidence} |")
+            lines.append(f"| `{name}` | {', '.join(operands)} | {sums} | {evidence} | {row.follows} |")
     return "\n".join(lines)
 
 

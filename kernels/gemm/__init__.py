@@ -9,7 +9,8 @@ broadcasts to the product and is not looked at if beta is 0. Compiled loops add 
 `pack(b, precision)` keeps a right operand in the form that the loops read, for `multiply_packed(a, packed)`.
 
 `precision` and `rounding` act on float32 operands, and on the real and imaginary parts of complex64 ones. `unit` (a
-`device.Unit`) has the products summed as the matrix unit of another device does.
+`device.Unit`) has the products summed as the matrix unit of another device does, and `partial` (a
+`partial_sums.PartialSums`) in parts of K.
 
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result may
 be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import scaled_operands
+from .. import partial_sums, scaled_operands
 from ..invariance import BATCH, BOTH
 from ..precisions.products import PRODUCT_BOUND
 from ..registry import Kernel
@@ -52,6 +53,9 @@ matmul = Kernel("matmul", reference=exact_matmul, bound=PRODUCT_BOUND)
 addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
+matmul.impl("partial_sums", refuses=partial_sums.refuses, by_unit=True, in_parts=True, scales=True, keeps=BOTH)(
+    partial_sums.implementation(matmul)
+)
 matmul.impl("scaled", refuses=scaled_operands.refuses, by_unit=True, scales=True, keeps=BOTH)(
     scaled_operands.implementation(matmul)
 )

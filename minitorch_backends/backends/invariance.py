@@ -1,12 +1,17 @@
-"""Passes the setting of `backends.invariant` on to the kernels (`kernels/invariance.py`)."""
+"""Passes the settings of `backends.invariant` and `backends.partial_sums` on to the kernels (`kernels/invariance.py`,
+`kernels/partial_sums.py`)."""
 
 from __future__ import annotations
 
-from ..flags import State, per_state
-from ..kernels import invariance
-from ..kernels.invariance import Demand
+import itertools
 
-INVARIANCES = ("none", "batch", "isa", "batch,isa")
+from ..flags import State, per_state
+from ..kernels import invariance, partial_sums
+from ..kernels.invariance import Demand
+from ..kernels.partial_sums import LEAVES, PartialSums
+
+_KINDS = ("batch", "isa", "shards")
+INVARIANCES = ("none", *(",".join(kinds) for n in (1, 2, 3) for kinds in itertools.combinations(_KINDS, n)))
 
 
 def check_value(value: object) -> str:
@@ -28,4 +33,28 @@ def _demand(state: State) -> Demand:
     return Demand("batch" in value, "isa" in value)
 
 
+@per_state()
+def partial_of(state: State) -> PartialSums | None:
+    """How the flags split sums; None for whole ones.
+
+    Raises RuntimeError for parts whose sum depends on their number where `invariant` has "shards".
+    """
+    parts, order, dtype = (state.read(f"partial_sums.{name}") for name in ("parts", "order", "dtype"))
+    if "shards" not in state.read("invariant"):
+        return PartialSums(parts, order, dtype) if parts > 1 else None
+    for name, value, expected in (("order", order, "pairwise"), ("dtype", dtype, "unrounded")):
+        if parts > 1 and value != expected:
+            raise RuntimeError(
+                f"partial_sums.{name} = {value!r} gives bits that depend on the number of parts, and "
+                f"backends.invariant has 'shards'; set it to {expected!r}"
+            )
+    if LEAVES % parts:
+        raise RuntimeError(
+            f"partial_sums.parts must be a power of two up to {LEAVES} where backends.invariant has 'shards', got "
+            f"{parts}"
+        )
+    return PartialSums(parts, leaves=LEAVES)
+
+
 invariance.of_caller = _demand
+partial_sums.of_caller = partial_of

@@ -18,6 +18,7 @@ from ..flags import NO_OPINION, State, current, per_state, rows
 from ..kernels.gemm.device import Unit
 from ..kernels.precisions.float8 import FORMATS, PACKED, is_float8
 from ..kernels.precisions.products import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
+from .invariance import partial_of
 from .operands import DTYPES, Roles, by_formats, formats_of
 from .profiles import PROFILES
 from .stacks import STACKS, Stack
@@ -46,26 +47,29 @@ class _Product(NamedTuple):
         dtypes: dtypes whose values are rounded.
         asks_blas: whether `cuda.blas_library` may send the product to BLAS first.
         rounds_sums: whether flags may round sums of half types along the way.
+        in_parts: whether flags may split K into parts.
     """
 
     governed_by: str
     dtypes: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.complex64))
     asks_blas: bool = False
     rounds_sums: bool = False
+    in_parts: bool = False
 
 
 _REAL = (np.dtype(np.float32),)
 
 _PRODUCTS = {
-    "matmul": _Product("matmul", asks_blas=True, rounds_sums=True),
+    "matmul": _Product("matmul", asks_blas=True, rounds_sums=True, in_parts=True),
+    "vector": _Product("matmul", asks_blas=True, rounds_sums=True, in_parts=True),
     "conv": _Product("conv"),
-    "rnn": _Product("rnn", asks_blas=True, rounds_sums=True),
+    "rnn": _Product("rnn", asks_blas=True, rounds_sums=True, in_parts=True),
     "recurrence": _Product("rnn", asks_blas=True),
     "attention": _Product("matmul", _REAL),
     "linalg": _Product("matmul", _REAL),
 }
-"""The kinds of products: matrix products, convolutions, products in recurrences and whole recurrences, attention, and
-products inside linear algebra."""
+"""The kinds of products: matrix products, those with a vector, convolutions, products in recurrences and whole
+recurrences, attention, and products inside linear algebra."""
 
 in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
 """Whether this thread or task is inside a backward pass."""
@@ -147,8 +151,12 @@ def _of_forward(call: Call, recorded: Recorded) -> Call:
 def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, backward: bool) -> Call:
     product = _product(kind)
     choice = _choose(product.governed_by, precision, backward)
+    stack = STACKS.get(state.read("emulate"))
+    if kind == "vector" and precision is None and stack is not None and stack.exact_vectors:
+        choice = Choice("ieee", f"emulate = {stack.name!r}: {stack.exact_vectors}")
     sums, (profile, set_by) = _half_sums(state, dtype.name) if product.rounds_sums else None, _profile(state)
-    if sums is not None and profile is None:
+    partial = partial_of() if product.in_parts and (dtype.kind in "fc" or dtype.name in OF_HALF) else None
+    if sums is not None and profile is None and partial is None:
         return Call(sums, {"sums": sums.precision}, sums.decided_by + _of_invariance(state))
     choice = choice if dtype in product.dtypes else _without_effect(choice, dtype)
     keywords: dict[str, Any] = {}
@@ -165,6 +173,10 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     if unit is not None:
         over = "" if sums is None else f", which overrides {sums.decided_by}"
         keywords["unit"], decided_by = unit, f"{decided_by}; {set_by}{over}"
+    if partial is not None:
+        over = "" if sums is None else f", which overrides {sums.decided_by}"
+        keywords["partial"], decided_by = partial, f"{decided_by}; partial_sums: {partial!r}{over}"
+        keywords.pop("prefer", None)
     return Call(choice, keywords, decided_by)
 
 

@@ -47,6 +47,7 @@ class Profile(NamedTuple):
             flag's default.
         exact_gemv: whether matrix-vector products are computed in float32.
         flushes: whether subnormal operands and results are flushed to zero.
+        follows: the version of the software, data or paper that the rules are those of.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Profile(NamedTuple):
     tf32_rounding: str | None = None
     exact_gemv: bool = False
     flushes: bool = False
+    follows: str = ""
 
     def _repr_html_(self) -> str:
         from ..display.html import Rows, as_html
@@ -93,8 +95,18 @@ _WGMMA = Format(Aligned(13, 32, _HOPPER, "rz22"), instruction="wgmma", promote_e
 _TCGEN05 = Format(Aligned(25, 32, _HOPPER), "model", "tcgen05", scaled_blocks=(32,))
 _MXF8 = Format(Aligned(25, 32, _HOPPER), "model", scaled_blocks=(32,))
 
+_MATLAB, _MMA_SIM = "MATLAB-tensor-core, commit b12b5a7", "MMA-Sim, arXiv 2511.10909"
+_FOLLOWS = {
+    **dict.fromkeys(("v100", "a100", "ada"), _MATLAB),
+    **dict.fromkeys(("h100", "b200"), f"{_MATLAB}; {_MMA_SIM}"),
+    **dict.fromkeys(("t4", "rtx_blackwell", "mi100", "mi250"), _MMA_SIM),
+    "mi300": f"{_MMA_SIM}; hipBLASLt as of ROCm/rocm-libraries issue 9176",
+    "apple_m5": "MLX as of issue 4411",
+    "tpu": "JAX as of issue 26668",
+}
+
 PROFILES: dict[str, Profile] = {
-    row.name: row
+    row.name: row._replace(follows=_FOLLOWS[row.name])
     for row in (
         Profile("v100", _rows(Aligned(23, 4, (-298, -19)), "fp16")),
         Profile(

@@ -132,6 +132,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Constant | Callable[..., Any]]]] = {
         "OpenMP: whether Numba can use it for parallel loops. This engine's kernels have their own thread pool.",
         {"is_available": openmp_is_available},
     ),
+    "partial_sums": ("Sums in parts, as of tensor parallelism and split-K: how many, in which order and dtype.", {}),
     "quantized": ('Quantised tensors, which this engine does not have: their only engine is "none".', {}),
     "xnnpack": ("XNNPACK, a library of kernels for phones, which is not used.", {}),
 }

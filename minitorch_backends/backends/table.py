@@ -9,6 +9,8 @@ from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.invariance import start as start_invariance
+from ..kernels.partial_sums import DTYPES, ORDERS
+from ..kernels.partial_sums import start as start_parts
 from ..kernels.precisions import FORMATS
 from ..kernels.precisions.products import ALIASES, ROUNDINGS, SCALED_ROUNDINGS
 from .invariance import INVARIANCES
@@ -43,6 +45,11 @@ def _precision(path: str, inherits: str | None, doc: str, default: str = NO_OPIN
 
 
 # Package-wide flags
+
+
+def start_demands() -> None:
+    start_invariance()
+    start_parts()
 
 
 def _matmul_precision(state: State) -> str:
@@ -141,10 +148,31 @@ Flag(
     "none",
     INVARIANCES,
     'what the bits of results do not depend on: "batch", the rest of the batch and the place in it; "isa", the CPU\'s '
-    'instructions; or "batch,isa". What cannot keep it is refused',
+    'instructions; "shards", `partial_sums.parts`; or several, as "batch,isa". What cannot keep it is refused',
     mistyped=TypeError,
     accepts=checked_invariance,
-    wakes=start_invariance,
+    wakes=start_demands,
+)
+Flag(
+    "partial_sums.parts",
+    1,
+    Whole(1),
+    "into how many parts matrix products split K, and `sum` and `mean` the first of their dimensions, as tensor "
+    "parallelism and split-K do",
+    wakes=start_parts,
+)
+Flag(
+    "partial_sums.order",
+    "pairwise",
+    tuple(ORDERS),
+    "in which order parts are added: one after the other, neighbours first, partners half of the parts apart first, or "
+    "around a ring, where it depends on the place in the result",
+)
+Flag(
+    "partial_sums.dtype",
+    "unrounded",
+    DTYPES,
+    "the dtype in which parts are added: that of their sums (float32 of half types), that of the result, or another",
 )
 Flag(
     "workspace_limit",

@@ -1,7 +1,8 @@
-"""Of what the bits of a function do not depend: the batch, the place in it, threads, and the CPU's instructions.
+"""Of what the bits of a function do not depend: batch, place in it, threads, shards, and the CPU's instructions.
 
-A function is run on a whole batch, on parts of it, with other numbers of threads, and in processes whose kernels, NumPy
-and C library use fewer instructions. Results are compared bit for bit, and so are those of the kernel calls on the way.
+A function is run on a whole batch, on parts of it, with other numbers of threads, with sums in other numbers of parts,
+and in processes whose kernels, NumPy and C library use fewer instructions. Results are compared bit for bit, and so are
+those of the kernel calls on the way.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Check(NamedTuple):
     """One comparison with the whole batch, run here.
 
     Attributes:
-        kind: "batch", "threads" or "isa".
-        setting: what was different, as "rows 3 to 5 of 8", "2 threads" or "capability avx2".
+        kind: "batch", "threads", "shards" or "isa".
+        setting: what was different, as "rows 3 to 5 of 8", "2 threads", "8 shards" or "capability avx2".
         holds: whether all results have the same bits.
         first_difference: the first kernel call with other bits, where results differ; None where no call differs.
     """
@@ -126,9 +127,10 @@ def certificate(
     batch_sizes: Sequence[int] = (1, 2, 5),
     positions: Sequence[int] | None = None,
     threads: Sequence[int] = (1, 2),
+    shards: Sequence[int] | None = None,
     capabilities: Sequence[str] | None = None,
 ) -> Certificate:
-    """Check that the bits of a function's results depend neither on the batch nor on threads nor on instructions.
+    """Check that the bits of a function's results depend neither on the batch nor on threads, shards or instructions.
 
     Arguments:
         function: gives a tensor, or a tuple, list or dict of them. Torch's products run on our kernels, inside
@@ -139,6 +141,8 @@ def certificate(
         invariant: `backends.invariant` meanwhile; None takes the flag in force.
         batch_sizes, positions: of the parts; by default each size at the first place, in the middle and at the last.
         threads: numbers of threads to compare.
+        shards: values of `backends.partial_sums.parts` to compare, with the order and dtype in force; by default 1, 2,
+            4 and 8 where `invariant` has "shards", and none otherwise.
         capabilities: CPU capabilities to compare, each in a process of its own, with NumPy, OpenBLAS and the C library
             kept to it too; () for none, None for all that this CPU has below the one in force.
 
@@ -159,6 +163,9 @@ def certificate(
             whole = _trace(function, inputs)
             checks = [*_of_parts(function, inputs, whole, size, batch_sizes, positions)]
             checks += _of_threads(function, inputs, whole, threads)
+            if shards is None:
+                shards = (1, 2, 4, 8) if "shards" in flag else ()
+            checks += _of_shards(function, inputs, whole, shards)
         checks += [_of_child(level, child, whole) for level, child in children]
     finally:
         for _, child in children:
@@ -301,6 +308,14 @@ def _of_threads(function: Callable[..., Any], inputs: Any, whole: _Trace, thread
             other = _trace(function, inputs)
         holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
         yield _check("threads", f"{count} thread{'s' * (count > 1)}", holds, whole, other)
+
+
+def _of_shards(function: Callable[..., Any], inputs: Any, whole: _Trace, shards: Sequence[int]) -> Iterator[Check]:
+    for count in shards:
+        with Flags(expand_paths({"partial_sums.parts": count})):
+            other = _trace(function, inputs)
+        holds = all(_same(array, other.outputs[name]) for name, array in whole.outputs.items())
+        yield _check("shards", f"{count} shard{'s' * (count > 1)}", holds, whole, other)
 
 
 # Other capabilities

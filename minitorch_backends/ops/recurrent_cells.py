@@ -47,7 +47,7 @@ def _run(
         if each is not None and (each.dtype is not dtype or each.shape != (width,)):
             raise RuntimeError(f"{cell}: expected a bias of {width} values of {dtype}, got {each.dtype}{each.shape}")
     exact = precision if isinstance(precision, Roles) else "ieee"
-    if half and not resolve(KIND, dtype, precision).keywords.keys() & {"sums", "unit"}:
+    if half and not resolve(KIND, dtype, precision).keywords.keys() & {"sums", "unit", "partial"}:
         input, hidden, weight_ih, weight_hh, precision = *map(_widen, (input, hidden, weight_ih, weight_hh)), exact
     sums, products = product(input, weight_ih.T, precision, KIND), product(hidden, weight_hh.T, precision, KIND)
     if half:

@@ -227,7 +227,18 @@ FLIPS: dict[str, list[Flip]] = {
         Flip(False, True, {"cudnn.benchmark": True}, benchmark),
         Flip(False, True, observe=wide_convolution),
     ],
-    "invariant": [Flip("none", "batch"), Flip("batch", "isa")],
+    "invariant": [Flip("none", "batch"), Flip("batch", "isa"), Flip("none", "shards")],
+    "partial_sums.parts": [
+        Flip(1, 8),
+        Flip(2, 3),
+        Flip(1, 8, {"partial_sums.dtype": "float16"}, lambda: observe(factors()[0].sum)),
+    ],
+    "partial_sums.order": [
+        Flip("pairwise", each, {"partial_sums.parts": 8}) for each in ("sequential", "tree", "ring")
+    ],
+    "partial_sums.dtype": [
+        Flip("unrounded", each, {"partial_sums.parts": 8}, bfloat) for each in ("result", "float16", "bfloat16")
+    ],
     "workspace_limit": [Flip(None, 1000, observe=wide_convolution)],
     "mkldnn.enabled": [
         Flip(False, True, {"mkldnn.fp32_precision": "bf16"}),

@@ -91,6 +91,8 @@ def wide_product(
             raise refusal_of_dtype("matmul", to_dtype(dtype), EVERY_CATEGORY)
     call, other = (resolve("matmul", dtype) for dtype in kinds)
     unit, of_other = (each.keywords.get("unit") for each in (call, other))
+    if "partial" in call.keywords and not scales and unit is None:
+        return kernel(a.astype(_FLOAT32), b.astype(_FLOAT32), decided_by=call.decided_by, **call.keywords)
     options: dict[str, Any] = {"block": block, "inside": inside} if block else {}
     if unit is None or of_other is None:
         return scaled_matmul(a, b, *scales, decided_by=call.decided_by, **options)
@@ -118,6 +120,7 @@ def prepare(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The cached function for products of two shapes, since checks and resolution take longer than small products."""
     a, b = ArraySpec(a_shape, dtype), ArraySpec(b_shape, dtype)
+    kind = "vector" if kind == "matmul" and 1 in (a.ndim, b.ndim) else kind
     return _check_shapes(a, b, lambda a, b: prepared_product(a, b, precision, kind))
 
 
@@ -190,6 +193,7 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def plain_call(dtype: np.dtype, precision: str | None = None) -> Call | None:
-    """How the kernel `matmul` is called for a dtype; None where sums are rounded on the way, or by a device's rule."""
+    """How the kernel `matmul` is called for a dtype; None where sums are rounded on the way, or by a device's rule, or
+    in parts."""
     call = resolve("matmul", dtype, precision)
-    return None if call.keywords.keys() & {"sums", "unit", "operands"} else call
+    return None if call.keywords.keys() & {"sums", "unit", "partial", "operands"} else call

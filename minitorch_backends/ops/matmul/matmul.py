@@ -34,6 +34,8 @@ def _gradient_of_left(
         return _laid_out(g._array, other._array.T, input_strides, precision)
     if other.ndim == 1:
         g, other = g.unsqueeze(-1), other.unsqueeze(-1)
+    if len(input_shape) == 1 and other.ndim == 2 == g.ndim + 1:
+        return times(g, adjoint(other), precision)
     if len(input_shape) == 1:
         return _summed_later(g.unsqueeze(-2), adjoint(other), (), precision).squeeze(-2)
     return _summed_later(g, adjoint(other), input_shape[:-2], precision)
@@ -50,8 +52,8 @@ def gradient_of_right(
         return _laid_out(input._array.T, g._array, other_strides, precision)
     if input.ndim == 1:
         g, input = g.unsqueeze(-1 if len(other_shape) == 1 else -2), input.unsqueeze(0)
-    elif len(other_shape) == 1:
-        g = g.unsqueeze(-1)
+    elif len(other_shape) == 1 and g.ndim == 1:
+        return times(adjoint(input), g, precision)
     if len(other_shape) == 1:
         g = g if g.ndim > 1 else g.unsqueeze(-1)
         return times(adjoint(input), g, precision).squeeze(-1)
