@@ -112,6 +112,7 @@ _HEADINGS = {
     "b": "number of the call in the second run",
     "changed": "how the two calls ran",
     "GFLOP": "operations of one run, in units of 10^9",
+    "largest difference": "with the index where it is, and in units in the last place of the second's dtype",
     "local error": "largest relative error of one product against float64",
     "error": "relative error of the result, in the Frobenius norm",
     "max_ulp": "largest difference, in units in the last place",

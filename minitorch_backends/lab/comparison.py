@@ -12,7 +12,7 @@ import numpy as np
 
 from ..explain.records import Record, align_columns, as_text
 from .alignment import align
-from .measures import as_reals
+from .measures import as_reals, ulps
 from .runs import Run
 
 _ABOUT = ("precision", "implementation", "dtypes", "options", "decided_by")
@@ -24,12 +24,20 @@ _SIMILAR = 0.1
 _HEADER = ("a", "b", "status", "error", "module", "kernel", "shapes", "direction", "changed")
 
 
-def compare(first: str | os.PathLike[str] | Run, second: str | os.PathLike[str] | Run) -> Comparison:
+def compare(first: Any, second: Any) -> Comparison:
     """Align two runs that `capture` wrote, across insertions and removals, and compare the results of each call.
 
-    Calls are aligned by module, direction, kernel and shapes, as many as possible. Raises ValueError for other files
-    and for two runs without a call, OSError if a file does not exist.
+    Calls are aligned by module, direction, kernel and shapes, as many as possible. Instead of the path of a run or a
+    `Run`, both may be values: tensors of ours or of torch, arrays and numbers, in dicts, sequences and dataclasses,
+    which are compared by name. Raises ValueError for other files, for a run and values, and for two runs without a
+    call; TypeError for other objects; OSError if a file does not exist.
     """
+    are_runs = [isinstance(each, (str, os.PathLike, Run)) for each in (first, second)]
+    if are_runs[0] != are_runs[1]:
+        kinds = (type(each).__name__ for each in (first, second))
+        raise ValueError(f"compare(): both must be runs, or both values, got {' and '.join(kinds)}")
+    if not are_runs[0]:
+        return Comparison(Run.of_values(first, "first"), Run.of_values(second, "second"))
     runs = [run if isinstance(run, Run) else Run.read(run) for run in (first, second)]
     if not any(map(len, runs)):
         raise ValueError(
@@ -50,7 +58,8 @@ class Comparison:
             "error": the norm of the difference of its results relative to that of the first's, the largest of several;
             None if unknown;
             "error_from": "hash", "sketch" or "values";
-            "max_abs": the largest difference of values;
+            "max_abs": the largest difference of values, "max_ulp" the same in units in the last place of the second's
+            dtype, and "at" the index of the former in its array;
             "changed": which of precision, implementation, dtypes, options and decided_by differ; their values have the
             suffixes "_a" and "_b";
             "module", "kernel", "shapes", "direction" and the seconds of both.
@@ -83,8 +92,13 @@ class Comparison:
         return "\n".join(align_columns(cells)) if len(cells) > 1 else "no call differs"
 
     def cells(self, limit: int | None = None) -> list[tuple[str, ...]]:
-        """The head of the table, and a line for each call that differs, worst first."""
-        return [_HEADER, *map(_cells, [row for row in self.rows if row["status"] != "same"][:limit])]
+        """The head of the table, and a line for each call that differs, worst first; of values with the largest
+        difference."""
+        rows = [row for row in self.rows if row["status"] != "same"][:limit]
+        if all("max_abs" not in row for row in rows):
+            return [_HEADER, *map(_cells, rows)]
+        pairs = zip(map(_cells, rows), map(_largest, rows), strict=True)
+        return [(*_HEADER[:4], "largest difference", *_HEADER[4:]), *((*c[:4], most, *c[4:]) for c, most in pairs)]
 
     __str__ = table
 
@@ -104,7 +118,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """Counts, settings and rows as JSON; infinite errors as the text "inf"."""
-        rows = [row | {"error": "inf"} if row["error"] == math.inf else row for row in self.rows]
+        rows = [{name: "inf" if value == math.inf else value for name, value in row.items()} for row in self.rows]
         found = {"first": str(self.first.path), "second": str(self.second.path), "counts": self.counts()}
         return json.dumps({**found, "settings": self.settings(), "rows": rows}, indent=1)
 
@@ -138,9 +152,10 @@ class Comparison:
         if _shapes(first) != _shapes(second):
             return row
         if self.first.about["results"] == self.second.about["results"] == "values":
-            pairs = list(zip(self.first.values(a), self.second.values(b), strict=True))
-            errors, largest = zip(*itertools.starmap(_exact, pairs), strict=True)
-            return row | {"error": max(errors), "error_from": "values", "max_abs": max(largest)}
+            pairs = zip(self.first.values(a), self.second.values(b), strict=True)
+            errors, *found = zip(*itertools.starmap(_exact, pairs), strict=True)
+            largest, ulps, at = max(zip(*found, strict=True))
+            return row | {"error": max(errors), "error_from": "values", "max_abs": largest, "max_ulp": ulps, "at": at}
         if self.first.sketches is None or self.second.sketches is None:
             return row
         sketches = zip(first, second, self.first.sketches[a], self.second.sketches[b], strict=True)
@@ -187,16 +202,23 @@ def _kinds(results: list[dict[str, Any]]) -> list[tuple]:
     return [(each["shape"], each["dtype"]) for each in results]
 
 
-def _exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The relative error and the largest difference; infinite if NaN or Inf are at different positions."""
+def _exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float, tuple[int, ...]]:
+    """The relative error, the largest difference, the same in units in the last place of `y`, and its index; infinite
+    if NaN or Inf are at different positions."""
     a, b = as_reals(x), as_reals(y)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.where(same, 0.0, b - a)
+    width = 1 + (x.dtype.kind == "c")
+    sizes = np.where(np.isfinite(difference), np.abs(difference), np.inf)
+    worst = int(sizes.argmax()) // width if sizes.size else 0
+    at = tuple(map(int, np.unravel_index(worst, x.shape))) if x.size else ()
     if not np.isfinite(difference).all():
-        return math.inf, math.inf
+        return math.inf, math.inf, math.inf, at
     finite = np.where(np.isfinite(a), a, 0.0)
-    return _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(finite))), float(np.abs(difference).max())
+    error = _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(finite)))
+    finites = (np.where(np.isfinite(each), each, each.dtype.type(0)) for each in (y, x))
+    return error, float(sizes.max(initial=0.0)), ulps(*finites), at
 
 
 def _estimate(first: dict[str, Any], second: dict[str, Any], x: np.ndarray, y: np.ndarray) -> float:
@@ -223,6 +245,13 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
     described = (row["module"] or "", row["kernel"], as_text(row["shapes"]), row["direction"], changed)
     return (*places, row["status"], error, *described)
+
+
+def _largest(row: dict[str, Any]) -> str:
+    if "max_abs" not in row:
+        return ""
+    place = ", ".join(map(str, row["at"]))
+    return f"{row['max_abs']:.3g} at [{place}]; up to {row['max_ulp']:.3g} ulp"
 
 
 def as_words(value: Any) -> str:

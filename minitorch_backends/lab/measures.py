@@ -23,7 +23,7 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
     return {
         "error": off / size if size else off,
         "max_abs": float(np.abs(difference).max(initial=0.0)),
-        "max_ulp": max((_ulps(answer[name], truth[name]) for name in answer), default=0.0),
+        "max_ulp": max((ulps(answer[name], truth[name]) for name in answer), default=0.0),
         "cosine": float(x @ y) / product if product else float(off == 0),
     }
 
@@ -55,7 +55,8 @@ def as_reals(x: np.ndarray) -> np.ndarray:
     return np.ravel(x)
 
 
-def _ulps(x: np.ndarray, y: np.ndarray) -> float:
+def ulps(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest difference in units in the last place of `x`'s dtype at the values of `y`."""
     if x.dtype.kind not in "fcV":
         return float(np.abs(as_reals(x) - as_reals(y)).max(initial=0.0))
     odd = x.dtype.kind == "V" or x.dtype.itemsize == 1  # NumPy has no finfo of these

@@ -61,6 +61,7 @@ class Run:
 
     def __init__(self, path: Path, about: dict[str, Any], log: Log, results: list[list[dict[str, Any]]]) -> None:
         self.path, self.about, self.log, self.results = path, about, log, results
+        self._held: list[list[np.ndarray]] | None = None
 
     def __len__(self) -> int:
         return len(self.log)
@@ -81,8 +82,24 @@ class Run:
             results = [_check_results(entry.pop("results")) for entry in entries]
             return cls(Path(path), about, Log.from_entries(entries), results)
 
+    @classmethod
+    def of_values(cls, values: Any, label: str) -> Run:
+        """A run in memory with an entry for each tensor, array and number of `values`, as `arrays_of` finds them.
+
+        Raises TypeError where there are none.
+        """
+        named = arrays_of(values)
+        log = Log(_output(name or None, [each], "") for name, each in named.items())
+        hashed = ((each, hash_of(_as_numpy_has(np.ascontiguousarray(each)))) for each in named.values())
+        results = [[{"shape": list(each.shape), "dtype": each.dtype.name, "hash": digest}] for each, digest in hashed]
+        found = cls(Path(label), {"results": "values", "flags": {}}, log, results)
+        found._held = [[each.copy()] for each in named.values()]
+        return found
+
     def values(self, call: int) -> list[np.ndarray]:
         """The arrays that a call returned. Raises ValueError for a run without values."""
+        if self._held is not None:
+            return self._held[call]
         if self.about["results"] != "values":
             raise ValueError(
                 f"values(): {str(self.path)!r} holds {self.about['results']}; capture with results='values'"
@@ -98,8 +115,8 @@ class Run:
 
     @functools.cached_property
     def sketches(self) -> list[np.ndarray] | None:
-        """For each call the sketches of its results, (arrays, 128); None for a run of hashes."""
-        if self.about["results"] == "hashes":
+        """For each call the sketches of its results, (arrays, 128); None for a run of hashes, and in memory."""
+        if self.about["results"] == "hashes" or self._held is not None:
             return None
         with _archive(self.path) as archive:
             rows = _read_array(archive, "sketches.npy")
@@ -220,21 +237,8 @@ class _Writer(RunWriter):
         hashes = [(each.shape, each.dtype.name, hash_of(np.ascontiguousarray(each))) for each in arrays]
         if self.log and self.log[-1].kernel == OUTPUT and hashes == self._last:
             return
-        record = Record(
-            kernel=OUTPUT,
-            shapes=tuple(each.shape for each in arrays),
-            dtypes=tuple(each.dtype.name for each in arrays),
-            precision="",
-            options=(),
-            implementation=type(module).__name__,
-            refusals=(),
-            decided_by=None,
-            direction="backward" if is_in_backward() else "forward",
-            seconds=0.0,
-            module=current_module(),
-        )
         self._last = hashes
-        self._add(record, arrays)
+        self._add(_output(current_module(), arrays, type(module).__name__), arrays)
 
     def _add(self, record: Record, arrays: list[np.ndarray]) -> None:
         if not self.writes:
@@ -248,6 +252,23 @@ class _Writer(RunWriter):
     def finish(self, about: dict[str, Any]) -> None:
         if self.writes:
             super().finish(about)
+
+
+def _output(module: str | None, arrays: list[np.ndarray], made_by: str) -> Record:
+    """The entry of outputs."""
+    return Record(
+        kernel=OUTPUT,
+        shapes=tuple(each.shape for each in arrays),
+        dtypes=tuple(each.dtype.name for each in arrays),
+        precision="",
+        options=(),
+        implementation=made_by,
+        refusals=(),
+        decided_by=None,
+        direction="backward" if is_in_backward() else "forward",
+        seconds=0.0,
+        module=module,
+    )
 
 
 _writers: weakref.WeakSet[_Writer] = weakref.WeakSet()

@@ -251,3 +251,33 @@ def test_runs_part_at_the_module_that_differs(part, results, tmp_path):
     lab.compare(tmp_path / "a.run", tmp_path / "b.run").report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.index(f"in module &#x27;{part}&#x27;") < page.index("<form>")
+
+
+def test_values_compare_as_runs_do():
+    a = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    assert str(lab.compare(a, mt.tensor(a))) == "no call differs"
+    moved = a.copy()
+    moved[1, 2] += 0.5
+    (row,) = lab.compare({"logits": a}, {"logits": mt.tensor(moved)}).calls
+    assert (row["module"], row["status"], row["at"]) == ("logits", "differs", (1, 2))
+    assert row["error"] == pytest.approx(0.5 / np.linalg.norm(a), rel=1e-6)
+    assert row["max_abs"] == pytest.approx(0.5, rel=1e-6)
+    assert row["max_ulp"] == pytest.approx(0.5 / np.spacing(np.abs(a[1, 2])), rel=1e-6)
+    a[0, 0] = moved[0, 1] = np.nan
+    (row,) = lab.compare(a, moved).calls
+    assert (row["error"], row["max_abs"], row["at"]) == (math.inf, math.inf, (0, 0))
+    assert json.loads(lab.compare(a, moved).to_json())["rows"][0]["max_ulp"] == "inf"
+    moved[0, 1], moved[0, 0] = 0.0, np.nan
+    assert lab.compare(a, moved).calls[0]["error"] < 1
+    narrow = lab.compare(mt.tensor(moved), mt.tensor(moved).bfloat16())
+    assert narrow.calls[0]["max_ulp"] <= 0.5
+    assert "dtypes float32 -> bfloat16" in str(narrow)
+    other = lab.compare([a, 1.0], [a[:2], 1.0])
+    assert other.counts() == {"same": 1, "differs": 0, "inserted": 1, "removed": 1}
+
+
+def test_values_are_not_compared_with_runs():
+    with pytest.raises(ValueError, match="both must be runs, or both values, got ndarray and str"):
+        lab.compare(np.ones(3), "a.run")
+    with pytest.raises(TypeError, match="expected tensors, arrays or numbers"):
+        lab.compare(object(), object())
