@@ -72,8 +72,9 @@ class Policy(Scope):
     nothing to names. Gradients use the precision of the rule that applied during the forward pass, wherever
     `backward()` is called.
 
-    Both raise ValueError for globs that match no module (the block, at its end), and for scripted and exported models,
-    whose parts are not called. The block warns if it called no module.
+    Scripted, traced and exported models have the names of the modules from which they were made. Both raise ValueError
+    for globs that match no module (the block, at its end), and for programs of torch that do not say what they were
+    made of. The block warns if it called no module.
     """
 
     __slots__ = ("rules",)
@@ -176,9 +177,8 @@ class _Binding:
         if self.is_uniform or any(each is module for each in self._roots):
             return
         self._roots.append(module)
-        parts = dict(named_parts(module))
-        check_visible("Policy", parts)
-        self.names = [*parts]
+        check_visible("Policy", module)
+        self.names = [*dict(named_parts(module))]
         self.left = {each for each in self.left if not any(fnmatchcase(name, each) for name in self.names)}
 
     def check(self) -> None:

@@ -110,10 +110,8 @@ def test_a_reference_that_cannot_be_had_is_an_error():
 
 
 @pytest.mark.filterwarnings("ignore:Using `torch.compile:UserWarning")
-@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
 def test_policies_bind_to_wrapped_models(model):
-    x, policy = torch.randn(4, 32), Policy({"*": "bf16", "2": "ieee"})
-    inside = torch.nn.Sequential(torch.compile(model, backend="eager"))
+    x, inside = torch.randn(4, 32), torch.nn.Sequential(torch.compile(model, backend="eager"))
     for each, prefix in (
         (torch.compile(model, backend="eager"), ""),
         (torch.nn.DataParallel(model), ""),
@@ -127,15 +125,6 @@ def test_policies_bind_to_wrapped_models(model):
             each(x)
         assert [call.precision for call in log] == ["bf16", "ieee"]
     assert lab.audit(torch.compile(model, backend="eager"), x, "bf16").policy == lab.audit(model, x, "bf16").policy
-    for each in (torch.jit.script(model), torch.export.export(model, (x,)).module()):
-        with pytest.raises(ValueError, match=r"the parts of a model must be called, got .* runs its parts .'', '0'"):
-            run_under(each, policy)
-        with torch.no_grad(), emulate():
-            with pytest.raises(ValueError, match="apply it to the module from which this one was made"), policy:
-                each(x)
-            with Policy({"*": "bf16"}), explain.record() as log:  # which needs no names
-                each(x)
-            assert [call.precision for call in log] == ["bf16", "bf16"]
 
 
 def test_a_policy_outside_of_the_bridge_warns(model):

@@ -17,6 +17,7 @@ from ...flags.scopes import Scope
 from ...kernels.context import Binding, chain_length, restorable
 from ...kernels.locks import lock
 from ..nodes import Node, next_sequence
+from .program_parts import ProgramPart, called_by, parts_run_by
 
 following = 0
 """The number of blocks, in all threads, that attribute modules or give them scopes. A call of a module checks it."""
@@ -68,9 +69,11 @@ _WRAPPERS = {
 
 def named_parts(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """`named_modules` under the names that the modules have without torch's wrappers; a wrapper comes before what it
-    wraps, under the same name."""
+    wraps, under the same name. A program has the parts that it runs or calls, in place of those that hold parameters.
+    """
     names: dict[str, str] = {}
     wrappers = dict[str, str]()
+    programs = dict[str, set[str]]()
     for raw, each in module.named_modules(prefix=prefix):
         holder, _, last = raw.rpartition(".")
         base = names.get(holder, "")
@@ -78,7 +81,14 @@ def named_parts(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         names[raw] = name = raw if raw == prefix else base if wrapped else f"{base}.{last}" if base else last
         if type(each).__name__ in _WRAPPERS:
             wrappers[raw] = _WRAPPERS[type(each).__name__]
+        inside = next((program for program in programs if raw.startswith(program)), None)
+        if inside is not None and not any(f"{raw}.".startswith(f"{inside}{path}.") for path in programs[inside]):
+            continue
         yield name, each
+        if inside is None and (parts := parts_run_by(each)):
+            programs[f"{raw}." if raw else ""] = called_by(each)
+            for path in parts:
+                yield f"{name}.{path}" if name else path, ProgramPart(each, path)
 
 
 _trail: ContextVar[_Trail | None] = ContextVar("trail", default=None)
@@ -216,12 +226,12 @@ def note_output(module: Any, output: Any) -> Any:
 
 
 class enter:
-    """Attribute the block to a module, and run it in the scopes of the module's name."""
+    """Attribute the block to a module, or to a part that a program runs, and run it in the scopes of its name."""
 
-    __slots__ = ("_entered", "_module", "_outer", "_trail")
+    __slots__ = ("_entered", "_module", "_outer", "_part", "_trail")
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, module: Any, part: str = "") -> None:
+        self._module, self._part = module, part
 
     def __enter__(self) -> None:
         self._trail, scopes = _trail.get(), scopes_by_name.get()
@@ -233,11 +243,13 @@ class enter:
         while level is not None:
             level.note(self._module)
             level = level.parent
-        name = _name_of(self._module, running)
+        name = own = _name_of(self._module, running)
+        if self._part:
+            name = f"{own}.{self._part}" if own else self._part
         if self._trail is not None:
             self._trail.note(name)
         self._outer = running, before
-        running_modules.set((*running, _Running(name, self._module)))
+        running_modules.set((*running, _Running(own, self._module)))
         computing_module.set(name)
         self._entered = None if scopes is None else scopes.of(name)
 

@@ -28,6 +28,7 @@ from .gradients import Kept, computed_as_kept, kept_now
 from .memory import in_torch_memory, layouts_of, to_ours, to_torch
 from .modules import Timeline, follow_torch_modules, next_node_number
 from .operands import NO_DISPATCH, NO_FLAG, SPARSE, TRACED, is_traced, tensors_in, why_not
+from .programs import run_parts_as_calls
 from .table import Entry, entry_of
 from .threads import inherit
 from .transformers import pad_as_torch
@@ -309,6 +310,7 @@ class Emulation:
         with ExitStack() as scopes:
             dispatch = self._dispatch = _Dispatch(self)
             scopes.enter_context(run_uncompiled())
+            scopes.enter_context(run_parts_as_calls())
             scopes.enter_context(pad_as_torch())
             scopes.enter_context(inherit(self))
             scopes.enter_context(follow_torch_modules(dispatch.modules))

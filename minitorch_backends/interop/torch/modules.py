@@ -42,8 +42,20 @@ class Timeline:
         return self.values[place - 1] if place else None
 
 
-_following: set[int] = set()
-"""The threads that run a block that follows modules."""
+_following: dict[int, list[Timeline]] = {}
+"""The threads that run blocks that follow modules, with the names that each block stores."""
+
+
+@contextmanager
+def enter_part(program: Any, path: str) -> Iterator[None]:
+    """Attribute the block to a part of a program, as if it was called."""
+    names = _following.get(threading.get_ident(), ()) if module_scope.following else ()
+    with module_scope.enter(program, path):
+        for each in names:
+            each.note(next_node_number(), module_scope.current_module())
+        yield
+    for each in names:
+        each.note(next_node_number(), module_scope.current_module())
 
 
 @contextmanager
@@ -87,13 +99,14 @@ def follow_torch_modules(names: Timeline) -> Iterator[None]:
                 hooks.pop().remove()
 
     hook()
-    _following.add(thread)
+    _following.setdefault(thread, []).append(names)
     module_scope.following_changed.append(hook)
     try:
         yield
     finally:
-        if not is_inner:
-            _following.discard(thread)
+        _following[thread].remove(names)
+        if not _following[thread]:
+            del _following[thread]
         module_scope.following_changed.remove(hook)
         while hooks:
             hooks.pop().remove()

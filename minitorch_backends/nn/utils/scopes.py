@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
 from ...autograd.extras.module_scope import named_parts
+from ...autograd.extras.program_parts import ProgramPart, called_by, is_graph, is_script, parts_run_by, run_part_under
 from ...dispatch.call_errors import argument_errors
 from ...flags.scopes import Scope
 from ..module import Module
@@ -33,40 +34,42 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
         raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), got {scope!r}")
     known = dict(named_parts(module))  # of a wrapper and what it wraps, the latter
     if names or not getattr(scope, "is_uniform", True):
-        check_visible("run_under", known)
+        check_visible("run_under", module)
     chosen = scope.by_module(known) if not names else {}
     for name in names:
         chosen |= dict.fromkeys(matching_names("run_under", known, name), scope)
     handles = ExitStack()
     for path, each in chosen.items():
-        module = known[path]
-        own = isinstance(module, Module)
-        handles.enter_context(
-            module._add_hook("scopes", each, prepend=False) if own else _run_torch_under(module, each)
-        )
+        part = known[path]
+        if isinstance(part, Module):
+            handles.enter_context(part._add_hook("scopes", each, prepend=False))
+        else:
+            handles.enter_context(_run_torch_under(part, each))
     return handles
 
 
-def check_visible(caller: str, parts: Mapping[str, Any]) -> None:
-    """Raise ValueError if torch compiled parts of a model into one program, in which they are not called: scripted
-    modules, and programs that `torch.export` made."""
-    for name, each in parts.items():
-        bases = {base.__name__ for base in type(each).__mro__}
-        inner = {path for path in parts if path != name and path.startswith(f"{name}." * bool(name))}
-        if "GraphModule" in bases:  # those whose parameters its own code reads
-            called = {f"{name}.{node.target}".lstrip(".") for node in each.graph.find_nodes(op="call_module")}
-            inner = {path for path in inner - called if parts[path]._parameters}
-            inner = {path for path in inner if not any(path.startswith(f"{each}.") for each in called)}
-        if inner and not bases.isdisjoint({"ScriptModule", "GraphModule"}):
-            known = ", ".join(repr(path) for path in list(parts)[:8])
+def check_visible(caller: str, module: Any) -> None:
+    """Raise ValueError if a program of torch in `module` does not say in which of its parts it computes."""
+    for name, each in module.named_modules():
+        if not (is_script(each) or is_graph(each)):
+            continue
+        known = [*parts_run_by(each), *called_by(each)]
+        inner = [path for path, part in each.named_modules() if path and any(True for _ in part.parameters(False))]
+        lost = [path for path in inner if not any(f"{path}.".startswith(f"{run}.") for run in known)]
+        if lost and not known:
+            listed = ", ".join(map(repr, lost[:8]))
             raise ValueError(
                 f"{caller}(): the parts of a model must be called, got {type(each).__name__} {name!r}, which runs its "
-                f"parts ({known}) as one program; apply it to the module from which this one was made"
+                f"parts ({listed}) as one program; apply it to the module from which this one was made"
             )
+        if is_script(each):
+            return  # its parts are of its own kind
 
 
 def _run_torch_under(module: Any, scope: Scope) -> ExitStack:
-    """As `run_under`, for a module of torch, by its hooks."""
+    """As `run_under`, for a module of torch, by its hooks, or for a program and its parts."""
+    if isinstance(module, ProgramPart) or is_script(module):
+        return run_part_under(module if isinstance(module, ProgramPart) else ProgramPart(module, ""), scope)
 
     def enter(*_: Any) -> None:
         scope.__enter__()
