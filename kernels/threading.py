@@ -134,7 +134,8 @@ def get_num_threads() -> int:
 def set_num_threads(threads: int) -> None:
     """Set the number of threads of kernels in the whole process; at most `MOST_THREADS` are started.
 
-    Results do not depend on it. Cached decisions that depend on the number, such as memory limits, are dropped.
+    Results do not depend on it. Cached decisions that depend on the number, such as memory limits, are dropped. Raises
+    TypeError for anything but an int, ValueError below 1.
     """
     global _threads
     if isinstance(threads, bool) or not isinstance(threads, int):

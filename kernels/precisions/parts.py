@@ -176,6 +176,7 @@ def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> 
         precision: one of operands in one part: "bf16", "fp16", "tf32", or "ieee", which rounds nothing and returns
             `array` itself.
         rounding: "rna", "rne" or "rz", for tf32, which defaults to "rna"; the others round ties to even.
+
     Returns:
         a new float32 array. Magnitudes that round beyond the format's largest become Inf.
     """

@@ -32,7 +32,6 @@ BY_ROWS: dict[str, Callable[..., Any]] = {}
 
 def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.ndarray]]:
     """Declare a function of one or two arrays and `dim` that the class `tag` of `functions` computes too."""
-
     names = (tag,)
 
     def declare(by_passes: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

@@ -1,6 +1,6 @@
-"""Run a function for each combination of parameters, flags and seeds, as lab.sweep does.
+r"""Run a function for each combination of parameters, flags and seeds, as lab.sweep does.
 
-  minitorch-backends sweep study.py:solve --over n=64,256 --over condition=1e1,1e4 \\
+  minitorch-backends sweep study.py:solve --over n=64,256 --over condition=1e1,1e4 \
       --flag fp32_precision=ieee,tf32,bf16 --seeds 8 --jobs 4 --store runs/solve --page solve.html
 
 With a store, the same command resumes an interrupted sweep. The exit code is 1 if a row failed.

@@ -294,7 +294,6 @@ def op(  # noqa: PLR0913 (a row says all that is known of it)
         deprecated: longer positional orders that torch deprecates: "input, alpha, other".
         rules: for each input its gradient rule, or `gradients` for all; see the module's docstring.
     """
-
     own = "forward", "mutates", "inplace", "method", "operators", "rules"
     options = {each: value for each, value in locals().items() if each not in (*own, "own")}
     if view and takes == EVERY_CATEGORY:

@@ -241,7 +241,8 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), a function that multiplies a vector, like the output, with the Jacobian): (output, pull[, aux]).
 
-    `pull` returns a tuple with one product for each primal.
+    `pull` returns a tuple with one product for each primal. Raises RuntimeError for another number of cotangents than
+    outputs.
     """
     traced = _Traced(func, primals, {}, tuple(range(len(primals))), has_aux)
 

@@ -67,7 +67,7 @@ def vmap(
 
     A function that reads values (`item()`, branches) is called once per sample. `vmap` may be nested, and combined with
     `grad`, `jvp` and the others. Raises ValueError for dimensions out of range, for batches of different sizes, and for
-    results that are not tensors.
+    results that are not tensors, RuntimeError for another `randomness`.
     """
     if randomness not in ("error", "same", "different"):
         raise RuntimeError(f"vmap(): randomness must be 'error', 'same' or 'different', got {randomness!r}")

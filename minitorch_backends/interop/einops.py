@@ -30,6 +30,8 @@ class Reduce(ReduceMixin, nn.Module):
 
 
 class Backend(AbstractBackend):
+    """How einops handles our tensors."""
+
     framework_name = __name__.partition(".")[0]
 
     def is_appropriate_type(self, tensor: Any) -> bool:

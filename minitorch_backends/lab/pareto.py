@@ -59,7 +59,8 @@ class Pareto(list[Point]):
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the points, and a line through the best, in a panel for each combination of parameters (at most 12).
 
-        Returns the figure; with `path` it is also written, as PNG, PDF or SVG by the end of the name.
+        Returns the figure; with `path` it is also written, as PNG, PDF or SVG by the end of the name. Raises ValueError
+        for more of them.
         """
         from .columns import MOST_PANELS
         from .plots import scatter

@@ -111,7 +111,7 @@ class Sweep:
         return "\n".join(align_columns(self.cells(*measures, quantiles=quantiles)))
 
     def cells(self, *measures: str, quantiles: Sequence[float] = (0.5,)) -> list[tuple[str, ...]]:
-        """The head of the table and its lines."""
+        """The head of the table and its lines. Raises ValueError for quantiles outside of [0, 1]."""
         self._check("table", measures)
         if not all(0 <= each <= 1 for each in quantiles):
             raise ValueError(f"Sweep.table(): quantiles must be from 0 to 1, got {quantiles!r}")
@@ -212,7 +212,8 @@ class Sweep:
         return curves(found, x, y, path, ax)
 
     def panels(self, x: str | None, y: str, by: str | Iterable[str] | None, spread: str | None) -> tuple[str, Any]:
-        """The axis x of a plot, and the lines of each panel."""
+        """The axis x of a plot, and the lines of each panel. Raises ValueError for another `spread`, and for axes that
+        the rows lack."""
         axes, parameters = axes_of(self.rows, self.parameters()), self.parameters()
         known = [*parameters, *dict.fromkeys(name for row in self.rows for name in row["flags"])]
         if not known:

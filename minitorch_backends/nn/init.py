@@ -101,7 +101,8 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
     """Normal values between `a` and `b`, as if others had been drawn again: the inverse of the distribution function,
-    of uniform numbers."""
+    of uniform numbers. Raises NotImplementedError for integers, ValueError for a std that is not positive and for a
+    above b."""
     refuse_unwritable("trunc_normal", tensor)
     if not tensor.is_floating_point():
         raise NotImplementedError(f"trunc_normal_(): tensor must be floating, got {tensor.dtype!r}")
@@ -216,7 +217,8 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 @argument_errors
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fill a matrix with normal values; the share `sparsity` of each column, rounded up, is zero (Martens, 2010)."""
+    """Fill a matrix with normal values; the share `sparsity` of each column, rounded up, is zero (Martens, 2010).
+    Raises ValueError for other than matrices, and for a share outside of [0, 1]."""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_(): tensor must have 2 dimensions, got shape {list(tensor.shape)}")
     if not isinstance(sparsity, int | float) or not 0 <= sparsity <= 1:

@@ -128,7 +128,7 @@ class Module(ModuleInternals):
             object.__setattr__(self, "_empty", self._empty - {name})
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Assign a parameter as attribute `name`; None holds its place."""
+        """Assign a parameter as attribute `name`; None holds its place. Raises TypeError for anything else."""
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"cannot register {kind_of(param)} as parameter {name!r}; expected a Parameter or None")
         self._refuse_name(name)
@@ -137,7 +137,8 @@ class Module(ModuleInternals):
             object.__setattr__(self, "_empty", self._empty | {name})
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Assign a tensor that is state but not learned. `persistent=False` leaves it out of the state dict."""
+        """Assign a tensor that is state but not learned. `persistent=False` leaves it out of the state dict. Raises
+        TypeError for anything but a tensor or None."""
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot register {kind_of(tensor)} as buffer {name!r}; expected a Tensor or None")
         if name not in self._persistence:
@@ -146,7 +147,8 @@ class Module(ModuleInternals):
         setattr(self, name, tensor)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Assign a child as attribute `name`, which need not be an identifier."""
+        """Assign a child as attribute `name`, which need not be an identifier. Raises TypeError for anything but a
+        module or None."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"cannot add {type(module).__name__} as module {name!r}; expected a Module or None")
         self._refuse_name(name)
@@ -256,6 +258,7 @@ class Module(ModuleInternals):
         """Parameters and persistent buffers by dotted name: detached, unless `keep_vars`, sharing the module's memory.
 
         They are put into `destination`, if it is given. Its attribute `_metadata` has the version of each module.
+        Raises TypeError for a destination other than a dict.
         """
         if not isinstance(destination, dict | None):
             raise TypeError(f"state_dict(): argument 'destination' must be dict, not {type(destination).__name__}")
@@ -305,7 +308,8 @@ class Module(ModuleInternals):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Put this module and all below it in training mode, or in evaluation mode."""
+        """Put this module and all below it in training mode, or in evaluation mode. Raises ValueError for a mode other
+        than a bool."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be True or False, got {mode!r}")
         self.training = mode
@@ -329,7 +333,8 @@ class Module(ModuleInternals):
             clear_grad(parameter, set_to_none)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Convert floating parameters and buffers in place, with the arguments of `Tensor.to`; integers stay."""
+        """Convert floating parameters and buffers in place, with the arguments of `Tensor.to`; integers stay. Raises
+        TypeError for a dtype of integers, and for `out`."""
         if "out" in kwargs:
             raise TypeError("to() got an unexpected keyword argument 'out'; it writes into the module itself")
         shaped = kwargs if kwargs.get("memory_format") is None else kwargs | {"memory_format": None}

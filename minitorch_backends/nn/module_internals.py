@@ -128,7 +128,8 @@ class ModuleInternals:
         return self.to(device)  # type: ignore[attr-defined]
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Put a module in the place of the dotted name `target`, where there is one if `strict`."""
+        """Put a module in the place of the dotted name `target`, where there is one if `strict`. Raises TypeError for a
+        target other than text, AttributeError for a name that does not exist."""
         if not isinstance(target, str):
             raise TypeError(f"set_submodule(): argument 'target' must be str, not {type(target).__name__}")
         path, _, name = target.rpartition(".")

@@ -25,7 +25,8 @@ Average = Callable[[Tensor, Tensor, Any], Tensor]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """A function (average, value, count) that gives decay * average + (1 - decay) * value."""
+    """A function (average, value, count) that gives decay * average + (1 - decay) * value. Raises ValueError for a
+    decay outside of [0, 1]."""
     if not 0 <= decay <= 1:
         raise ValueError(f"get_ema_avg_fn(): decay must be from 0 to 1, got {decay}")
 

@@ -193,7 +193,7 @@ class Tensor(Methods):
         return adopt(canonical(np.asarray(array)))
 
     def item(self) -> Any:
-        """The value of a tensor of one element as a Python number."""
+        """The value of a tensor of one element as a Python number. Raises RuntimeError for more or none."""
         if self._array.size != 1:
             raise RuntimeError(
                 f"a Tensor with {self._array.size} elements cannot be converted to a number; expected exactly one "
@@ -203,7 +203,8 @@ class Tensor(Methods):
         return self.tolist() if self._array.ndim == 0 else self._array.reshape(()).tolist()
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers, or one number for a 0-dim tensor."""
+        """The values as nested lists of Python numbers, or one number for a 0-dim tensor. Raises NotImplementedError
+        for the formats of 4 bits."""
         array, letter = self._array, self.dtype.letter
         if letter == "p":
             raise NotImplementedError(f"tolist() is not implemented for {self.dtype!r}; use view(mt.uint8)")

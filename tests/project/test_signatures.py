@@ -3,8 +3,10 @@
 What is missing is in two tables: names, by patterns, and arguments. A row that no longer holds fails the tests.
 """
 
+import ast
 import fnmatch
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -273,3 +275,36 @@ def test_the_types_of_all_inputs_are_known():
         tensors = [each.name for each in parameters.values() if "Tensor" in str(each.annotation)]
         unknown = [each for each in tensors if each not in types]
         assert not unknown, f"{name}: {unknown}"
+
+
+def functions_and_methods(namespace: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The functions of a public namespace of ours, and the methods that its classes define for users, but for the forms
+    in place, which are derived."""
+    for name in dir(namespace):
+        value = getattr(namespace, name)
+        if name.startswith("_") or not getattr(value, "__module__", "").startswith(mt.__name__):
+            continue
+        if inspect.isclass(value):
+            own = {key: each for key, each in vars(value).items() if inspect.isfunction(each) and key != "forward"}
+            yield from ((f"{name}.{key}", each) for key, each in own.items() if key == key.strip("_"))
+        elif inspect.isfunction(inspect.unwrap(value)):
+            yield name, inspect.unwrap(value)
+
+
+NAMESPACES = (
+    mt, mt.linalg, mt.fft, mt.special, mt.nn, mt.nn.functional, mt.nn.init, mt.nn.utils, mt.func, mt.lab, mt.optim,
+    mt.optim.lr_scheduler, mt.optim.swa_utils,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES, ids=lambda each: each.__name__)
+def test_docstrings_name_what_a_function_raises(namespace: Any) -> None:
+    wrong = []
+    for name, function in functions_and_methods(namespace):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        calls = [
+            each.exc.func for each in ast.walk(tree) if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call)
+        ]
+        raised = {each.id for each in calls if isinstance(each, ast.Name) and each.id.endswith("Error")}
+        wrong += [f"{name}: {each}" for each in raised if each not in (function.__doc__ or "")]
+    assert wrong == []

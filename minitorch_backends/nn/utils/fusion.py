@@ -18,7 +18,8 @@ def fuse_conv_bn_weights(
     """The weight and bias of a convolution, (C_out, C_in, ...), with a batch normalisation folded in.
 
     Arguments are the convolution's weight and bias, and the mean, variance, eps, weight and bias of the normalisation.
-    Biases and the weight of the latter may be None. With `transpose` the output channels come second.
+    Biases and the weight of the latter may be None. With `transpose` the output channels come second. Raises ValueError
+    for a `conv_w` of fewer than two dimensions.
     """
     for argument, value in (("conv_w", conv_w), ("bn_rm", bn_rm), ("bn_rv", bn_rv)):
         refuse_other_than_tensor("fuse_conv_bn_weights", argument, value)
@@ -45,7 +46,7 @@ def fuse_linear_bn_weights(
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of a convolution, or of a linear layer, with the normalisation behind it folded in.
 
-    Raises AssertionError, as torch does, while one of them is in training mode.
+    Raises AssertionError, as torch does, while one of them is in training mode, TypeError for anything but modules.
     """
     for argument, module in (("conv", conv), ("bn", bn)):
         if not isinstance(module, Module):

@@ -138,7 +138,7 @@ def spectral_norm(
 ) -> Module:
     """Divide a parameter by its largest singular value, as a matrix with `dim` as rows; returns `module`.
 
-    Each forward in training refines the estimate by `n_power_iterations`.
+    Each forward in training refines the estimate by `n_power_iterations`. Raises ValueError unless that is positive.
     """
     if n_power_iterations <= 0:
         raise ValueError(f"spectral_norm(): n_power_iterations must be positive, got {n_power_iterations}")

@@ -134,7 +134,7 @@ def fold(
     input: Tensor, output_size: Given, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
 ) -> Tensor:
     """Images (N, C, *output_size) from windows (N, C * kernel, windows), whose values are added where they overlap: the
-    transpose of `unfold_images`."""
+    transpose of `unfold_images`. Raises RuntimeError for windows whose number or size does not fit `output_size`."""
     shape = input.shape
     if input.ndim not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(

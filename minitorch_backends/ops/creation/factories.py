@@ -214,7 +214,7 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
 def full(size: Any, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
     """A tensor filled with `fill_value`, in that value's dtype unless `dtype` is given.
 
-    Raises RuntimeError if the value is out of range.
+    Raises RuntimeError if the value is out of range, TypeError for a size other than a tuple.
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(
@@ -296,7 +296,8 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
 
     int64 when all arguments are integers, else the default dtype; for an integer dtype the numbers are cut to integers
     first, as torch does it. Raises RuntimeError for a step of 0, or of the wrong sign, for bounds that are not finite,
-    and for numbers that `dtype` cannot hold.
+    and for numbers that `dtype` cannot hold, ValueError for a step that an integer dtype cuts to 0, NotImplementedError
+    for booleans and 8-bit floats.
     """
     if end is None:
         start, end = 0, start

@@ -99,7 +99,7 @@ def randint(
     low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
 ) -> Draw:
     """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` for
-    integers from 0."""
+    integers from 0. Raises TypeError for a size other than a tuple."""
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
     low, high = _bounds("randint", low, high)
@@ -172,7 +172,8 @@ def normal(
 ) -> Draw:
     """Normal numbers of a mean and a standard deviation: two numbers with a `size`, or tensors that broadcast.
 
-    No gradient flows to them. Raises RuntimeError for a negative standard deviation.
+    No gradient flows to them. Raises RuntimeError for a negative standard deviation, TypeError without a size where
+    both are numbers.
     """
     means, stds = (each._array if isinstance(each, Tensor) else np.asarray(float(each)) for each in (mean, std))
     if (stds < 0).any():
@@ -193,7 +194,7 @@ def bernoulli(
 ) -> Tensor:
     """1 with the probabilities in `input` (or with probability `p`), else 0.
 
-    Raises RuntimeError unless they are in [0, 1].
+    Raises RuntimeError unless they are in [0, 1], NotImplementedError for integers without `p`.
     """
     refuse_other_than_tensor("bernoulli", "input", input)
     _refuse_narrow("bernoulli", input.dtype)

@@ -90,7 +90,8 @@ def triplet_margin_loss(
 ) -> Tensor:
     """max(0, distance(anchor, positive) - distance(anchor, negative) + margin) of vectors along the last dimension.
 
-    With `swap` the negative may also be measured from the positive, where that is closer.
+    With `swap` the negative may also be measured from the positive, where that is closer. Raises ValueError for a
+    margin that is not positive, RuntimeError for inputs of different numbers of dimensions.
     """
     if margin <= 0:
         raise ValueError(f"triplet_margin_loss: margin must be greater than 0, got {margin}")
@@ -115,7 +116,8 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` of any distance, a function of two tensors; by default `pairwise_distance`."""
+    """`triplet_margin_loss` of any distance, a function of two tensors; by default `pairwise_distance`. Raises
+    ValueError for a margin that is not positive."""
     if margin <= 0:
         raise ValueError(f"triplet_margin_with_distance_loss(): margin must be greater than 0, got {margin}")
     measure = distance_function or pairwise_distance

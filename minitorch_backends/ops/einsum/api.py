@@ -295,6 +295,8 @@ def einsum_plan(
         memory_limit: limit in bytes for live intermediates, of the operands' dtype, or of the default dtype if all
             operands are shapes.
         slices: "auto", "cotengra" or None, as for `einsum`; or a mapping of subscripts to numbers of parts, `{"j": 4}`.
+
+    Raises ValueError for an unknown objective, and for a strategy that cannot minimise it.
     """
     text, given = _read(equation, operands)
     try:

@@ -176,7 +176,7 @@ def hardtanh_backward(grad_output: Array, input: Array, min_val: float, max_val:
 )
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """`input` brought into [min_val, max_val], which integers cut off to their type. The gradient is 0 outside and on
-    the border (`clamp` has 1 there)."""
+    the border (`clamp` has 1 there). Raises ValueError if min_val is above max_val."""
     if min_val > max_val:
         raise ValueError(f"min_val cannot be larger than max_val, got {min_val} and {max_val}")
     if input.dtype.kind in "iu":
@@ -224,7 +224,8 @@ def hardswish(input: Array) -> Array:
 @functional
 @composite(method=False, takes="f", widen=True, autocast="lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1)."""
+    """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1).
+    Raises RuntimeError for another number of weights."""
     if weight.ndim and weight.numel() != 1:
         channels = input.shape[1] if input.ndim > 1 else 1
         if weight.ndim != 1 or weight.numel() != channels:

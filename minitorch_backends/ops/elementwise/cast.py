@@ -60,7 +60,7 @@ def clone(input: Array, *, memory_format: Any = None) -> Array:
 @composite()
 def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself if its elements lie in row-major order without gaps, or in another memory format, else a copy
-    that does."""
+    that does. Raises RuntimeError for `preserve_format`, which names no order."""
     if memory_format is preserve_format:
         raise RuntimeError("contiguous(): memory_format must name an order, got preserve_format; use clone()")
     if memory_format is contiguous_format:

@@ -122,7 +122,8 @@ def isreal(input: Array) -> Array:
 
 @op(promote=True, only_tensors=("input", "other"))
 def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> np.ndarray:
-    """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN."""
+    """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN. Raises RuntimeError for a
+    negative tolerance."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
             raise RuntimeError(f"isclose(): {name} must be at least 0, got {tolerance}")

@@ -122,7 +122,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
 @functional(inplace=True)
 @composite(method=False, stateful=True)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels of (N, C, ...)."""
+    """`alpha_dropout` of whole channels of (N, C, ...). Raises RuntimeError in training below two dimensions."""
     shape = input._array.shape
     if training and len(shape) < 2:
         raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, got {list(shape)}")

@@ -48,7 +48,8 @@ def gelu_backward(grad_output: Array, input: Array, approximate: str) -> Array:
 def gelu(input: Array, approximate: str = "none") -> Array:
     """`input` times the standard normal distribution function, or times its approximation by tanh.
 
-    Hendrycks and Gimpel, Gaussian Error Linear Units, 2016. `approximate` is "none" or "tanh".
+    Hendrycks and Gimpel, Gaussian Error Linear Units, 2016. `approximate` is "none" or "tanh". Raises RuntimeError for
+    another `approximate`.
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
@@ -78,7 +79,8 @@ def silu(input: Array) -> Array:
 @functional
 @composite(method=False, takes="f", widen=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016)."""
+    """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016). Raises RuntimeError for
+    an odd size of `dim` and for 0-dim tensors."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors; expected at least one dimension to halve")
     size = input.size(dim)

@@ -45,7 +45,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     noise) / tau).
 
     With `hard` the result is a one-hot vector with the gradient of the softmax. `eps` has no effect. Draws from the
-    default generator. Raises RuntimeError for dtypes that are not floating, IndexError for a dim out of range.
+    default generator. Raises RuntimeError for dtypes that are not floating, IndexError for a dim out of range,
+    TypeError for a `tau` other than a number.
     """
     if not logits.is_floating_point():
         raise RuntimeError(f"gumbel_softmax(): logits must be floating, got {logits.dtype!r}")

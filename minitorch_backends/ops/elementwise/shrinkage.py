@@ -27,7 +27,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @functional
 @composite(method=False, takes="f", widen=True)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """`input` moved towards 0 by `lambd`, and 0 where its magnitude is at most that."""
+    """`input` moved towards 0 by `lambd`, and 0 where its magnitude is at most that. Raises RuntimeError for a negative
+    `lambd`."""
     if lambd < 0:
         raise RuntimeError(f"softshrink moves values towards 0 by lambd, which cannot be negative, got {lambd}")
     return input - input.clamp(-lambd, lambd)

@@ -111,7 +111,7 @@ digamma = unary_ufunc(
 
 @op(input=lambda g, n, input: g * polygamma(n + 1, input), promote="float", takes="f", method=False)
 def polygamma(n: int, input: Array) -> Array:
-    """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n."""
+    """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n, TypeError for other than an int."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         raise TypeError(f"polygamma(n, x): argument 'n' must be an int, not {type(n).__name__}")
     if n < 0:
@@ -138,7 +138,8 @@ def copysign(input: Array, other: Array) -> Array:
 
 @op(input=no_derivative("heaviside"), values=no_derivative("heaviside"), takes="bif", inplace=True)
 def heaviside(input: Array, values: Array) -> Array:
-    """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is."""
+    """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is.
+    Raises NotImplementedError for different dtypes."""
     if input.dtype != values.dtype:
         raise NotImplementedError(
             f"heaviside is not implemented for tensors with different dtypes, got {input.dtype} and {values.dtype}"

@@ -31,7 +31,6 @@ def unary_ufunc(
         gradient: the rule of the input, written as those of `op` are.
         options: further arguments of `op`.
     """
-
     apply = functools.partial(each, function) if isinstance(function, np.ufunc) else function
 
     def forward(input: Any) -> Any:

@@ -110,6 +110,8 @@ def istft(
 
     input: complex, ([batch], frequencies, frames); a real signal uses the frequencies up to n_fft // 2. Raises
     RuntimeError if the squared windows do not cover the signal.
+
+    Raises NotImplementedError for real input.
     """
     if not input.is_complex():
         raise NotImplementedError(

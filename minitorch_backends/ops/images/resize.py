@@ -129,7 +129,8 @@ def interpolate(
     `mode` is "nearest", "nearest-exact", "linear" (1-D), "bilinear", "bicubic" (2-D), "trilinear" (3-D) or "area". With
     `align_corners` the first and last values keep their places; otherwise values are pixel centres.
     `recompute_scale_factor` derives the step from the sizes instead of `scale_factor`. The only integer dtype is uint8,
-    rounded to nearest once, halves up. Raises ValueError and NotImplementedError as torch does.
+    rounded to nearest once, halves up. Raises ValueError and NotImplementedError as torch does, RuntimeError for sizes
+    of 0.
     """
     of_bytes = input.dtype is uint8
     if not (of_bytes or input.is_floating_point()):
@@ -178,7 +179,8 @@ def _pixels_check(name: str, input: Tensor, factor: int, argument: str) -> None:
 @functional
 @composite(method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) as (..., C, H r, W r): channels become pixels (W. Shi et al., arXiv 1609.05158)."""
+    """(..., C r r, H, W) as (..., C, H r, W r): channels become pixels (W. Shi et al., arXiv 1609.05158). Raises
+    RuntimeError for channels that the square of `upscale_factor` does not divide."""
     _pixels_check("pixel_shuffle", input, upscale_factor, "upscale_factor")
     *batch, channels, height, width = input.shape
     r = upscale_factor
@@ -196,7 +198,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 @functional
 @composite(method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) as (..., C r r, H, W): the inverse of `pixel_shuffle`."""
+    """(..., C, H r, W r) as (..., C r r, H, W): the inverse of `pixel_shuffle`. Raises RuntimeError for heights and
+    widths that `downscale_factor` does not divide."""
     _pixels_check("pixel_unshuffle", input, downscale_factor, "downscale_factor")
     *batch, channels, height, width = input.shape
     r = downscale_factor
@@ -215,8 +218,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 @functional
 @composite(method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on
-    (X. Zhang et al., "ShuffleNet", arXiv 1707.01083)."""
+    """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on (X.
+    Zhang et al., "ShuffleNet", arXiv 1707.01083). Raises RuntimeError for fewer than three dimensions, and for groups
+    that do not divide the channels."""
     if input.ndim < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
     if groups < 1 or input.shape[1] % groups:

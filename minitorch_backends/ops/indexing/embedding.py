@@ -87,7 +87,8 @@ def embedding(
     The row `padding_idx`, which may count from the end, gets no gradient. With `max_norm`, selected rows of `weight`
     with a larger norm (of order `norm_type`) are first scaled down to it, in place and unrecorded. `scale_grad_by_freq`
     divides a row's gradient by its number of occurrences. Gradients are dense, also if `sparse`. Raises IndexError for
-    an index out of range.
+    an index out of range, RuntimeError for a weight other than a matrix, AssertionError for a padding_idx outside of
+    its rows.
     """
     refuse_other_than_bool("embedding", "scale_grad_by_freq", scale_grad_by_freq)
     if weight.ndim != 2:

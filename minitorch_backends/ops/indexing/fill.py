@@ -63,7 +63,8 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
     batch="write",
 )
 def copy(input: Array, src: Array, non_blocking: bool = False) -> None:
-    """The elements of `src`, broadcast and converted to the shape and dtype of `input`."""
+    """The elements of `src`, broadcast and converted to the shape and dtype of `input`. Raises RuntimeError for a shape
+    that does not broadcast to it."""
     if src.shape != input.shape:
         try:
             src = np.broadcast_to(src, input.shape)

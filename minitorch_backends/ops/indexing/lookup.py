@@ -85,8 +85,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 
 @assigning()
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
-    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` (possibly negative) of dimension
-    `dim`."""
+    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` (possibly negative) of dimension `dim`.
+    Raises RuntimeError for a value with dimensions."""
     if isinstance(value, Tensor) and value._array.ndim:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
@@ -144,7 +144,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The indices along each dimension of `shape`, an int or a sequence, at positions in the flattened tensor: int64.
 
     As in torch, positions out of bounds wrap around. Raises TypeError for positions and sizes that are not integers,
-    ValueError for negative sizes.
+    ValueError for negative sizes, RuntimeError for positions in a shape without elements.
     """
     if indices._array.dtype.kind not in "iu":
         raise TypeError(f"unravel_index(): expected 'indices' to be of an integer dtype, got {indices.dtype!r}")

@@ -130,7 +130,7 @@ def scatter(
 
     If a place repeats, one of its values is kept. With `reduce="add"` all values are added to the element there; with
     "multiply" they multiply it, without derivative (see `scatter_reduce`). Raises RuntimeError for mismatched shapes
-    and an index out of bounds.
+    and an index out of bounds, TypeError unless one of `src` and `value` is given.
     """
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"scatter(): reduce must be None, 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
@@ -157,7 +157,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` with broadcasting in the other dimensions, and indices that may count from the end.
 
-    Without `dim`, both are flattened. Raises RuntimeError for mismatched shapes and indices out of bounds.
+    Without `dim`, both are flattened. Raises RuntimeError for mismatched shapes and indices out of bounds, IndexError
+    for a `dim` of 0-dim tensors.
     """
     refuse_index_dtype("take_along_dim", "indices", indices._array, (int64,))
     if dim is None:

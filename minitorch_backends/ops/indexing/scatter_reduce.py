@@ -202,7 +202,7 @@ def index_reduce(
     `index_add`.
 
     `reduce` is "prod", "mean", "amax" or "amin"; otherwise as `scatter_reduce`. Raises IndexError for positions out of
-    bounds, RuntimeError for mismatched shapes and dtypes.
+    bounds, RuntimeError for mismatched shapes and dtypes, NotImplementedError for booleans and complex numbers.
     """
     _refuse("index_reduce", input, source, reduce, ("prod", "mean", "amax", "amin"), "source")
     if input.dtype.category in (0, COMPLEX):

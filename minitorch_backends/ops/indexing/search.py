@@ -105,7 +105,7 @@ def searchsorted(
 @composite(method=False, takes="bif")
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The interval of each value between sorted boundaries: boundaries[i - 1] < value <= boundaries[i], or with `right`
-    boundaries[i - 1] <= value < boundaries[i]."""
+    boundaries[i - 1] <= value < boundaries[i]. Raises RuntimeError for boundaries other than a vector."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -116,7 +116,8 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 
 @composite(method=False, takes="if", aliases={"element": "elements", "test_element": "test_elements"})
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among the test elements, or with `invert` is not; one of the two may be a number."""
+    """Whether each element is among the test elements, or with `invert` is not; one of the two may be a number. Raises
+    TypeError for two numbers."""
     if not (isinstance(elements, Tensor) or isinstance(test_elements, Tensor)):
         raise TypeError("isin(): expected a Tensor among elements and test_elements, got none")
     arrays = [_array_of("isin", *each) for each in (("elements", elements), ("test_elements", test_elements))]

@@ -23,7 +23,7 @@ __all__ = ["matrix_exp", "matrix_power"]
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices by repeated squaring, of the inverse for negative n. input: (..., m, m).
 
-    Raises RuntimeError for other matrices, and for negative powers of integers.
+    Raises RuntimeError for other matrices, and for negative powers of integers, TypeError for an n other than an int.
     """
     of_numbers("matrix_power", input, "input")
     of_square("matrix_power", input)

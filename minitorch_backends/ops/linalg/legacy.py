@@ -134,7 +134,8 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 @composite(widen=True, name="vander", method=False, takes="bifc")
 def vander_of(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers of each element of a vector, the highest first unless `increasing`; see `linalg.vander`."""
+    """The powers of each element of a vector, the highest first unless `increasing`; see `linalg.vander`. Raises
+    RuntimeError for other than vectors."""
     x = x.long() if x.dtype is bool_ else x
     if x.ndim != 1:
         raise RuntimeError(f"x must be a one-dimensional tensor, and its shape is {list(x.shape)}")

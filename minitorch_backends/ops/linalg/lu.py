@@ -95,7 +95,8 @@ def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
 def lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """`lu_factor`, and with it info, int32: 0, or the number of the first diagonal element of U that is zero.
 
-    Returns (LU, pivots, info); raises only for shapes and types, and with `check_errors` as `lu_factor` does.
+    Returns (LU, pivots, info); raises only for shapes and types, and with `check_errors` as `lu_factor` does. Raises
+    RuntimeError for `pivot=False`, which torch has on GPUs only.
     """
     of_matrices("lu_factor", A)
     if not pivot:
@@ -128,7 +129,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
 
 @composite(method=False, takes="fc")
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpacked:
-    """(P, L, U) from the result of `lu_factor`; empty tensors for parts that are not requested."""
+    """(P, L, U) from the result of `lu_factor`; empty tensors for parts that are not requested. Raises RuntimeError for
+    pivots of another shape or dtype than those of `lu_factor`, and out of range."""
     of_matrices("lu_unpack", of_floating("lu_unpack", LU_data, "LU_data"), "LU_data")
     if LU_pivots._array.dtype != np.int32:
         raise RuntimeError(

@@ -95,7 +95,8 @@ def _extreme(values: Tensor, ord: Any, dim: int) -> Tensor:
 def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm for one `dim`, a matrix norm for two; without `ord`, the 2-norm of all elements.
 
-    With an `ord` and no `dim` the input must have one or two dimensions. See `vector_norm` and `matrix_norm`.
+    With an `ord` and no `dim` the input must have one or two dimensions. See `vector_norm` and `matrix_norm`. Raises
+    RuntimeError for other numbers of dimensions.
     """
     tensor_argument("norm", "input", input)
     if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):

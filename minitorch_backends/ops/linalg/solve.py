@@ -132,7 +132,8 @@ def solve_ex(
 ) -> SolveEx:
     """`solve`, and with it info, int32: 0, or the number of the first pivot that is zero.
 
-    Returns (result, info); raises only for shapes and types, and with `check_errors` as `solve` does.
+    Returns (result, info); raises only for shapes and types, and with `check_errors` as `solve` does. Raises
+    RuntimeError for vectors with `left=False`.
     """
     of_square("solve", tensor_argument("solve", "A", A))
     tensor_argument("solve", "B", B)

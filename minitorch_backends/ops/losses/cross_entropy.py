@@ -193,7 +193,8 @@ def cross_entropy(
 ) -> Tensor:
     """`nll_loss` of log_softmax(input). A target of the input's shape holds a probability for every class.
 
-    `label_smoothing` in [0, 1] mixes that much of the uniform distribution into the target.
+    `label_smoothing` in [0, 1] mixes that much of the uniform distribution into the target. Raises RuntimeError for
+    other values of it, and for an `ignore_index` beside probabilities.
     """
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")

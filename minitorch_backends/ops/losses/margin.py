@@ -97,7 +97,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """The mean over the classes, the last dimension, of `binary_cross_entropy_with_logits`, times `weight`."""
+    """The mean over the classes, the last dimension, of `binary_cross_entropy_with_logits`, times `weight`. Raises
+    IndexError for 0-dim tensors."""
     if not input.ndim:
         raise IndexError("multilabel_soft_margin_loss(): input must have at least 1 dimension, got a 0-dim tensor")
     terms = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))

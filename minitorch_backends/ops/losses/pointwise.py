@@ -89,7 +89,8 @@ def huber_terms(difference: Array, delta: float) -> Array:
 @functional(positional="averaging")
 @composite(method=False, takes="f", also="i", widen=True, autocast="float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
+    """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015). Raises
+    RuntimeError for a negative `beta`."""
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     _warn_of_broadcast("smooth_l1_loss", input, target)
@@ -105,7 +106,7 @@ def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
     """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond; times `weight` of the same
-    shape, which does not change the divisor of the mean."""
+    shape, which does not change the divisor of the mean. Raises RuntimeError for a `delta` that is not positive."""
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
@@ -122,6 +123,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     """target * (log(target) - input): the divergence of `target` from exp(input).
 
     With `log_target` the target is a logarithm too. The reduction "batchmean" divides the sum by the batch's size.
+    Raises RuntimeError for targets of integers.
     """
     if not target.is_floating_point():
         raise RuntimeError(f"kl_div(): target must be a floating tensor, got {target.dtype!r}; use target.float()")
@@ -268,7 +270,7 @@ def gaussian_nll_loss(
     """The negative log likelihood of `target` under normal distributions of mean `input` and variance `var`.
 
     `eps` bounds the variance without touching its gradient. `full` adds the constant log(2 pi) / 2. Raises ValueError
-    for negative variances, and for sizes that do not go together.
+    for negative variances, and for sizes that do not go together, RuntimeError for variances of integers.
     """
     spread = var if isinstance(var, Tensor) else input.detach() * 0 + var
     if not spread.is_floating_point():

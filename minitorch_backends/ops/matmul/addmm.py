@@ -130,7 +130,8 @@ def addmm(
 ) -> np.ndarray:
     """beta * input + alpha * (mat1 @ mat2) for matrices.
 
-    `input` broadcasts, and is not read if beta is 0. `out_dtype` is as in `mm`, and may be the dtype of `input`.
+    `input` broadcasts, and is not read if beta is 0. `out_dtype` is as in `mm`, and may be the dtype of `input`. Raises
+    RuntimeError for operands other than matrices.
     """
     if mat1.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(
@@ -157,7 +158,8 @@ def baddbmm(
     out_dtype: Any = None,
     precision: str | None = None,
 ) -> np.ndarray:
-    """beta * input + alpha * (batch1 @ batch2) for batches of matrices of equal number; `out_dtype` as in `addmm`."""
+    """beta * input + alpha * (batch1 @ batch2) for batches of matrices of equal number; `out_dtype` as in `addmm`.
+    Raises RuntimeError for others."""
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(
             "baddbmm(): batch1 and batch2 must be 3-D with equal first sizes, and their shapes are "
@@ -180,7 +182,8 @@ def addmv(
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
-    """beta * input + alpha * outer(vec1, vec2), in the type that all three promote to."""
+    """beta * input + alpha * outer(vec1, vec2), in the type that all three promote to. Raises RuntimeError for integers
+    with factors that are none."""
     of_dims("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
     dtype = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
     if dtype.category <= INTEGER and (isinstance(beta, float) or isinstance(alpha, float)):
@@ -197,8 +200,8 @@ def addr(
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
-    """beta * input + alpha * the sum of the products of two batches of matrices: one product over batch and inner
-    size."""
+    """beta * input + alpha * the sum of the products of two batches of matrices: one product over batch and inner size.
+    Raises RuntimeError for shapes that do not go together."""
     of_dims("addbmm", ("batch1", batch1, 3), ("batch2", batch2, 3))
     batch, rows, inner_size = batch1.shape
     if batch2.shape[:2] != (batch, inner_size):

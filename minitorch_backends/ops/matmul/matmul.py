@@ -185,7 +185,7 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | N
 @composite(takes="ifcn", product="matmul", autocast="lower")
 def bmm(input: Tensor, mat2: Tensor, out_dtype: Any = None, *, precision: str | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast. `out_dtype` as in
-    `mm`."""
+    `mm`. Raises RuntimeError for batches of different sizes."""
     of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm(): expected batches of equal size, got {input.shape[0]} and {mat2.shape[0]}")

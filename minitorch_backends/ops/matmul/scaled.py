@@ -213,7 +213,8 @@ def scaled_mm(
     (BlockWise1x128), (K/128, M/128) and (K/128, N/128), where the first size may be rounded up to a multiple of four
     (BlockWise128x128). Those of blocks of 32 are float8_e8m0fnu. Those of blocks of 16 of 4-bit numbers are
     float8_e4m3fn, in a list with a second float32 number (TensorWise); in rows or, with SWIZZLE_32_4_4, in tiles.
-    `contraction_dim` names the dimensions of K. The other arguments are those of `_scaled_mm`.
+    `contraction_dim` names the dimensions of K. The other arguments are those of `_scaled_mm`. Raises ValueError for
+    recipes that do not go together, for a scale of one tensor alone, and for other `contraction_dim`.
     """
     first, recipe_a, tensor_a = _recipe("a", scale_a, scale_recipe_a)
     second, recipe_b, tensor_b = _recipe("b", scale_b, scale_recipe_b)

@@ -18,7 +18,8 @@ __all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 
 @composite(takes="ifc", product="matmul", autocast="unchanged")
 def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
-    """Sums of products over the last dimension of both; a 0-dim operand scales the other."""
+    """Sums of products over the last dimension of both; a 0-dim operand scales the other. Raises RuntimeError for last
+    dimensions of different sizes."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:

@@ -206,7 +206,9 @@ def batch_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Standardise each sample's `num_groups` groups of channels, then scale and shift by channel (Wu and He, 2018)."""
+    """Standardise each sample's `num_groups` groups of channels, then scale and shift by channel (Wu and He, 2018).
+    Raises RuntimeError for fewer than two dimensions and for groups that do not divide the channels, ValueError for one
+    value a channel."""
     if input.ndim < 2:
         raise RuntimeError(
             f"group_norm: expected an input of at least 2 dimensions, (batch, channels, ...), got {list(input.shape)}"
@@ -241,6 +243,7 @@ def instance_norm(
     """Standardise each sample's channels over their positions, then scale and shift (Ulyanov et al., 2016).
 
     Running statistics that are given follow the means over the batch, or, with `use_input_stats=False`, are used.
+    Raises ValueError for one spatial element while statistics are taken from it.
     """
     _refuse_half_of_statistics("instance_norm", running_mean, running_var, use_input_stats)
     if not use_input_stats:

@@ -61,7 +61,8 @@ def gradient(
     inside (of unequal steps weighted to that order: B. Fornberg, 1988), one-sided ones of `edge_order` 1 or 2 at the
     edges.
 
-    `spacing` is the distance of neighbours, one for each dim, or a vector of coordinates for each.
+    `spacing` is the distance of neighbours, one for each dim, or a vector of coordinates for each. Raises RuntimeError
+    for booleans, other edge orders, and a spacing of another length than `dim`.
     """
     if input.dtype is bool_:
         raise RuntimeError("gradient(): input must be a tensor of numbers, got mt.bool; use input.int()")

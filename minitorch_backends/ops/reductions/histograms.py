@@ -154,7 +154,8 @@ def histogram(
 ) -> Histogram:
     """The number of elements in each bin, and the bin edges: `histogramdd` in one dimension.
 
-    `bins` is the number of bins, or a vector of increasing edges, which excludes `range`.
+    `bins` is the number of bins, or a vector of increasing edges, which excludes `range`. Raises TypeError for a range
+    beside edges, RuntimeError for weights of another shape.
     """
     if isinstance(bins, Tensor) and range is not None:
         raise TypeError("histogram(): range must be None where bins are edges; leave it out")

@@ -136,7 +136,8 @@ def mean(input: Array, dim: int | Sequence[int] | None = None, keepdim: bool = F
 
 @composite(takes="bif")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """`sum` of the elements that are not NaN. Raises RuntimeError for complex numbers."""
+    """`sum` of the elements that are not NaN. Raises RuntimeError for complex numbers, NotImplementedError for complex
+    numbers."""
     if input.is_complex():
         raise NotImplementedError(f"nansum() is not implemented for {input.dtype!r}; expected real tensors")
     return sum(input.where(~isnan(input), 0), dim, keepdim, dtype=dtype)
@@ -144,7 +145,8 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
 
 @composite(takes="f")
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types."""
+    """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types, NotImplementedError
+    for other than floating types."""
     if not input.is_floating_point():
         raise NotImplementedError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
     if dtype is not None and to_dtype(dtype).category < FLOATING:

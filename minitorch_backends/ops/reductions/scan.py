@@ -263,7 +263,8 @@ def diff(
 ) -> Tensor:
     """The `n`-th differences of neighbours along `dim`, with `prepend` and `append` put before and after first.
 
-    With n = 0 the input as it is."""
+    With n = 0 the input as it is. Raises RuntimeError for a negative n and for 0-dim tensors.
+    """
     if not input._array.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional, got a 0-dim tensor; use reshape(1)")
     if n < 0:

@@ -123,7 +123,8 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> 
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     """The number of elements in each of `bins` equal parts of [min, max], in the input's dtype.
 
-    If min equals max, the range of the elements is used. Elements outside, and NaN, do not count.
+    If min equals max, the range of the elements is used. Elements outside, and NaN, do not count. Raises RuntimeError
+    for no bins, and for a range that is not finite or ends before it begins.
     """
     bins = integer("histc", "bins", bins)
     if bins <= 0:
@@ -200,7 +201,8 @@ def _of_observations(count: int, fweights: Tensor | None, aweights: Tensor | Non
 
 @composite(takes="ifc", product="matmul")
 def corrcoef(input: Tensor) -> Tensor:
-    """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1."""
+    """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1. Raises
+    RuntimeError for more than two dimensions."""
     if input.ndim > 2:
         raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got {input.ndim}")
     return _correlations(input, product_precision(input))

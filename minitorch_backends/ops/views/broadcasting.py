@@ -95,7 +95,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @composite(method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first
-    two axes."""
+    two axes. Raises RuntimeError for another `indexing`, and for tensors of two dimensions or more."""
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
     vectors = [atleast_1d(each) for each in _several("meshgrid", tensors)]
@@ -109,7 +109,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 @composite(method=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All combinations of one element of each vector, one in a row, the last one changing fastest."""
+    """All combinations of one element of each vector, one in a row, the last one changing fastest. Raises RuntimeError
+    for other than vectors."""
     if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
         raise RuntimeError(f"cartesian_prod expects vectors, got shapes {[list(each.shape) for each in tensors]}")
     if len(tensors) == 1:

@@ -58,7 +58,8 @@ def flipud(input: Tensor) -> Tensor:
 
 @composite()
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
-    """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
+    """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second. Raises
+    TypeError for dims other than a tuple, RuntimeError for other than two, and for fewer dimensions."""
     if not isinstance(dims, (tuple, list)):
         raise TypeError(f"rot90(): argument 'dims' must be a tuple of ints, not {type(dims).__name__}")
     if len(dims) != 2:
@@ -252,7 +253,7 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
 )
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
-    elsewhere."""
+    elsewhere. Raises IndexError for 0-dim tensors."""
     if input.ndim == 0:
         raise IndexError("diag_embed expects at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     step = (diagonal.op, {"offset": offset, "dim1": dim1, "dim2": dim2}, None)

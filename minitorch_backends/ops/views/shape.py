@@ -221,7 +221,8 @@ def unsqueeze(input: Array, dim: int) -> Array:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions `start_dim` to `end_dim` as one.
 
-    Itself when that changes nothing; a 0-dim tensor gets one dimension.
+    Itself when that changes nothing; a 0-dim tensor gets one dimension. Raises RuntimeError if start_dim comes after
+    end_dim.
     """
     shape = input._array.shape
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
@@ -242,7 +243,8 @@ def ravel(input: Tensor) -> Tensor:
 
 @composite()
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
-    """Split dimension `dim` into several of the given `sizes`; one may be -1."""
+    """Split dimension `dim` into several of the given `sizes`; one may be -1. Raises TypeError for sizes other than a
+    tuple, IndexError for 0-dim tensors."""
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     if not shape:

@@ -44,7 +44,7 @@ _slice = functools.partial(op, view=True, warns=False, widen=False)
 @_slice(input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index), method=False, batch="read")
 def getitem(input: Array, index: Any) -> Array:
     """The view selected by a tuple of ints, slices, None and an Ellipsis. Without an Ellipsis the last dimension may
-    not be selected away."""
+    not be selected away. Raises TypeError for bounds other than integers."""
     try:
         return input[index]
     except IndexError:
@@ -201,7 +201,8 @@ def unbind(input: Array, dim: int = 0) -> tuple[np.ndarray, ...]:
 
 @composite()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most `chunks` pieces of equal size along dimension `dim`; the last may be smaller."""
+    """Views of at most `chunks` pieces of equal size along dimension `dim`; the last may be smaller. Raises
+    RuntimeError for fewer than one chunk and for 0-dim tensors."""
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     if input._array.ndim == 0:
@@ -224,7 +225,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 @composite(aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS})
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of a number of pieces along dimension `dim`, the first ones larger by one if needed, or of pieces split at
-    indices."""
+    indices. Raises RuntimeError for fewer than one piece and for 0-dim tensors."""
     if input._array.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]

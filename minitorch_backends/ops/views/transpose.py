@@ -119,7 +119,8 @@ Tensor.H, Tensor.mH = property(_hermitian), property(adjoint)  # type: ignore[as
 
 @composite()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """A view with the dimensions `source` moved to `destination`; the others keep their order."""
+    """A view with the dimensions `source` moved to `destination`; the others keep their order. Raises RuntimeError
+    unless both are equally many."""
     ndim = input._array.ndim
     source, destination = wrap_dims(source, ndim), wrap_dims(destination, ndim)
     if len(source) != len(destination):

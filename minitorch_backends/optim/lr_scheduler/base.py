@@ -54,7 +54,8 @@ class LRScheduler:
         del self._beginning
 
     def get_lr(self) -> list[float]:
-        """The rates of the groups for `last_epoch`, from the current ones."""
+        """The rates of the groups for `last_epoch`, from the current ones. Raises NotImplementedError where a subclass
+        defines none."""
         raise NotImplementedError(f"{type(self).__name__} has no rates; define get_lr")
 
     def get_last_lr(self) -> list[float]:
@@ -62,7 +63,8 @@ class LRScheduler:
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates for the next epoch, or for this one, as if no other had been before."""
+        """Set the rates for the next epoch, or for this one, as if no other had been before. Raises TypeError for an
+        epoch other than a number."""
         plain = type(self.optimizer).step is Optimizer.step
         early = self.last_epoch == 0 and epoch is None and plain and not self.optimizer.stepped
         if early and not self._beginning:

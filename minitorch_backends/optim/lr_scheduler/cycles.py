@@ -31,7 +31,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def step(self, epoch: float | None = None) -> None:
-        """Set the rates for the next epoch, or for `epoch`, which may be fractional: epoch + batch / batches."""
+        """Set the rates for the next epoch, or for `epoch`, which may be fractional: epoch + batch / batches. Raises
+        ValueError for a negative one."""
         if epoch is not None and epoch < 0:
             raise ValueError(f"expected an epoch of at least 0, got {epoch}")
         super().step(epoch)  # type: ignore[arg-type]
