@@ -140,10 +140,15 @@ def is_product(name: str) -> bool:
 
 
 _PRODUCT = re.compile(
-    r"(^|_)((\w*mm|mv|dot|linear|matmul|trilinear|cdist|euclidean_dist)(_|$)"
-    r"|conv|attention|transformer_encoder|rnn|lstm|gru|linalg_|cholesky|triangular_solve|lu_solve|geqrf|ormqr)"
+    r"(^|_)((\w*mm|\w*mv|\w*dot|linear|matmul|trilinear|cdist|euclidean_dist)(_|$)"
+    r"|q?conv|qlinear|attention|transformer_encoder|rnn|lstm|gru|linalg_|cholesky|triangular_solve|lu_solve|geqrf|ormqr"
+    r"|spsolve|svd$)"
 )
-_NO_PRODUCT = re.compile(r"linalg_(vector_norm|cross|check_errors)|convert|^addmm_is|pointwise_grad")
+_NO_PRODUCT = re.compile(
+    r"linalg_(_powsum|check_errors|cross|diagonal|vander|vector_norm)|convert|^addmm_is|pointwise_grad"
+    r"|thnn_(fused|differentiable)_|reorder|flatten_weight|quantize_weight|fbgemm_pack"
+    r"|_(pre|un)pack(_fp16|_legacy|_sizes)*$|conv\w*d_(dilation|groups|output_padding|padding|stride|transpose)$"
+)
 
 _OF_DEVICES = ((re.compile(r"_?scaled_dot_product_\w*attention\w*?(_backward)?$"), r"scaled_dot_product_attention\1"),)
 """Names that differ between devices, and the one for all."""

@@ -2,7 +2,8 @@
 be recorded.
 
 Functions from `torch.compile` have a stance of the process, which is eager while a block runs. AOTInductor packages and
-separately compiled graphs have no Python to go back to.
+separately compiled graphs have no Python to go back to. Graphs from `torch.jit.optimize_for_inference` call oneDNN
+without torch's dispatcher. They run with its operators of the same meaning instead.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CLASSES = (
 _threads = Counter[int]()
 """The number of blocks that reject compiled code, by thread."""
 
-_patched: dict[type, Callable[..., Any]] = {}
+_patched: dict[Any, Callable[..., Any]] = {}
 """The calls of classes that are replaced meanwhile."""
 
 _lock = lock()
@@ -79,6 +80,9 @@ def run_uncompiled() -> Iterator[None]:
             if kind is not None and kind not in _patched:
                 _patched[kind] = kind.__call__
                 kind.__call__ = _refusing(kind.__call__)
+        if torch._C.ScriptMethod not in _patched:
+            _patched[torch._C.ScriptMethod] = torch._C.ScriptMethod.__call__
+            torch._C.ScriptMethod.__call__ = _through_dispatcher(torch._C.ScriptMethod.__call__)
     try:
         yield
     finally:
@@ -96,7 +100,8 @@ def _restore() -> None:
         torch.compile = _compile.pop()
     while _patched:
         kind, call = _patched.popitem()
-        type.__setattr__(kind, "__call__", call)
+        kind.__call__ = call
+    _function_of.cache_clear()
 
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,3 +114,26 @@ def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
         return call(self, *args, **kwargs)
 
     return refuse
+
+
+def _through_dispatcher(call: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        function = _function_of(self) if _threads[threading.get_ident()] else None
+        return call(self, *args, **kwargs) if function is None else function(self.owner, *args, **kwargs)
+
+    return run
+
+
+@functools.lru_cache(maxsize=256)
+def _function_of(method: Any) -> Any:
+    """A method of TorchScript as a function whose convolutions pass torch's dispatcher; None if all do already."""
+    inlined = method.inlined_graph
+    nodes = inlined.findAllNodes("prim::mkldnn_convolution", True)
+    for node in nodes:
+        inlined.setInsertPoint(node)
+        *given, groups = node.inputs()
+        transposed, output_padding = inlined.insertConstant(False), inlined.insertConstant([0])
+        other = inlined.insertNode(inlined.create("aten::convolution", [*given, transposed, output_padding, groups], 1))
+        node.output().replaceAllUsesWith(other.output())
+        node.destroy()
+    return torch._C._create_function_from_graph(method.name, inlined) if nodes else None

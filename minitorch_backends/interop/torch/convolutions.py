@@ -35,6 +35,13 @@ def _convolution(
     return getattr(F, f"conv{dims}d")(input, weight, bias, **steps)
 
 
+@runs("mkldnn_convolution")
+def _mkldnn_convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sizes, stride: Sizes, dilation: Sizes, groups: int
+) -> Tensor:
+    return _convolution(input, weight, bias, stride, padding, dilation, False, (), groups)
+
+
 @runs("convolution_backward")
 def _convolution_backward(
     grad_output: Tensor,

@@ -241,6 +241,6 @@ def _estimate(name: str, tensors: list[torch.Tensor], result: Any) -> float:
         steps = tensors[0].numel() // max(tensors[0].shape[-1], 1)
         return 2 * steps * sum(each.numel() for each in tensors if each.ndim == 2)
     if "conv" in name:
-        weight = next(each for each in tensors[1:] if each.ndim > 2)
+        weight = next((each for each in tensors[1:] if each.ndim > 2), tensors[0])  # packed weights have no shape
         return 2 * size * weight.numel() / max(weight.shape[0], 1)
-    return 2 * size * (shapes[0][-1] if shapes else 0)
+    return 2 * size * (shapes["add" in name][-1] if shapes else 0)

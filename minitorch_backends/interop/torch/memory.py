@@ -20,6 +20,30 @@ from ...tensor.tensor import Tensor, adopt
 _WITHOUT_NAME = {getattr(torch, each.name): each for each in dtypes.values() if each is bfloat16 or each.letter in "np"}
 """Types that torch's arrays have no name for in NumPy, and ours."""
 
+_TYPE_STRINGS = {
+    getattr(torch, each.name): np.dtype(f"u{each.itemsize}" if each in _WITHOUT_NAME.values() else each.dtype).str
+    for each in dtypes.values()
+}
+
+
+class _Memory:
+    """The memory of a tensor, for NumPy. `Tensor.numpy()` would forbid torch to resize it."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, x: torch.Tensor) -> None:
+        size = x.itemsize
+        self.tensor, self.__array_interface__ = (
+            x,
+            {
+                "version": 3,
+                "typestr": _TYPE_STRINGS[x.dtype],
+                "shape": tuple(x.shape),
+                "strides": None if x.is_contiguous() else tuple([size * step for step in x.stride()]),
+                "data": (x.data_ptr(), False),
+            },
+        )
+
 
 def to_ours(x: torch.Tensor) -> Tensor:
     """A tensor of ours over the memory of a plain CPU tensor; lazy views (conjugate, negative, zero) are
@@ -28,10 +52,8 @@ def to_ours(x: torch.Tensor) -> Tensor:
         x = torch.zeros(x.shape, dtype=x.dtype)
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
-    if (dtype := _WITHOUT_NAME.get(x.dtype)) is not None:
-        integers = torch.int16 if dtype.itemsize == 2 else torch.uint8
-        return adopt(x.detach().view(integers).numpy().view(dtype.dtype))
-    return adopt(x.detach().numpy())
+    array, dtype = np.asarray(_Memory(x)), _WITHOUT_NAME.get(x.dtype)
+    return adopt(array if dtype is None else array.view(dtype.dtype))
 
 
 class Layout(NamedTuple):

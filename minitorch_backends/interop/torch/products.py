@@ -20,7 +20,7 @@ for _function in (bmm, mv, dot, vdot, matmul, addmv, addbmm, baddbmm):
     runs(_function.__name__)(_function)
 for _function in (mm, addmm):
     runs(_function.__name__, narrow=True)(_function)
-runs("linear")(F.linear)
+runs("linear", "mkldnn_linear")(F.linear)
 
 
 @runs("_addmm_activation")

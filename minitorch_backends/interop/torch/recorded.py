@@ -34,21 +34,29 @@ def differentiable(function: Function, *tensors: torch.Tensor) -> Any:
 class _Call:
     """One call of a function, with the graph that our engine keeps of it."""
 
-    __slots__ = ("counts", "function", "leaves", "outputs", "recording")
+    __slots__ = ("counts", "function", "leaves", "memory", "outputs", "recording")
 
     def __init__(self, function: Function, recording: bool) -> None:
         self.function, self.recording, self.counts = function, recording, current_counts.get()
         self.leaves: list[Tensor] = []
+        self.memory: list[tuple[Any, int]] = []
         self.outputs: tuple[Tensor, ...] = ()
 
     def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         self.leaves = [Parameter(to_ours(each)) if is_parameter(each) else to_ours(each) for each in tensors]
+        if self.recording:
+            storages = [each.untyped_storage() for each in tensors]
+            self.memory = [(each, each.data_ptr()) for each in storages]
         for leaf in self.leaves if self.recording else ():
             leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
         with set_grad_enabled(self.recording):
             found = self.function(*self.leaves)
         self.outputs = found if isinstance(found, tuple) else (found,)
         return to_torch(tuple(each.detach() for each in self.outputs))
+
+    def has_graph(self) -> bool:
+        """Whether the graph at hand holds for the inputs: no program has resized them, as FSDP does with parameters."""
+        return all(storage.data_ptr() == address for storage, address in self.memory)
 
     def gradients(self, needed: Sequence[bool], grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The gradients of the inputs, from the graph at hand."""
@@ -84,7 +92,11 @@ class _Recorded(torch.autograd.Function):
             return (None,) * (1 + len(tensors))
         if not torch.is_grad_enabled():
             with no_grad(), counting(ctx.call.counts):
-                return None, *ctx.call.gradients(needed, grads)
+                call = ctx.call
+                if not call.has_graph():
+                    call = _Call(call.function, recording=True)
+                    call.run(tensors)
+                return None, *call.gradients(needed, grads)
         with counting(ctx.call.counts):
             return None, *_differentiable(ctx.call.function, tensors, needed, grads)
 

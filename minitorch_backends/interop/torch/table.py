@@ -72,9 +72,10 @@ class Entry(NamedTuple):
     inside: bool
 
 
-_INSIDE = frozenset(
-    {"conv_tbc", "_grouped_mm", "_scaled_grouped_mm", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
-)
+_INSIDE = {
+    "_foreach_mm", "_grouped_mm", "_native_multi_head_attention", "_scaled_grouped_mm", "_scaled_grouped_mm_v2",
+    "_transformer_encoder_layer_fwd", "conv_tbc",
+}  # fmt: skip
 """Operators of torch that consist of products of the table."""
 
 _TORCHS = frozenset({"aten", "prim", "prims", "_c10d_functional", "c10d", "profiler", "inductor", "debugprims"})
@@ -98,7 +99,9 @@ def entry_of(operator: Any) -> Entry:
     found = _HANDLERS.get(f"{base}.{operator._overloadname}")
     if found is None and base in _HANDLERS and _read(operator) == _read(getattr(torch.ops.aten, base).default):
         found = _HANDLERS[base]
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
+    composite = torch._C._dispatch_has_kernel(operator.name()) and operator.has_kernel_for_dispatch_key(
+        torch._C.DispatchKey.CompositeImplicitAutograd
+    )
     function, converted, mixed, narrow = found or (None, False, False, False)
     product = is_product(name.split("::")[-1])
     plain = function is None and not composite and not product and operator.namespace in _TORCHS

@@ -15,6 +15,7 @@ from ...backends.operands import LAYER_ROLES, act_on
 from ...nn import functional as F
 from ...ops import einsum
 from .attention import take_attention
+from .control_flow import CONTROL_FLOW
 from .operands import tensors_in, why_not
 from .recorded import differentiable, is_parameter
 from .recurrent import CELLS, LAYERS
@@ -79,6 +80,7 @@ WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.__matmul__: _by_role(ops.matmul, False),
     **LAYERS,
     **CELLS,
+    **CONTROL_FLOW,
 }
 """By torch's function what takes its calls: it is given the function and the arguments, and returns NotImplemented for
 calls that stay with torch."""
