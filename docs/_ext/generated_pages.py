@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import name_index
 from docstrings import markdown, signature
 from sphinx.application import Sphinx
 from sphinx.ext.autodoc.mock import mock
@@ -249,6 +250,7 @@ def _command_line() -> str:
 def write(folder: Path) -> None:
     """Write all pages into the folder of the reference; those that are as they should be keep their time."""
     texts = {folder / "api" / f"{page.file}.md": _text(page) for page in PAGES}
+    texts[folder / "api" / "files.md"] = name_index.text(each for page in PAGES for each in _sections(page))
     texts[folder / "command_line.md"] = _command_line()
     (folder / "api").mkdir(exist_ok=True)
     for path in set((folder / "api").glob("*.md")) - texts.keys():
