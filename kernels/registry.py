@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,27 @@ from .locks import lock
 from .precisions.products import ALIASES, is_scaled, without_alias
 from .reasons import with_reason
 
-kernels: dict[str, Kernel] = {}
-"""Every kernel by name, in the order of declaration."""
+_MODULES = "attention", "conv", "fft.contract", "gemm", "gemm.half", "gemm.linear", "gemm.scaled", "recurrence"
+"""The modules that declare kernels."""
+
+
+class _Kernels(dict[str, "Kernel"]):
+    """Kernels by name, those of modules that are not loaded yet too: a log of another process may name one."""
+
+    def load(self) -> _Kernels:
+        """All kernels: load the modules that declare them."""
+        for module in _MODULES:
+            import_module(f".{module}", __package__)
+        return self
+
+    def __missing__(self, name: str) -> Kernel:
+        return dict(self.load())[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name) or super(_Kernels, self.load()).get(name, default)
+
+
+kernels = _Kernels()
 
 
 class Refused(Exception):

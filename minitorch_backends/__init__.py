@@ -2,41 +2,31 @@
 
     import minitorch_backends as mt
 
-Nothing is defined here: this module is the list of public names.
+Nothing is defined here: this module is the list of public names. Those under `TYPE_CHECKING` are loaded at their first
+use (`namespaces`).
 """
 
 # ruff: noqa: E402, F403, I001  (the first statement must run before NumPy is loaded, and the order of the rest is the
 # layering)
 
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING
 
 from .kernels.blas_environment import stop_spinning
 
 stop_spinning()
 
-from . import autograd, backends, explain, fft, func, interop, linalg, nn, optim, profiles, special, testing, utils
+from . import autograd, backends, interop
 from .autograd import (
     enable_grad,
     inference_mode,
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
     is_grad_enabled,
     is_inference,
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
-from .namespaces import serve as _serve
-from .compile_ahead import warmup
-from .interop.program.notebook import load_ipython_extension
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
-from .backends.determinism import (
-    are_deterministic_algorithms_enabled,
-    get_deterministic_debug_mode,
-    is_deterministic_algorithms_warn_only_enabled,
-    set_deterministic_debug_mode,
-    use_deterministic_algorithms,
-)
 from .tensor.dtypes import (
     DType as dtype,
     bfloat16,
@@ -64,11 +54,8 @@ from .tensor.dtypes import (
     uint32,
     uint64,
 )
-from .ops.limits import finfo, iinfo
-from .func import vmap
 from .kernels.threading import get_num_threads, set_num_threads
-from .ops import *
-from .ops.matmul.scaled import _scaled_mm
+from .ops.creation.factories import *
 from .tensor.memory import (
     channels_last,
     channels_last_3d,
@@ -79,12 +66,32 @@ from .tensor.memory import (
     preserve_format,
     strided,
 )
-from .utils.printing import set_printoptions
-from .ops.predicates import *
-from .random import *
-from .serialization import load, save
 from .tensor.size import Size
 from .tensor.tensor import Tensor
+from .ops import names as _names
+from . import namespaces as _namespaces
+
+if TYPE_CHECKING:
+    from . import explain, fft, func, lab, linalg, nn, optim, profiles, special, testing, utils
+    from .amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
+    from .autograd.extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+    from .backends.determinism import (
+        are_deterministic_algorithms_enabled,
+        get_deterministic_debug_mode,
+        is_deterministic_algorithms_warn_only_enabled,
+        set_deterministic_debug_mode,
+        use_deterministic_algorithms,
+    )
+    from .compile_ahead import warmup
+    from .func.vmap import vmap
+    from .interop.program.notebook import load_ipython_extension
+    from .ops.names import *
+    from .ops.limits import finfo, iinfo
+    from .ops.matmul.scaled import _scaled_mm
+    from .ops.predicates import *
+    from .random import *
+    from .serialization import load, save
+    from .utils.printing import set_printoptions
 
 float, double, half = float32, float64, float16
 short, int, long = int16, int32, int64
@@ -92,6 +99,6 @@ cfloat, cdouble = complex64, complex128
 
 __version__ = "1.0.0"
 
-for _path in ("", "autograd", "fft", "func", "linalg", "nn", "nn.functional", "nn.init", "nn.utils", "optim",
-              "optim.lr_scheduler", "special", "utils"):  # fmt: skip
-    _serve(_path)
+_namespaces.declare()
+for _path in ("", ".autograd", ".backends", ".ops", ".ops.names"):
+    _namespaces.serve(__name__ + _path)

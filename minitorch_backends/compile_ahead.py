@@ -11,7 +11,7 @@ from .autograd import enable_grad
 from .autograd.api import grad
 from .kernels.gemm.warm import show_progress
 from .nn.module import Module
-from .ops import ones_like
+from .ops.names import ones_like
 from .random import get_rng_state, set_rng_state
 from .tensor.tensor import Tensor
 

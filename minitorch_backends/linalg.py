@@ -5,27 +5,28 @@ precision flags of matrix products also apply inside `solve`, `inv`, `lstsq` and
 solutions.
 """
 
-from .ops.linalg.checks import LinAlgError
-from .ops.linalg.cross_check import CrossCheckWarning
-from .ops.linalg.determinant import det, slogdet
-from .ops.linalg.eigen import eig, eigh, eigvals, eigvalsh
-from .ops.linalg.functions import _linalg_matrix_power as matrix_power
-from .ops.linalg.functions import matrix_exp
-from .ops.linalg.least_squares import ldl_factor, ldl_factor_ex, ldl_solve, lstsq
-from .ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
-from .ops.linalg.norms import cond, matrix_norm, norm, vector_norm
-from .ops.linalg.orthogonal import householder_product, qr
-from .ops.linalg.singular import matrix_rank, pinv, svd, svdvals
-from .ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
-from .ops.linalg.triangular import cholesky, cholesky_ex, solve_triangular
-from .ops.linalg.vectors import cross, diagonal, vander, vecdot
-from .ops.matmul.matmul import matmul
-from .ops.matmul.tensor_products import multi_dot
+# ruff: noqa: F401
 
-__all__ = [
-    "CrossCheckWarning", "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
-    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq",
-    "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
-    "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
-    "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
-]  # fmt: skip
+from typing import TYPE_CHECKING
+
+from .namespaces import serve
+
+if TYPE_CHECKING:
+    from .ops.linalg.checks import LinAlgError
+    from .ops.linalg.cross_check import CrossCheckWarning
+    from .ops.linalg.determinant import det, slogdet
+    from .ops.linalg.eigen import eig, eigh, eigvals, eigvalsh
+    from .ops.linalg.functions import _linalg_matrix_power as matrix_power
+    from .ops.linalg.functions import matrix_exp
+    from .ops.linalg.least_squares import ldl_factor, ldl_factor_ex, ldl_solve, lstsq
+    from .ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
+    from .ops.linalg.norms import cond, matrix_norm, norm, vector_norm
+    from .ops.linalg.orthogonal import householder_product, qr
+    from .ops.linalg.singular import matrix_rank, pinv, svd, svdvals
+    from .ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
+    from .ops.linalg.triangular import cholesky, cholesky_ex, solve_triangular
+    from .ops.linalg.vectors import cross, diagonal, vander, vecdot
+    from .ops.matmul.matmul import matmul
+    from .ops.matmul.tensor_products import multi_dot
+
+serve(__name__)

@@ -1,30 +1,28 @@
-"""What a namespace does with a name that it does not hold: load the module of it, or say why the name is missing.
+"""The namespaces of the package: names that are loaded at their first use, and the reason why another one is missing.
 
-`mt.lab` is imported at its first use. A name of torch that is not here raises AttributeError with the reason and the
-nearest way, from one table that is read from the top.
+`index`, which `python -m tests.stubs` writes from the declarations, says which module has a name: of a namespace, an
+op of the registry, a function of `nn.functional`, or a method of `Tensor`. A namespace has the `__getattr__` and the
+`__dir__` of this module (PEP 562); for type checkers it imports the same names under `if TYPE_CHECKING`. In the place
+of a method `Tensor` has a descriptor that loads the module, which puts the method there.
+
+A name of torch that is not here raises AttributeError with the reason and the nearest way, from one table that is read
+from the top.
 """
 
 from __future__ import annotations
 
-import difflib
-import functools
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
-PACKAGE = __name__.partition(".")[0]
+from . import index
+from .dispatch.registry import registry
+from .ops.functional import functions
+from .tensor.tensor import Tensor
 
-LAZY = {
-    "autocast": "amp",
-    "get_autocast_dtype": "amp",
-    "is_autocast_cache_enabled": "amp",
-    "is_autocast_enabled": "amp",
-}
-"""Names of the package that a module defines which is loaded at their first use."""
+PACKAGE = __name__.partition(".")[0]
 
 REASONS: dict[str, str] = {
     "*sparse* *spmm *.smm *.coalesce": "sparse tensors are not supported; use dense tensors and matmul",
@@ -49,29 +47,90 @@ REASONS: dict[str, str] = {
 
 def sentence(path: str, known: Iterable[str] = ()) -> str:
     """The error message for a missing name; `known` are the existing names beside it."""
+    from difflib import get_close_matches
+    from fnmatch import fnmatchcase
+
     for patterns, reason in REASONS.items():
         if any(fnmatchcase(path, pattern) for pattern in patterns.split()):
             return f"{PACKAGE} has no {path}: {reason}"
     above, _, name = path.rpartition(".")
-    near = difflib.get_close_matches(name, [each for each in known if not each.startswith("_")], 3, 0.75)
+    near = get_close_matches(name, [each for each in known if not each.startswith("_")], 3, 0.75)
     names = ", ".join(".".join(filter(None, (above, each))) for each in near)
     remedy = f"the nearest name is {names}" if len(near) == 1 else f"the nearest names are {names}"
     return f"{PACKAGE} has no {path}; {remedy if near else f'dir({PACKAGE}) lists what there is'}"
 
 
-def _get_attribute(module: ModuleType, name: str) -> Any:
-    """`__getattr__` of a namespace."""
-    if name.startswith("__"):
-        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    if module.__name__ == PACKAGE and name in LAZY:
-        return getattr(importlib.import_module(f"{PACKAGE}.{LAZY[name]}"), name)
-    path = f"{module.__name__}.{name}"
-    if hasattr(module, "__path__") and find_spec(path) is not None:
-        return importlib.import_module(path)
-    raise AttributeError(sentence(path.partition(".")[2], [*dir(module), *LAZY]))
+def _by_name(table: str) -> dict[str, tuple[str, str]]:
+    """From each name of a table of the index to the module that has it, and its name there."""
+    found = {}
+    for line in table.split("\n"):
+        module, _, names = line.partition(": ")
+        for each in names.split():
+            name, _, attribute = each.partition("=")
+            found[name] = f"{PACKAGE}.{module}", attribute or name
+    return found
 
 
-def serve(path: str) -> None:
-    """Give the namespace at a path of the package, "" for the package itself, the `__getattr__` of this module."""
-    module = sys.modules[f"{PACKAGE}.{path}".rstrip(".")]
-    module.__getattr__ = functools.partial(_get_attribute, module)  # type: ignore[method-assign]
+class _Namespace:
+    """What a module does with a name that it does not hold."""
+
+    def __init__(self, module: str) -> None:
+        self.path, self.module = module.partition(".")[2], sys.modules[module]
+        self.names = _by_name(index.NAMES.get(self.path, "") + ("" if self.path else index.NAMES["ops.names"]))
+
+    def get(self, name: str) -> Any:
+        """`__getattr__` of the module."""
+        if name == "__all__":
+            return [each for each in self.dir() if not each.startswith("_")]
+        if name in self.names:
+            module, attribute = self.names[name]
+            found = functions if self.path == "nn.functional" else importlib.import_module(module)
+            value = found[name] if found is functions else found if attribute == "." else getattr(found, attribute)
+            setattr(self.module, name, value)
+            return value
+        path = f"{self.module.__name__}.{name}"
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}")
+        if hasattr(self.module, "__path__") and importlib.util.find_spec(path) is not None:
+            return importlib.import_module(path)
+        raise AttributeError(sentence(path.partition(".")[2], self.dir()))
+
+    def dir(self) -> list[str]:
+        """`__dir__` of the module."""
+        return sorted({*vars(self.module), *self.names} - {"TYPE_CHECKING", "serve", "__getattr__", "__dir__"})
+
+
+class _Unloaded:
+    """In the place of a method of `Tensor`, until the module is loaded that puts it there."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self.name, self.module = name, module
+
+    def load(self) -> None:
+        importlib.import_module(self.module)
+        if vars(Tensor)[self.name] is self:
+            raise AttributeError(f"{self.module} has no method {self.name}; run `python -m tests.stubs`")
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        self.load()
+        return getattr(owner if instance is None else instance, self.name)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        self.load()
+        setattr(instance, self.name, value)
+
+
+def serve(module: str) -> None:
+    """Give a module of the package the `__getattr__` and the `__dir__` of a namespace."""
+    namespace = _Namespace(module)
+    namespace.module.__getattr__ = namespace.get  # type: ignore[method-assign]
+    namespace.module.__dir__ = namespace.dir  # type: ignore[method-assign]
+
+
+def declare() -> None:
+    """Announce ops, functions and methods whose modules are not loaded yet."""
+    registry.announce({name: module for name, (module, _) in _by_name(index.OPS).items()})
+    functions.announce({name: module for name, (module, _) in _by_name(index.FUNCTIONS).items()})
+    for name, (module, _) in _by_name(index.METHODS).items():
+        if name not in vars(Tensor):
+            setattr(Tensor, name, _Unloaded(name, module))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import os
 import re
+import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,8 @@ from minitorch_backends.dispatch.op import Op
 from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.tensor.dtypes import DType
 from minitorch_backends.tensor.tensor import Tensor
+
+from .index import index, type_checked
 
 PACKAGE = Path(mt.__file__).parent
 NAMESPACES = ("", "nn.functional", "linalg", "fft", "special")
@@ -163,9 +167,12 @@ def _is_plain(value: Any) -> bool:
 
 def _public(module: types.ModuleType) -> list[tuple[str, Any]]:
     """The public names of a namespace and their values; modules only where the namespace imports them itself."""
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    tree = ast.parse(inspect.getsource(module))
-    imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    names = getattr(module, "__all__", None) or [name for name in dir(module) if not name.startswith("_")]
+    source = Path(str(module.__file__))
+    imports = [*ast.parse(source.read_text(encoding="utf-8")).body, *type_checked(source)]
+    imported = {
+        alias.asname or alias.name for node in imports if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
     found = [(name, getattr(module, name)) for name in sorted(names)]
     return [(name, value) for name, value in found if name in imported or not isinstance(value, types.ModuleType)]
 
@@ -246,7 +253,7 @@ def _property(value: property, names: _Names) -> str:
 
 def stubs() -> dict[Path, str]:
     """The text of each stub."""
-    found = {}
+    found = {PACKAGE / "index.py": index()}
     for path in NAMESPACES:
         target = PACKAGE.joinpath(*path.split(".")) if path else PACKAGE / "__init__"
         found[target.with_suffix(".pyi")] = stub_of_namespace(path)
@@ -254,5 +261,8 @@ def stubs() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    if (target := PACKAGE / "index.py").read_text(encoding="utf-8") != (text := index()):
+        target.write_text(text, encoding="utf-8")
+        os.execv(sys.executable, [sys.executable, "-m", "tests.stubs"])  # with the names that are found now
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")

@@ -6,10 +6,11 @@ change the current thread or task only, and restore the previous values.
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..compat.verbose import read_environment as read_verbose_environment
 from ..flags import (
     Group,
     Snapshot,
@@ -22,7 +23,7 @@ from ..flags import (
     restore,
     snapshot,
 )
-from . import cpu, cuda, cudnn, mkl, mkldnn, operands, opt_einsum, python_native, small_families, xla
+from . import operands, small_families
 from .recipes import RECIPES
 from .variables import MEANINGS
 
@@ -58,9 +59,11 @@ recipes = RECIPES
 small_families.install(sys.modules[__name__])
 Group.install(sys.modules[__name__], "")
 read_environment(MEANINGS)
-read_verbose_environment()
+if any(os.environ.get(name) for name in ("MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE")):
+    import_module("..compat.verbose", __name__).read_environment()
 
 if TYPE_CHECKING:
+    from . import cpu, cuda, cudnn, mkl, mkldnn, opt_einsum, python_native, xla
 
     def __getattr__(name: str) -> Any:
         """Declares the families of `small_families`, whose modules mypy cannot read."""

@@ -42,7 +42,7 @@ from .parameter_types import NUMBERS, SWITCHES, numeric_parameters
 from .promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
 from .registry import registry
 
-__all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
+__all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op", "synonyms"]
 
 
 @dataclass(eq=False, repr=False)
@@ -101,7 +101,8 @@ def composite(  # noqa: PLR0913 (a row says all that is known of it)
         public = _with_checks(function, overloads, takes, also, stateful)
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
-        registry[public_name] = Composite(public_name, installed, takes, product, autocast)
+        declared = Composite(public_name, installed, takes, product, autocast)
+        registry.declare(public_name, declared, function.__module__)
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
@@ -304,7 +305,7 @@ def op(  # noqa: PLR0913 (a row says all that is known of it)
             _on_copy(forward) if mutates else forward, rules, {**options, "writer": forward if mutates else None}
         )
         forward.__annotations__ = _of_users(forward.__annotations__, mutates)
-        registry[declared.name] = declared
+        registry.declare(declared.name, declared, forward.__module__)
         show_saved((*declared.inputs, "out", *declared.metadata_names))
         public = functools.wraps(forward)(call(declared))
         _rename(public, declared.name)
@@ -349,4 +350,14 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
         elif special[2] == "i":
             setattr(Tensor, special, write_into)
         else:
-            setattr(Tensor, special, lambda self, other: public(other, self))
+            swapped = lambda self, other: public(other, self)  # noqa: E731  (stubs tell it by its name)
+            swapped.__module__ = declared.forward.__module__
+            setattr(Tensor, special, swapped)
+
+
+def synonyms(**functions: Callable[..., Any]) -> None:
+    """Install methods under torch's other names, with their in-place forms."""
+    for name, function in functions.items():
+        setattr(Tensor, name, function)
+        if inspect.isfunction(write := vars(Tensor).get(f"{function.__name__}_")):
+            setattr(Tensor, f"{name}_", write)

@@ -1,9 +1,64 @@
-"""The registry of ops: declarations by `@op` and `@composite`, by name."""
+"""The registry of ops: declarations by `@op` and `@composite`, by name. A subject of ops is loaded at first use."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
-registry: dict[str, Any] = {}
-"""Every op (`op.Op`) and composite (`op.Composite`) by its public name, in declaration order. The suite tests all of
-them by the samples of `tests/declared/`."""
+
+class Declarations(dict[str, Any]):
+    """What modules declare, by name. `modules` says which module declares a name: before it is loaded too.
+
+    A name that is looked up has its module loaded; what looks at all of them loads all modules.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.modules: dict[str, str] = {}
+
+    def declare(self, name: str, value: Any, module: str) -> None:
+        self[name], self.modules[name] = value, module
+
+    def announce(self, modules: Mapping[str, str]) -> None:
+        """Name the modules, not yet loaded, that declare names; in order."""
+        self.modules = {**modules, **self.modules}
+
+    def __missing__(self, name: str) -> Any:
+        import_module(self.modules[name])
+        return super().__getitem__(name)
+
+    def _load(self) -> None:
+        for name in self.modules.keys() - super().keys():
+            import_module(self.modules[name])
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self.modules else default
+
+    def pop(self, name: str) -> Any:  # type: ignore[override]
+        self.modules.pop(name, None)
+        return super().pop(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.modules
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(tuple(self.modules))
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def keys(self) -> Any:
+        return self.modules.keys()
+
+    def values(self) -> Any:
+        return [self[name] for name in self]
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+
+registry = Declarations()
+"""Every op (`op.Op`) and composite (`op.Composite`) by its public name, in the order of `minitorch_backends.index`. The
+suite tests all of them by the samples of `tests/declared/`."""

@@ -4,6 +4,7 @@ parameters.
 Transforms can be nested. Arguments may be tensors, or tuples, lists and dicts of them.
 """
 
+from ..namespaces import serve
 from ..nn.stateless import functional_call
 from .batch_norm import replace_all_batch_norm_modules_
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
@@ -13,3 +14,5 @@ __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
+
+serve(__name__)

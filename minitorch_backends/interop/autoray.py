@@ -11,7 +11,7 @@ from typing import Any
 from autoray import register_function
 from autoray.autoray import astype, from_numpy, register_module_alias, size
 
-from .. import ops
+from ..ops import names as ops
 from ..tensor.tensor import Tensor
 from . import array_api
 from .numpy_names import FUNCTIONS

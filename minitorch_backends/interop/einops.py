@@ -10,7 +10,8 @@ from typing import Any
 from einops._backends import AbstractBackend
 from einops.layers import RearrangeMixin, ReduceMixin
 
-from .. import nn, ops
+from .. import nn
+from ..ops import names as ops
 from ..tensor.tensor import Tensor
 from . import array_api
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels.precisions.ggml import BLOCKS, dequantize
-from ..ops import from_numpy
+from ..ops.names import from_numpy
 from ..tensor.dtypes import bfloat16
 from ..tensor.tensor import Tensor
 

@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from .. import linalg, nn, ops
+from .. import linalg, nn
+from ..ops import names as ops
 from ..tensor.tensor import Tensor
 from . import array_api, numpy_random
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import ops
+from ..ops import names as ops
 from ..random import Generator, manual_seed
 from ..tensor.tensor import Tensor
 

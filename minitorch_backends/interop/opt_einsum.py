@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import ops
 from ..kernels.first_use import load
+from ..ops import names as ops
 
 _BACKEND = __name__.partition(".")[0]
 

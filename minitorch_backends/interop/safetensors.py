@@ -20,8 +20,8 @@ import numpy as np
 import safetensors
 
 from ..kernels.files import write_files
-from ..ops import from_numpy
 from ..ops.creation.from_data import refuse_device
+from ..ops.names import from_numpy
 from ..tensor import dtypes
 from ..tensor.dtypes import DType, float4_e2m1fn_x2
 from ..tensor.tensor import Tensor, kind_of

@@ -11,7 +11,8 @@ import tensorly.backend
 from tensorly.backend.core import Backend as AbstractBackend
 from tensorly.backend.core import backend_array, backend_basic_math, backend_types
 
-from .. import linalg, ops, special
+from .. import linalg, special
+from ..ops import names as ops
 from ..tensor.tensor import Tensor
 from . import array_api
 from .numpy_names import find

@@ -1,5 +1,6 @@
 """Neural networks: modules, functions, starting values."""
 
+from ..namespaces import serve
 from . import attention as attention
 from . import functional as functional
 from . import grad as grad
@@ -20,3 +21,5 @@ from .parameter import Parameter as Parameter
 from .pooling import *  # noqa: F403
 from .recurrent import *  # noqa: F403
 from .transformer import *  # noqa: F403
+
+serve(__name__)

@@ -1,11 +1,8 @@
 """The functions of neural networks, under the names of torch.nn.functional.
 
-The decorator of `ops.functional` declares each of them beside its definition.
+The decorator of `ops.functional` declares each of them beside its definition. They are loaded at their first use.
 """
 
-from .. import ops  # noqa: F401  (declares them)
-from ..ops.functional import functions
+from ..namespaces import serve
 
-globals().update(functions)
-
-__all__ = list(functions)
+serve(__name__)

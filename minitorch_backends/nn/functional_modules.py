@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..ops.creation.factories import empty
-from ..ops.losses.reduction import reduction_of
+from ..ops.functional import reduction_of
 from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from .init import constant_

@@ -12,6 +12,7 @@ from ..autograd.modes import no_grad
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.mutation import refuse_unwritable
 from ..linalg import qr
+from ..namespaces import serve
 from ..ops.creation.factories import empty
 from ..ops.elementwise.special import ndtri
 from ..tensor.dtypes import float64
@@ -227,3 +228,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     rows, columns = tensor.shape
     order = uniform_(empty(rows, columns), generator=generator).argsort(0)
     return tensor.masked_fill_(order.argsort(0) < math.ceil(sparsity * rows), 0.0)
+
+
+serve(__name__)

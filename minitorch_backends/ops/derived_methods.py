@@ -13,14 +13,11 @@ from ..dispatch.mutation import refuse_unwritable
 from ..dispatch.op import composite
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
-from .elementwise.activations import prelu
-from .elementwise.shrinkage import hardshrink
 from .elementwise.special import polygamma
-from .matmul.matmul import outer
 from .views.broadcasting import broadcast_shapes
 
 __all__ = [
-    "fill", "ger", "is_conj", "is_neg", "is_same_size", "is_signed", "narrow_copy", "nonzero_static", "resolve_neg",
+    "fill", "is_conj", "is_neg", "is_same_size", "is_signed", "narrow_copy", "nonzero_static", "resolve_neg",
     "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
 ]  # fmt: skip
 
@@ -105,9 +102,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return input.clone().fill_(value)
 
 
-ger = outer
-
-
 def _fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Write a number to the main diagonal; with `wrap` the diagonal of a tall matrix restarts below it.
 
@@ -172,4 +166,3 @@ def _is_nonzero(self: Tensor) -> bool:
 
 install(fill_diagonal_=_fill_diagonal_, apply_=_apply_, map_=_map_, map2_=_map2_, is_set_to=_is_set_to)
 install(polygamma=_polygamma, polygamma_=_polygamma_, is_nonzero=_is_nonzero)
-Tensor.ger, Tensor.hardshrink, Tensor.prelu = outer, hardshrink, prelu  # type: ignore[method-assign]

@@ -10,10 +10,10 @@ from typing import Any
 from ..autograd.modes import derives_from
 from ..dispatch.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
 from ..dispatch.mutation import refuse_unwritable
+from ..dispatch.registry import Declarations
 from ..tensor.tensor import Tensor
-from .losses.reduction import reduction_of
 
-functions: dict[str, Callable[..., Any]] = {}
+functions = Declarations()
 """What `nn.functional` has, by name."""
 
 FUNCTIONAL = f"{__name__.partition('.')[0]}.nn.functional"
@@ -27,6 +27,7 @@ def functional(
     inplace: bool | str = False,
     positional: str | None = None,
     implicit_dim: bool = False,
+    with_indices: bool = False,
 ) -> Callable[..., Any]:
     """Make an op public in `nn.functional`; used as `@functional` above its declaration.
 
@@ -36,6 +37,7 @@ def functional(
         positional: "options" for a loss whose keywords may be positional too, "averaging" for one that also has torch's
             old arguments `size_average` and `reduce`.
         implicit_dim: `dim` may be omitted, which torch deprecates.
+        with_indices: True adds the function `name_with_indices`, which always returns where the largest values are.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,9 +48,13 @@ def functional(
             public = _by_position(public, averaging=positional == "averaging")
         if implicit_dim:
             public = _with_implicit_dim(public)
-        functions[name or function.__name__] = public
+        found = {name or function.__name__: public}
         if inplace == "both":
-            functions[f"{function.__name__}_"] = _in_place(public)
+            found[f"{function.__name__}_"] = _in_place(public)
+        if with_indices:
+            found[f"{function.__name__}_with_indices"] = _with_indices(public)
+        for each, value in found.items():
+            functions.declare(each, value, function.__module__)
         return function
 
     return declare if function is None else declare(function)
@@ -95,6 +101,26 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     parameters = [each for each in signature.parameters.values() if each.name != "inplace"]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
+
+
+def _with_indices(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The form `name_with_indices` of a function that takes `return_indices`, which is True here."""
+    name = function.__name__
+
+    def call(input: Tensor, *args: Any, **named: Any) -> Any:
+        return function(input, *args, **named | {"return_indices": True})
+
+    functools.update_wrapper(call, function, assigned=())
+    call.__name__, call.__qualname__, call.__module__ = f"{name}_with_indices", f"{name}_with_indices", FUNCTIONAL
+    call.__doc__ = f"`{name}` with `return_indices=True`."
+    return argument_errors(call)
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
+    """The `reduction` that torch's deprecated arguments of losses stand for; None stands for True."""
+    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn_caller(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.")
+    return reduction
 
 
 _AVERAGING = [inspect.Parameter(name, _BY_POSITION, default=None) for name in ("size_average", "reduce")]

@@ -1,5 +1,6 @@
 """Optimisers, with torch's formulas, options and state dicts, and schedules of their learning rates."""
 
+from ..namespaces import serve
 from . import lr_scheduler, swa_utils
 from .adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 from .algorithms import SGD, Adam, AdamW
@@ -11,3 +12,5 @@ __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
     "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+serve(__name__)

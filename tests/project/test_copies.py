@@ -55,7 +55,7 @@ def test_what_has_a_name_is_itself(again: Callable[[Any], Any]):
 
 def test_sentinels_and_kernels_are_themselves(again: Callable[[Any], Any]):
     assert again(UNSET) is UNSET
-    for kernel in kernels.values():
+    for kernel in kernels.load().values():
         assert again(kernel) is kernel
 
 

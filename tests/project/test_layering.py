@@ -16,7 +16,7 @@ PACKAGE = "minitorch_backends"
 # The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
 # and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it.
 FLOORS = [
-    {"kernels", "display"},
+    {"kernels", "display", "index"},
     {"flags"},
     {"compat"},
     {"backends"},
@@ -24,18 +24,22 @@ FLOORS = [
     {"random"},
     {"serialization"},
     {"ops"},
+    {"namespaces"},
     {"fft", "linalg", "special"},
     {"nn"},
     {"amp", "func", "optim", "utils", "testing", "profiles"},
     {"explain"},
     {"lab", "interop"},
-    {"pytest_plugin", "cli", "namespaces", "compile_ahead", "__main__", "__init__"},
+    {"pytest_plugin", "cli", "compile_ahead", "__main__", "__init__"},
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 MOST_PARAMETERS = 12
 MORE_PARAMETERS = {"conv": 3}
 """Functions of kernels that take more, by folder; the numbers only fall."""
+
+MOST_MODULES = 150
+"""Modules of the package that a process loads until its first product."""
 
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
@@ -161,6 +165,14 @@ def test_import_loads_nothing_heavy():
     script = f"import sys, {PACKAGE}; print(*(name for name in {heavy} if name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not loaded, f"`import {PACKAGE}` loads {loaded}: import them inside the function that first needs them"
+
+
+def test_few_modules_load_before_the_first_product():
+    """`python -m bench import` has their times. Names load their modules at first use (`namespaces`)."""
+    script = f"import sys, {PACKAGE} as mt; mt.randn(3, 3) @ mt.randn(3, 3); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    own = sorted(name for name in loaded if name.partition(".")[0] == PACKAGE)
+    assert len(own) <= MOST_MODULES, f"{len(own)} modules load before the first product: {own}"
 
 
 def test_every_folder_is_a_package():

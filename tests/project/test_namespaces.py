@@ -1,6 +1,9 @@
 """Namespaces: modules that are loaded at their first use, and names of torch that are missing for a reason."""
 
 import importlib
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -35,5 +38,57 @@ def test_reasons_name_a_remedy() -> None:
 
 def test_modules_are_loaded_at_their_first_use() -> None:
     assert mt.autocast is mt.amp.autocast
+    assert mt.lab.sweep
     assert mt.utils.data.DataLoader
     assert mt.nn.utils.rnn.pad_sequence([mt.ones(1), mt.ones(2)]).shape == (2, 2)
+
+
+_EACH_MODULE = """
+import importlib, os, sys
+from minitorch_backends import index, namespaces
+from minitorch_backends.tensor.tensor import Tensor
+modules = {}
+for name, (module, _) in namespaces._by_name(index.METHODS).items():
+    modules.setdefault(module, []).append(name)
+for module, names in modules.items():
+    if not (child := os.fork()):
+        importlib.import_module(module)
+        missing = [name for name in names if type(vars(Tensor)[name]).__name__ == "_Unloaded"]
+        print(module, *missing, flush=True)
+        os._exit(bool(missing))
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each module is loaded in a fork of a process that has loaded none")
+def test_each_module_installs_the_methods_that_the_index_names() -> None:
+    done = subprocess.run([sys.executable, "-c", _EACH_MODULE], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) > 50, done.stderr
+    assert not [line for line in lines if " " in line], "a module does not install these methods"
+
+
+def test_names_are_seen_before_they_are_loaded() -> None:
+    script = "import minitorch_backends as mt; print(*dir(mt), *dir(mt.Tensor), *dir(mt.nn.functional))"
+    seen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert {"cumsum", "lab", "optim", "cumsum_", "silu", "autocast", "__deepcopy__"} <= {*seen}
+
+
+def test_properties_load_where_they_are_assigned() -> None:
+    script = (
+        "import minitorch_backends as mt; x = mt.zeros(2, dtype=mt.complex64); x.real = mt.ones(2); print(x.numpy())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1.+0.j 1.+0.j]\n"
+
+
+def test_all_ops_are_found_by_their_names() -> None:
+    script = """if True:
+        from minitorch_backends.dispatch.registry import registry
+        before = dict.__len__(registry)
+        assert registry["cumsum"] and "cumsum" in registry and "no_op" not in registry
+        print(before, len([*registry]), len({*registry}))
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    before, count, different = map(int, done.stdout.split())
+    assert before < 20 < 400 < count == different

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from math import e, inf, nan, pi
 
-from ... import ops as _ops
-from ...ops import asarray, empty_like, from_dlpack, full_like, ones_like, zeros_like
+from ...ops import names as _ops
+from ...ops.names import asarray, empty_like, from_dlpack, full_like, ones_like, zeros_like
 from ...tensor.dtypes import bool_ as bool
 from ...tensor.dtypes import (
     complex64,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ... import ops
 from ...ops import limits
+from ...ops import names as ops
 from ...tensor.dtypes import (
     BOOL,
     COMPLEX,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ... import linalg, ops
+from ... import linalg
+from ...ops import names as ops
 from ...tensor.dtypes import FLOATING, int64
 from ...tensor.tensor import Tensor
 from .renaming import alike

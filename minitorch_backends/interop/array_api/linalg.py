@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import linalg, ops
+from ... import linalg
 from ...linalg import (
     cholesky,
     det,
@@ -20,6 +20,7 @@ from ...linalg import (
     svd,
     svdvals,
 )
+from ...ops import names as ops
 from ...tensor.tensor import Tensor
 from .functions import matrix_transpose, tensordot, vecdot
 from .renaming import alike, promoting, rename

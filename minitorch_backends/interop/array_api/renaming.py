@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ...ops import full
+from ...ops.names import full
 from ...tensor.dtypes import promote_types, result_dtype, scalar_dtype
 from ...tensor.tensor import Tensor
 

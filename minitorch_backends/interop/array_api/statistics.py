@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import ops
+from ...ops import names as ops
 from ...ops.dims import wrap_dim
 from ...tensor.dtypes import INTEGER, DType, bool_, int64, uint64
 from ...tensor.tensor import Tensor

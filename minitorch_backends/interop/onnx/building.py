@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from ...nn.module import Module
-from ...ops import tensor
+from ...ops.names import tensor
 from ...tensor.dtypes import float32, int64
 from ...tensor.tensor import Parameter, Tensor
 from .control_flow import CONTROL_FLOW

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...nn.module import Module
-from ...ops import tensor
+from ...ops.names import tensor
 from ...ops.views.join import stack
 from ...tensor.dtypes import bool_, int64
 from ...tensor.tensor import Tensor

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import ops
 from ...nn import functional as F
-from ...ops import from_numpy
+from ...ops import names as ops
 from ...ops.limits import finfo
+from ...ops.names import from_numpy
 from ...tensor.dtypes import DType, bool_, float8_e4m3fn, float8_e8m0fnu, float32, int32
 from ...tensor.tensor import Tensor
 from .files import dtype_of

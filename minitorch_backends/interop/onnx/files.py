@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import inliner, numpy_helper
 
-from ...ops import from_numpy
+from ...ops.names import from_numpy
 from ...tensor.dtypes import DType, dtypes
 from ...tensor.tensor import Tensor
 

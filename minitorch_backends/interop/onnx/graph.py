@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from onnx import TensorProto
 
 from ...nn.module import Module
-from ...ops import ones
 from ...ops.conv.packed import PackedConvolution
+from ...ops.names import ones
 from ...tensor.dtypes import float32, float64
 from ...tensor.tensor import Tensor
 from .table import Operator

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import ops
 from ...nn import functional as F
-from ...ops import from_numpy
+from ...ops import names as ops
 from ...ops.dims import wrap_dims
 from ...ops.images.resample import Neighbours, resample
+from ...ops.names import from_numpy
 from ...tensor.tensor import Tensor
 from .table import choice, operator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ... import ops
+from ...ops import names as ops
 from ...ops.dims import wrap_dim
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import onnx
 
-from ...ops import as_tensor, ones
+from ...ops.names import as_tensor, ones
 from ...tensor.dtypes import DType
 from ...tensor.tensor import Tensor
 from . import (  # noqa: F401  (they fill the table)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import linalg, ops
+from ... import linalg
 from ...nn import functional as F
+from ...ops import names as ops
 from ...ops.dims import wrap_dim
 from ...tensor.tensor import Tensor
 from .table import Statistics, operator

@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ... import linalg, ops
+from ... import linalg
 from ...nn import functional as F
-from ...ops import tensor
+from ...ops import names as ops
 from ...ops.limits import finfo, iinfo
+from ...ops.names import tensor
 from ...tensor.tensor import Tensor
 from .products import Pads, Steps, pad, pads_of
 from .table import operator

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ... import linalg, ops
+from ... import linalg
 from ...autograd.modes import derives
 from ...nn import functional as F
+from ...ops import names as ops
 from ...ops.conv.packed import PackedConvolution
 from ...tensor.dtypes import float64, int32
 from ...tensor.tensor import Tensor

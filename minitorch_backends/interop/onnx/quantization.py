@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ... import ops
+from ...ops import names as ops
 from ...ops.dims import wrap_dim
 from ...ops.limits import iinfo
 from ...tensor.dtypes import DType, float32, int32, uint8

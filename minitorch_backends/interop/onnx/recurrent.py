@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ... import ops
 from ...nn import functional as F
 from ...nn.recurrent_layers import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
+from ...ops import names as ops
 from ...ops.recurrent import recurrent_product
 from ...tensor.tensor import Tensor
 from .table import choice, operator

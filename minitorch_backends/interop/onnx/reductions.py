@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import linalg, ops
+from ... import linalg
+from ...ops import names as ops
 from ...ops.dims import wrap_dims
 from ...ops.limits import iinfo
 from ...tensor.dtypes import DType, bool_

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ... import ops
 from ...nn import functional as F
-from ...ops import tensor
+from ...ops import names as ops
 from ...ops.dims import wrap_dim, wrap_dims
+from ...ops.names import tensor
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor
 from .table import choice, operator

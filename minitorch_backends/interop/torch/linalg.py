@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ... import linalg
-from ...ops import cdist, cholesky, cholesky_inverse, cholesky_solve, geqrf, lu_unpack, ormqr, triangular_solve
 from ...ops.linalg import determinant
+from ...ops.names import cdist, cholesky, cholesky_inverse, cholesky_solve, geqrf, lu_unpack, ormqr, triangular_solve
 from ...tensor.tensor import Tensor
 from .table import runs
 

@@ -10,8 +10,8 @@ import torch
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...nn import functional as F
-from ...ops import addbmm, addmm, addmv, baddbmm, bmm, dot, einsum, matmul, mm, mv, vdot
 from ...ops.matmul.scaled import _scaled_mm
+from ...ops.names import addbmm, addmm, addmv, baddbmm, bmm, dot, einsum, matmul, mm, mv, vdot
 from ...tensor.dtypes import DType, to_dtype
 from ...tensor.tensor import Tensor
 from .table import runs

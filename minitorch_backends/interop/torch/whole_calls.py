@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from ... import ops
 from ...backends import precision_policy
 from ...backends.operands import LAYER_ROLES, act_on
 from ...nn import functional as F
-from ...ops import einsum
+from ...ops import names as ops
+from ...ops.names import einsum
 from .attention import take_attention
 from .control_flow import CONTROL_FLOW
 from .operands import tensors_in, why_not

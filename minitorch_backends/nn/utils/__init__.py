@@ -1,5 +1,6 @@
 """Helpers for training and inference: gradient clipping, fusion of layers, and layers under their own flags."""
 
+from ...namespaces import serve
 from ..fusion import fuse
 from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
@@ -26,3 +27,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]  # fmt: skip
+
+serve(__name__)

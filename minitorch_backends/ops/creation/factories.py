@@ -400,6 +400,7 @@ def new(make: Any) -> Any:
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     shown = [own, *(each for each in inspect.signature(make).parameters.values() if each.name != "out")]
     method.__name__ = method.__qualname__ = f"new_{make.__name__}"
+    method.__module__ = make.__module__
     method.__doc__ = f"`{make.__name__}`, in the dtype of this tensor unless another is given."
     method.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return method

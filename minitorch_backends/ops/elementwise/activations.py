@@ -14,7 +14,7 @@ from ...kernels.elementwise import LARGE, threaded_function
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
-from ..functional import functional
+from ..functional import functional, functions
 
 __all__ = [
     "celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6",
@@ -222,7 +222,7 @@ def hardswish(input: Array) -> Array:
 
 
 @functional
-@composite(method=False, takes="f", widen=True, autocast="lower")
+@composite(takes="f", widen=True, autocast="lower")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1).
     Raises RuntimeError for another number of weights."""
@@ -282,3 +282,6 @@ def mish(input: Array) -> Array:
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""
     return input / (input.abs() + 1)
+
+
+celu_, relu_, selu_ = functions["celu_"], functions["relu_"], functions["selu_"]

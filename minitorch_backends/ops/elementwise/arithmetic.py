@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import identity
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, composite, op, synonyms
 from ...tensor.casting import cast_checked
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
@@ -291,7 +291,6 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1)
 
 divide = true_divide = div
 multiply, subtract, negative = mul, sub, neg
-Tensor.div = Tensor.divide = Tensor.true_divide = div  # type: ignore[method-assign]
-Tensor.multiply, Tensor.subtract, Tensor.negative, Tensor.__pos__ = mul, sub, neg, positive  # type: ignore[assignment, method-assign]
+synonyms(div=div, divide=div, true_divide=div, multiply=mul, subtract=sub, negative=neg, __pos__=positive)
 # A number on the left: the tensor comes first here too, since the fast path begins with one.
 Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.call_errors import argument_errors, install
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, op, synonyms
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.elementwise import select
 from ...kernels.precisions.float8 import PACKED
@@ -248,5 +248,4 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 install(where=_where_method)
 
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
-Tensor.greater, Tensor.greater_equal, Tensor.less = gt, ge, lt  # type: ignore[method-assign]
-Tensor.less_equal, Tensor.not_equal = le, ne  # type: ignore[method-assign]
+synonyms(greater=gt, greater_equal=ge, less=lt, less_equal=le, not_equal=ne)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, composite, op, synonyms
 from ...kernels.elementwise import sign as sign_of_real
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
@@ -187,4 +187,4 @@ def polar(abs: Array, angle: Array) -> Array:
 
 
 absolute = abs
-Tensor.absolute = abs  # type: ignore[method-assign]
+synonyms(absolute=abs)

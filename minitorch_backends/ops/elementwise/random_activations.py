@@ -10,7 +10,7 @@ from ...dispatch.call_errors import argument_errors, refuse_other_than_bool
 from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
-from ..functional import functional
+from ..functional import functional, functions
 from .activations import leaky_relu
 
 
@@ -64,3 +64,6 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     best = soft.detach().argmax(axis, keepdim=True)
     chosen = adopt(np.zeros(soft._array.shape, soft._array.dtype)).scatter(axis, best, 1.0)
     return chosen - soft.detach() + soft
+
+
+rrelu_ = functions["rrelu_"]

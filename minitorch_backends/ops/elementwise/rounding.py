@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import identity
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, composite, op, synonyms
 from ...kernels.elementwise import each
 from ...kernels.elementwise import sign as sign_of_real
 from ...tensor.casting import cast_checked, fitted_number
@@ -157,7 +157,7 @@ def nan_to_num(
 
 
 clip, fix = clamp, trunc
-Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ignore[method-assign]
+synonyms(clip=clamp, fix=trunc)
 
 
 @op(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...dispatch.op import composite
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor
-from ..functional import functional
+from ..functional import functional, functions
 
 
 @functional(inplace="both")
@@ -18,7 +18,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 @functional
-@composite(method=False, takes="f", widen=True)
+@composite(takes="f", widen=True)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """`input`, or 0 where its magnitude is at most `lambd`."""
     return input.masked_fill(input.abs() <= lambd, 0)
@@ -39,3 +39,6 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return input - input.tanh()
+
+
+threshold_ = functions["threshold_"]

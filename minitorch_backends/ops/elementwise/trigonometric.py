@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.op import Array, op
+from ...dispatch.op import Array, op, synonyms
 from ...kernels.elementwise import each
 from ...tensor.tensor import Tensor
 from ..functional import functional
@@ -119,6 +119,4 @@ rad2deg = unary_ufunc(np.rad2deg, "Radians as degrees.", gradient=lambda g: g * 
 
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
 arcsinh, arccosh, arctanh = asinh, acosh, atanh
-for _name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"):
-    for _end in ("", "_"):
-        setattr(Tensor, f"arc{_name}{_end}", getattr(Tensor, f"a{_name}{_end}"))
+synonyms(arcsin=asin, arccos=acos, arctan=atan, arctan2=atan2, arcsinh=asinh, arccosh=acosh, arctanh=atanh)

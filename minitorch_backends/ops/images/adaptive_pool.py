@@ -142,7 +142,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
     average.__name__, largest.__name__ = avg_name, max_name
     return (
         functional(composite(method=False, takes="fc", autocast=autocast)(average)),
-        functional(composite(method=False, takes="f", autocast=autocast)(largest)),
+        functional(composite(method=False, takes="f", autocast=autocast)(largest), with_indices=True),
     )
 
 

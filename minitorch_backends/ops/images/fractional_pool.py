@@ -134,7 +134,7 @@ def _declare(dims: int) -> Callable[..., Any]:
         return _pool(name, dims, input, *options)
 
     pool.__name__ = name
-    return functional(composite(method=False, takes="if", autocast="float32")(pool))
+    return functional(composite(method=False, takes="if", autocast="float32")(pool), with_indices=True)
 
 
 fractional_max_pool2d = _declare(2)

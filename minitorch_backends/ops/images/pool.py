@@ -14,7 +14,7 @@ from ...dispatch.op import composite
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
 from ..conv.im2col import Windows, largest, pool_max, sum_windows
-from ..functional import functional
+from ..functional import functional, functions
 
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]
@@ -186,9 +186,10 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
     pool_largest.__name__ = max_name
     largest_of = composite(method=False, takes="if", autocast=autocast)(pool_largest)
     mean = composite(method=False, takes="if", autocast=autocast)(pool_mean)
-    return functional(largest_of), functional(mean)
+    return functional(largest_of, with_indices=True), functional(mean)
 
 
 max_pool1d, avg_pool1d = _declare(1)
 max_pool2d, avg_pool2d = _declare(2)
 max_pool3d, avg_pool3d = _declare(3)
+max_pool1d_with_indices = functions["max_pool1d_with_indices"]

@@ -1,18 +1,10 @@
-"""How losses are reduced: to one number or not at all, under torch's words of today and of before."""
+"""How losses are reduced: to one number or not at all."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...dispatch.call_errors import warn_caller
 from ...tensor.tensor import Tensor
-
-
-def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
-    """The `reduction` that torch's deprecated arguments of losses stand for; None stands for True."""
-    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn_caller(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.")
-    return reduction
 
 
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:

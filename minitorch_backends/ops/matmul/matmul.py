@@ -11,7 +11,7 @@ from ...autograd.half_types import widen
 from ...autograd.modes import grad_mode
 from ...backends.operands import by_formats, swap
 from ...dispatch import instrumentation
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, composite, op, synonyms
 from ...kernels.elementwise import is_half
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
@@ -20,7 +20,7 @@ from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from .dispatch import prepare, product, wide_product
 from .shapes import check_factors, refuse_mixed
 
-__all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
+__all__ = ["bmm", "dot", "ger", "matmul", "mm", "mv", "outer", "vdot"]
 
 _mode = grad_mode.get
 
@@ -222,3 +222,7 @@ def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tenso
         input, vec2 = input.to(dtype), vec2.to(dtype)
     column, row = input.unsqueeze(1), vec2.unsqueeze(0)
     return matmul(column, row, precision=precision) if input.dtype.category else column & row
+
+
+ger = outer
+synonyms(ger=outer)

@@ -35,7 +35,8 @@ class SwizzleType(Enum):
     SWIZZLE_32_4_4 = 1
 
 
-functions.update(ScalingType=ScalingType, SwizzleType=SwizzleType)
+for _kind in (ScalingType, SwizzleType):
+    functions.declare(_kind.__name__, _kind, __name__)
 
 _TENSOR, _ROW, _BY_16, _BY_32, _BY_128, _BY_SQUARE = ScalingType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dispatch.op import Array, composite, op
+from ...dispatch.op import Array, composite, op, synonyms
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim, wrap_dims
 
@@ -134,6 +134,4 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 swapaxes = swapdims = transpose
 moveaxis = movedim
-for _name in ("swapaxes", "swapdims"):
-    setattr(Tensor, _name, transpose)
-Tensor.moveaxis = movedim  # type: ignore[method-assign]
+synonyms(swapaxes=transpose, swapdims=transpose, moveaxis=movedim)

@@ -5,8 +5,11 @@ schedules multiply the current rate by a factor, so that several can act on one 
 `CyclicLR` and `CosineAnnealingWarmRestarts` set rates of their own.
 """
 
+from ...namespaces import serve
 from .base import LRScheduler as LRScheduler
 from .compound import *  # noqa: F403
 from .cycles import *  # noqa: F403
 from .factors import *  # noqa: F403
 from .plateau import *  # noqa: F403
+
+serve(__name__)
