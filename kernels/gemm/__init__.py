@@ -27,11 +27,10 @@ from ..registry import Kernel
 from . import blas, compiled, complexes, device, integers, small, split_k, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
-from .warm import warmup
 
 __all__ = [
     "Kept", "addmm", "exact_addmm", "exact_matmul", "gains_by_keeping", "gains_by_packing", "linear", "matmul",
-    "multiply_packed", "pack", "warmup",
+    "multiply_packed", "pack",
 ]  # fmt: skip
 
 

@@ -21,9 +21,24 @@ from ..flags.scopes import Scope
 from ..flags.state import Override, override
 from ..flags.writes import expand_paths, leave
 from ..kernels.precisions import BLOCKS, find_format
-from .roles import ROLES
 
-__all__ = ["RECIPES", "Recipe"]
+__all__ = ["RECIPES", "ROLES", "Recipe"]
+
+ROLES = {
+    "weight": "weights of layers, and parameters in products with other tensors",
+    "activation": "what meets a weight in the forward pass",
+    "gradient": "gradients of results, in the products of the backward pass",
+    "query": "attention's queries, with keys",
+    "key": "attention's keys: its cache where queries have no format",
+    "value": "attention's values: its cache where probabilities have no format",
+    "probability": "attention's probabilities, with values",
+    "input_gradient.gradient": "gradients, in products for gradients of inputs",
+    "input_gradient.weight": "weights, in products for gradients of inputs",
+    "weight_gradient.activation": "activations, in products for gradients of weights",
+    "weight_gradient.gradient": "gradients, in products for gradients of weights",
+}
+"""The meaning of each role of an operand, by its flag below `backends.operands`; with a prefix, in one product of the
+backward pass."""
 
 
 class Recipe(Scope):

@@ -5,6 +5,7 @@ Rows of a group are in the order of torch's `flags()` and `set_flags()` of that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
@@ -12,16 +13,47 @@ from ..kernels.invariance import start as start_invariance
 from ..kernels.partial_sums import DTYPES, ORDERS
 from ..kernels.partial_sums import start as start_parts
 from ..kernels.precisions import FORMATS
-from ..kernels.precisions.products import ALIASES, ROUNDINGS, SCALED_ROUNDINGS
+from ..kernels.precisions.products import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
-from .names import Growing, PrecisionNames
 from .profiles import PROFILES
-from .recipes import EQUAL, RECIPES, formats_to_write, recipe_in_force
-from .roles import ROLES
+from .recipes import EQUAL, RECIPES, ROLES, formats_to_write, recipe_in_force
 from .stacks import STACKS
 from .strategies import SLICES, STRATEGIES, check_strategy, checked_slices
+
+
+class PrecisionNames(Sequence[str | None]):
+    """Fixed names and the names of the registered precisions, slowest first, except one."""
+
+    def __init__(self, *first: str, without: str | None = None) -> None:
+        self._first, self._without = first, without
+
+    def _names(self) -> tuple[str, ...]:
+        return (*self._first, *(name for name in reversed(PRECISIONS) if name != self._without))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._first or (name in PRECISIONS and name != self._without)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._names()[index]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+
+class Growing(Sequence[str | None]):
+    """One fixed value, and the keys of a table of the moment."""
+
+    def __init__(self, table: Iterable[str], first: str | None) -> None:
+        self._table, self._first = table, first
+
+    def __getitem__(self, index: Any) -> Any:
+        return (self._first, *self._table)[index]
+
+    def __len__(self) -> int:
+        return len((self._first, *self._table))
+
 
 GENERIC_PRECISIONS = Names(PrecisionNames(NO_OPINION))
 CUDA_PRECISIONS = Names(PrecisionNames(NO_OPINION, without="bf16"))

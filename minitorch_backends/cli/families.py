@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import minitorch_backends
-from minitorch_backends.kernels.gemm import warmup
+from minitorch_backends.kernels.gemm.warm import warmup
 from minitorch_backends.nn import functional as F
 
 mt: Any = minitorch_backends  # op names come from declarations, invisible to mypy

@@ -62,3 +62,6 @@ class Declarations(dict[str, Any]):
 registry = Declarations()
 """Every op (`op.Op`) and composite (`op.Composite`) by its public name, in the order of `minitorch_backends.index`. The
 suite tests all of them by the samples of `tests/declared/`."""
+
+functions = Declarations()
+"""What `nn.functional` has, by name."""

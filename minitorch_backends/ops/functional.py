@@ -10,11 +10,8 @@ from typing import Any
 from ..autograd.modes import derives_from
 from ..dispatch.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
 from ..dispatch.mutation import refuse_unwritable
-from ..dispatch.registry import Declarations
+from ..dispatch.registry import functions
 from ..tensor.tensor import Tensor
-
-functions = Declarations()
-"""What `nn.functional` has, by name."""
 
 FUNCTIONAL = f"{__name__.partition('.')[0]}.nn.functional"
 """The module where pickle finds the functions made here."""

@@ -7,7 +7,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.backends.roles import ROLES
+from minitorch_backends.backends.recipes import ROLES
 from minitorch_backends.kernels.precisions import FORMATS
 
 pytestmark = pytest.mark.usefixtures("default_flags")

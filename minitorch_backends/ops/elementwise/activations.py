@@ -9,12 +9,13 @@ import numpy as np
 
 from ...autograd.modes import derives_from
 from ...dispatch.op import Array, composite, op
+from ...dispatch.registry import functions
 from ...kernels import elementwise
 from ...kernels.elementwise import LARGE, threaded_function
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
-from ..functional import functional, functions
+from ..functional import functional
 
 __all__ = [
     "celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6",

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...dispatch.call_errors import argument_errors, refuse_other_than_bool
 from ...dispatch.op import composite
+from ...dispatch.registry import functions
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
-from ..functional import functional, functions
+from ..functional import functional
 from .activations import leaky_relu
 
 

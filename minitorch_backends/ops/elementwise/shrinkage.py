@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...dispatch.op import composite
+from ...dispatch.registry import functions
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor
-from ..functional import functional, functions
+from ..functional import functional
 
 
 @functional(inplace="both")

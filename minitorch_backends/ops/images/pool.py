@@ -11,10 +11,11 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
+from ...dispatch.registry import functions
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
 from ..conv.im2col import Windows, largest, pool_max, sum_windows
-from ..functional import functional, functions
+from ..functional import functional
 
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]

@@ -440,7 +440,8 @@ import numpy as np
 from functools import partial
 from ml_dtypes import bfloat16
 from minitorch_backends.kernels import store
-from minitorch_backends.kernels.gemm import matmul, warmup
+from minitorch_backends.kernels.gemm import matmul
+from minitorch_backends.kernels.gemm.warm import warmup
 ones, seen = partial(np.ones, dtype=bfloat16), []
 warmup(["bf16"], lambda done, total, name: seen.append((done, total, name)), dtypes=[bfloat16])
 before = store.activity.compiled
