@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.display.figures import MARKS, SHAPES
-from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.attention import attention
-from minitorch_backends.kernels.gemm.workspace import release
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import threading
+from minitorch_backends.kernels.runtime.workspace import release
 from minitorch_backends.nn.functional import scaled_dot_product_attention
 
 from . import peers

@@ -65,7 +65,7 @@ import json, sys, time
 import numpy as np
 start = time.process_time()
 import minitorch_backends as mt
-from minitorch_backends.kernels import store
+from minitorch_backends.kernels.runtime import store
 from minitorch_backends import nn
 from minitorch_backends.nn import functional as F
 imported = time.process_time()

@@ -29,8 +29,8 @@ from minitorch_backends.kernels.conv import (
     conv_weight_gradient,
     workspace,
 )
-from minitorch_backends.kernels.gemm.workspace import empty
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
+from minitorch_backends.kernels.runtime.workspace import empty
 
 from . import peers
 from .fair import restart_where_held

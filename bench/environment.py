@@ -10,7 +10,7 @@ from typing import Any
 
 import minitorch_backends as mt
 from minitorch_backends import flags
-from minitorch_backends.kernels import cpu, threading
+from minitorch_backends.kernels.runtime import cpu, threading
 from minitorch_backends.lab.machine import cpu_name, version
 
 from . import peers

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.display.figures import show_sizes
-from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.fft import fft as kernel
+from minitorch_backends.kernels.runtime import threading
 
 from . import peers
 from .presentation import PEERS, Plot, Table, number, paragraphs, ratio, seconds

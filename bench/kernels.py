@@ -27,11 +27,12 @@ import ml_dtypes
 import numpy as np
 
 from minitorch_backends.display.figures import MARKS as PRECISION_MARKS
-from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import divisions, loops, matmul, plans, workspace
+from minitorch_backends.kernels.block import loops, plans
+from minitorch_backends.kernels.gemm import divisions, matmul
 from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed_precision, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product, target_for
 from minitorch_backends.kernels.precisions.products import PRECISIONS
+from minitorch_backends.kernels.runtime import cpu, threading, workspace
 from minitorch_backends.lab.race import LEAST_SECONDS, OPENBLAS_REST, Contestant, race, turn
 
 from .fair import restart_where_held

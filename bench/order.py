@@ -32,11 +32,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from minitorch_backends.kernels import cpu, machine
-from minitorch_backends.kernels.files import write_file
 from minitorch_backends.kernels.gemm import blas, compiled, matmul
 from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
+from minitorch_backends.kernels.runtime import cpu, machine
+from minitorch_backends.kernels.runtime.files import write_file
 from minitorch_backends.lab.race import OPENBLAS_REST, Contestant, race
 
 from . import environment

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .context import restore_on_failure
-from .first_use import load
 from .precisions.products import OF_HALF
 from .registry import ArraySpec, Kernel, without_observers
+from .runtime.context import restore_on_failure
+from .runtime.first_use import load
 
 DTYPES = ("unrounded", "result", "float32", "bfloat16", "float16")
 """In which parts are added: that of their sums (float32 of half types), that of the result, or a named one."""

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import cpu, invariance, threading
-from .context import Binding, restorable, restore_on_failure
-from .first_use import stopwatch
-from .locks import lock
 from .precisions.products import ALIASES, is_scaled, without_alias
-from .reasons import with_reason
+from .runtime import cpu, invariance, threading
+from .runtime.context import Binding, restorable, restore_on_failure
+from .runtime.first_use import stopwatch
+from .runtime.locks import lock
+from .runtime.reasons import with_reason
 
 _MODULES = "attention", "conv", "fft.contract", "gemm", "gemm.half", "gemm.linear", "gemm.scaled", "recurrence"
 """The modules that declare kernels."""

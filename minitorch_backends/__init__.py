@@ -12,7 +12,7 @@ use (`namespaces`).
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 
-from .kernels.blas_environment import stop_spinning
+from .kernels.runtime.blas_environment import stop_spinning
 
 stop_spinning()
 
@@ -54,7 +54,7 @@ from .tensor.dtypes import (
     uint32,
     uint64,
 )
-from .kernels.threading import get_num_threads, set_num_threads
+from .kernels.runtime.threading import get_num_threads, set_num_threads
 from .ops.creation.factories import *
 from .tensor.memory import (
     channels_last,

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, find_profile
-from .kernels.files import write_file
-from .kernels.first_use import load as load_library
 from .kernels.matrix_units import Chain, Rule, definition
 from .kernels.matrix_units.identify import identify
 from .kernels.matrix_units.probes import RESULTS, VERSION, ask
 from .kernels.precisions.float8 import FORMATS
+from .kernels.runtime.files import write_file
+from .kernels.runtime.first_use import load as load_library
 from .ops.creation.factories import as_tensor
 from .tensor.tensor import Tensor
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 
 ALIKE = (
     "linalg/test_contract.py", "linalg/test_jacobi.py", "linalg/test_reflections.py", "linalg/test_small.py",

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from ..invariance import BOTH
 from ..precisions.products import PRODUCT_BOUND
 from ..registry import Kernel
+from ..runtime.invariance import BOTH
 from . import chunked, efficient, flash, gradient, plain, refusals
 from .plain import Attended
 

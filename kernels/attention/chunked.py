@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..elementwise import each
+from ..arrays.elementwise import each
+from ..arrays.rows import exponentials
 from ..gemm import matmul
-from ..gemm.workspace import empty
 from ..registry import without_observers
-from ..rows import exponentials
+from ..runtime.context import restore_on_failure
+from ..runtime.workspace import empty
 from .plain import Attended, causal_mask
 
 ROWS, COLUMNS = 256, 512

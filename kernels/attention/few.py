@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import cpu
-from ..gemm import thin
+from ..arrays.rows import exponentials
+from ..gemm import skinny
 from ..gemm.compiled import computed_by_panels
-from ..rows import exponentials
+from ..runtime import cpu
 from .plain import Attended
 
 _MOST_QUERIES, _DEPTH_OF_EACH = 8, 16
@@ -29,7 +29,7 @@ _LEAST_KEYS, _MOST_SCORES = 250_000, 1 << 23
 
 
 def _isa() -> str | None:
-    return next((isa for isa in thin.ISAS if cpu.refusal(isa) is None), None)
+    return next((isa for isa in skinny.ISAS if cpu.refusal(isa) is None), None)
 
 
 def takes(q: Any, k: Any, *, causal: bool = False, precision: str = "ieee", **_: Any) -> bool:
@@ -63,13 +63,13 @@ def attention(
     assert isa is not None
     how = isa, precision, rounding
     rows = q.reshape(batch, groups, heads // groups * length, depth)
-    scores = thin.rows_times(rows, k.swapaxes(-1, -2), *how)
+    scores = skinny.rows_times(rows, k.swapaxes(-1, -2), *how)
     scores *= scores.dtype.type(scale)
     if mask is not None:
         of_heads = scores.reshape(batch, heads, length, -1)
         of_heads += mask
     weights, total, largest = exponentials(scores)
-    out = thin.rows_times(weights.astype(q.dtype, copy=False), v, *how)
+    out = skinny.rows_times(weights.astype(q.dtype, copy=False), v, *how)
     out /= total
     largest, total = (each.reshape(q.shape[:3]) for each in (largest, total))
     return Attended.of(out.reshape(*q.shape[:3], v.shape[3]), largest, total, q.dtype)

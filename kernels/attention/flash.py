@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import cpu, threading
 from ..gemm.compiled import ISAS, computed_by_panels, passed_over, working_dtype
-from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..precisions.products import OF_HALF, is_exact
 from ..registry import ArraySpec, Refused
+from ..runtime import cpu, threading
+from ..runtime.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from . import few
 from .plain import Attended
 
 if TYPE_CHECKING:
-    from ..gemm.plans import Plan
+    from ..block.plans import Plan
 
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
@@ -62,7 +62,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
 
 def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
     """The plan of a call. Raises `Refused` if no plan exists."""
-    from ..gemm import plans
+    from ..block import plans
 
     unit = unit_for(dtype, precision)
     if unit is None:
@@ -73,7 +73,7 @@ def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
 def check(plan: Plan, *products: tuple[int, int, int]) -> None:
     """Raise `Refused` for operands whose magnitudes exceed the range of bf16 parts. A product is given by its depth and
     the magnitudes of its factors."""
-    from ..gemm import ranges
+    from ..block import ranges
 
     if plan.finds_magnitudes:
         for product in products:
@@ -85,7 +85,7 @@ def check(plan: Plan, *products: tuple[int, int, int]) -> None:
 def summed_at_once(plan: Plan, depth: int) -> int:
     """How many products of a score are summed before the sum is added to others: also where scores are made again, so
     that they have the same bits."""
-    from ..gemm.plans import up
+    from ..block.plans import up
 
     step = plan.scheme.kernel.step
     at_once = _SUMMED if cpu.refusal("amx") else _SUMMED_BESIDE_TILES
@@ -127,7 +127,7 @@ class _Blocks(NamedTuple):
 
 def _divide(plan: Plan, units: int, length: int, seen: int, depth: int, threads: int) -> _Blocks:
     """Blocks of attention of `units` groups of heads, with so many queries and keys, for a number of threads."""
-    from ..gemm.plans import up
+    from ..block.plans import up
 
     kernel = plan.scheme.kernel
     size, step = kernel.size, math.lcm(kernel.mr, kernel.step, 16)  # packing takes 16 keys at a time
@@ -152,7 +152,7 @@ def _read_mask(
 ) -> tuple[NamedTuple, dict[str, int]]:
     """The tag of the code that reads a mask, and its strides. Raises `Refused` where the loops take fewer queries at a
     time than it reads."""
-    from ..gemm.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
+    from ..block.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
     from . import masks
 
     if mask is None:
@@ -176,9 +176,9 @@ def _prepare(
     mask: tuple[np.dtype, tuple[int, ...]] | None,
     *strides: tuple[int, ...],
 ) -> _Call:
-    from ..gemm import plans, ranges
-    from ..gemm.loops import LIMITS_BYTES, leaf_address
-    from ..gemm.sources import ELEMENTS
+    from ..block import plans, ranges
+    from ..block.loops import LIMITS_BYTES, leaf_address
+    from ..block.sources import ELEMENTS
     from . import forward, lanes
 
     plan = plan_for(dtype, precision, rounding)
@@ -324,7 +324,7 @@ def _refuse_uncertain(call: _Call, out: np.ndarray, depths: tuple[int, int], of_
     The limit for a score is the rounding error of its weight, for a result its own rounding error (the sum of weights
     that divides it is at least 1).
     """
-    from ..gemm import ranges
+    from ..block import ranges
 
     plan = call.plan
     if not plan.finds_magnitudes:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
-from ..gemm.microkernels import begin, end, multiply_panels
-from ..gemm.tags import constant
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
-from ..words import get, put
+from ..block.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
+from ..block.microkernels import begin, end, multiply_panels
+from ..block.tags import constant
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
+from ..runtime.raw_memory import get, put
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
 from .masks import mask_panel
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
 from ..gemm.compiled import working_dtype
-from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import ArraySpec
+from ..runtime import threading
+from ..runtime.workspace import address_of, return_workspace, take_workspace
 from .flash import WEIGHTS, check, plan_for, spread, summed_at_once
 
 if TYPE_CHECKING:
-    from ..gemm.plans import Plan
+    from ..block.plans import Plan
     from .loops import Layout, Operand, Shape
 
 _ROWS, _COLUMNS = 128, 512
@@ -29,7 +29,7 @@ _ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 
 def _operand(plan: Plan, is_a: bool, array: ArraySpec, strides: tuple[int, ...], line_axis: int) -> Operand:
     """An array of (batch, heads, ., .) as an operand with lines along one of its last axes, K along the other."""
-    from ..gemm import plans
+    from ..block import plans
     from .loops import Operand
 
     k_axis, (batch, head) = 5 - line_axis, strides[:2]
@@ -40,7 +40,7 @@ def _operand(plan: Plan, is_a: bool, array: ArraySpec, strides: tuple[int, ...],
 
 def _bytes(operand: Operand, lines: int, depth: int) -> int:
     """As `loops._bytes`."""
-    from ..gemm.plans import up
+    from ..block.plans import up
 
     return up(-(-lines // operand.panel) * operand.k_bytes * up(depth, operand.step), 64)
 
@@ -94,8 +94,8 @@ def _prepare(
     *strides: tuple[int, ...],
 ) -> _Call:
     """For q and k of these shapes, and strides of q, k, v and g, and of the mask where there is one."""
-    from ..gemm import plans
-    from ..gemm.plans import up
+    from ..block import plans
+    from ..block.plans import up
     from . import loops
 
     plan, working = plan_for(dtype, precision, rounding), working_dtype(dtype)
@@ -205,7 +205,7 @@ def _refuse_uncertain(
     product of g and v changes slopes by that times their weights. The sum of the weights is 1 over the keys of a query,
     and at most the number of queries over those of a key. Zero rows of g have zero rows of dq.
     """
-    from ..gemm import ranges
+    from ..block import ranges
 
     certain_from = functools.partial(ranges.certain_from, call.plan.precision)
     (q, k, g), shape = arrays, call.layout.shape

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.conversions import ToBf16, convert_lanes
-from ..gemm.emit import (
+from ..block.conversions import ToBf16, convert_lanes
+from ..block.emit import (
     I1,
     I16,
     I32,
@@ -24,12 +24,12 @@ from ..gemm.emit import (
     store,
     transpose,
     vector,
-)  # fmt: skip
-from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
-from ..gemm.sources import Float32, Float64
-from ..gemm.tags import field_class, instance
-from ..jit import intrinsic, ir, types
+)
+from ..block.microkernels import Rows, convert
+from ..block.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
+from ..block.sources import Float32, Float64
+from ..block.tags import field_class, instance
+from ..runtime.jit import intrinsic, ir, types
 from .powers import Powers
 
 _DEGREES = {"bf16": 3, "tf32": 4, "fp16": 4}

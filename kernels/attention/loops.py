@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..gemm.loops import BlockArguments, PackArguments
-from ..jit import njit, subroutine
-from ..launch import call_at, launch
+from ..block.loops import BlockArguments, PackArguments
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import call_at, launch
 from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
 
 LIMITS = 640

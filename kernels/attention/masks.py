@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import I64, POINTER, loop, offset, transpose
-from ..gemm.sources import Reader
-from ..gemm.tags import instance
-from ..jit import intrinsic, types
+from ..block.emit import I64, POINTER, loop, offset, transpose
+from ..block.sources import Reader
+from ..block.tags import instance
+from ..runtime.jit import intrinsic, types
 from .lanes import Form
 
 

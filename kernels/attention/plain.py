@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays.rows import exponentials
 from ..gemm import matmul
 from ..precisions.products import OF_HALF
-from ..rows import exponentials
 
 
 class Attended(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.avx512 import instruction
-from ..gemm.emit import F32, F64, I32, I64, call, splat, suffix, vector
-from ..jit import ir
+from ..block.avx512 import instruction
+from ..block.emit import F32, F64, I32, I64, call, splat, suffix, vector
+from ..runtime.jit import ir
 
 
 class _Format(NamedTuple):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..gemm.emit import I32, I64, POINTER, broadcast, lane_numbers, load, loop, offset, store
-from ..gemm.microkernels import Rows
-from ..gemm.sources import Float32, Float64
-from ..jit import intrinsic, ir, types
+from ..block.emit import I32, I64, POINTER, broadcast, lane_numbers, load, loop, offset, store
+from ..block.microkernels import Rows
+from ..block.sources import Float32, Float64
+from ..runtime.jit import intrinsic, ir, types
 from .powers import Powers
 
 VECTOR_BYTES = 64

@@ -32,13 +32,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import scaled_operands
-from ..invariance import BOTH, Demand
+from ..gemm import scaled_operands
 from ..precisions.products import PRODUCT_BOUND
 from ..registry import ArraySpec, Call, Kernel, kernels
+from ..runtime.invariance import BOTH, Demand
 from . import exact, explicit, fast, fourier, winograd
 from .heuristic import TABLE, Row
-from .kept import Kept, array_of
+from .packed_weight import Kept, array_of
 from .shapes import output_size, require, steps
 from .tuner import STEERING, benchmark_cache
 

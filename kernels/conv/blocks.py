@@ -5,15 +5,15 @@ each position at a time with vectors of weights, packed as the right operand of 
 7 neighbours (AVX-512) or 3, two for each microkernel, so that rows of an image that end with a segment leave no place
 empty. What explicit im2col would copy for every tap is read for each from the L1 and L2 caches.
 
-Blocks are of up to 16 positions, so that their results are written as `positions` writes groups: row by row where the
-channels of a position are neighbours, and transposed elsewhere.
+Blocks are of up to 16 positions, so that their results are written as `gather_scatter` writes groups: row by row
+where the channels of a position are neighbours, and transposed elsewhere.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import (
+from ..block.emit import (
     F64,
     I32,
     I64,
@@ -29,13 +29,13 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.microkernels import Rows, convert
-from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, subroutine, types
+from ..block.microkernels import Rows, convert
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, ir, subroutine, types
 from .descriptor import field
+from .gather_scatter import pointer, write_apart, write_together
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import read32
-from .positions import pointer, write_apart, write_together
 from .tiles import BlockArguments
 
 

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
+from ..block.conversions import CONVERSIONS
+from ..block.loops import leaf_address
+from ..block.sources import ELEMENTS
 from ..gemm.compiled import vector_isa, working_dtype
-from ..gemm.conversions import CONVERSIONS
-from ..gemm.loops import leaf_address
-from ..gemm.sources import ELEMENTS
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
+from ..runtime import threading
+from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 from .depthwise import Depthwise, DepthwiseWeight, PackWeights, run
 from .depthwise_blocks import AXIS_BYTES
 from .depthwise_lanes import VECTOR_BYTES, window_tag
 from .descriptor import DEPTHWISE, describe
-from .kept import Kept, array_of, form_of
-from .reading import contiguous_strides, is_channels_last, result_array, three_strides
-from .setting import Setting
+from .input_layout import contiguous_strides, is_channels_last, result_array, three_strides
+from .packed_weight import Kept, array_of, form_of
+from .params import Setting
 from .shapes import lay_out_weight
 
 _OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..gemm.emit import I64, loop, masked_load, offset, store, transpose
-from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
+from ..block.emit import I64, loop, masked_load, offset, store, transpose
+from ..block.tags import constant, field_class
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
 from .depthwise_blocks import AXIS_BYTES, UNIT_BYTES, emit_block
 from .depthwise_lanes import Lanes
 from .descriptor import field
+from .gather_scatter import pointer
 from .memory import clear, read64
-from .positions import pointer
 
 
 @subroutine

@@ -14,11 +14,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..gemm.emit import I64, broadcast, either, load, loop, loop_of_any, offset, store, zero
-from ..gemm.tags import field_class
-from ..jit import cgutils, intrinsic, ir, types
+from ..block.emit import I64, broadcast, either, load, loop, loop_of_any, offset, store, zero
+from ..block.tags import field_class
+from ..runtime.jit import cgutils, intrinsic, ir, types
 from .depthwise_lanes import lanes_of
-from .positions import pointer
+from .gather_scatter import pointer
 
 AXIS_BYTES, UNIT_BYTES = 24, 32
 """Of a row of the tables of a dimension and of vectors of lanes."""

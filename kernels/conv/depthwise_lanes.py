@@ -12,9 +12,8 @@ import functools
 from collections import namedtuple
 from typing import Any
 
-from .. import cpu
-from ..gemm.conversions import convert_lanes
-from ..gemm.emit import (
+from ..block.conversions import convert_lanes
+from ..block.emit import (
     F64,
     I1,
     I32,
@@ -33,11 +32,12 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.microkernels import convert
-from ..gemm.tags import field_class
-from ..jit import ir
+from ..block.microkernels import convert
+from ..block.tags import field_class
+from ..runtime import cpu
+from ..runtime.jit import ir
 from .descriptor import DEPTHWISE, read_field
-from .positions import widen
+from .gather_scatter import widen
 
 VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
 

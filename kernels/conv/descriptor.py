@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..gemm.emit import I64, POINTER, load
-from ..jit import intrinsic, ir, types
+from ..block.emit import I64, POINTER, load
+from ..runtime.jit import intrinsic, ir, types
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.

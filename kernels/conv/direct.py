@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import threading
-from ..gemm import ranges
-from ..gemm.conversions import CONVERSIONS
-from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.plans import kernel_of_parts
-from ..gemm.sources import ELEMENTS, Across, AlongK
-from ..gemm.tuning import tuning
-from ..gemm.workspace import address_of, return_workspace, take_workspace
+from ..block import ranges
+from ..block.conversions import CONVERSIONS
+from ..block.loops import LIMITS_BYTES, leaf_address
+from ..block.plans import kernel_of_parts
+from ..block.sources import ELEMENTS, Across, AlongK
+from ..block.tuning import tuning
 from ..registry import Refused
-from . import finish, geometry, pointwise, strips, tiles, weights
+from ..runtime import threading
+from ..runtime.workspace import address_of, return_workspace, take_workspace
+from . import epilogue, geometry, pointwise, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry
-from .kept import Kept, form_of
-from .reading import (
+from .input_layout import (
     CHANNELS,
     aligned_zeros,
     contiguous_strides,
@@ -34,7 +33,8 @@ from .reading import (
     spread,
     three_strides,
 )
-from .setting import Setting
+from .packed_weight import Kept, form_of
+from .params import Setting
 
 BLOCK = 32
 """Positions and channels of a block of the result."""
@@ -55,7 +55,7 @@ def _block_leaf(precision: str) -> int:
 
 @functools.cache
 def _finish_leaf(dtype: str, last: bool) -> int:
-    return leaf_address(finish.FinishBlock(AlongK() if last else Across(), ELEMENTS[dtype]))
+    return leaf_address(epilogue.FinishBlock(AlongK() if last else Across(), ELEMENTS[dtype]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -75,7 +75,7 @@ class _Plan:
     panels: int
     no_bias: np.ndarray
     taps_first: bool
-    """Of what is folded (`reading.Folding`)."""
+    """Of what is folded (`input_layout.Folding`)."""
     no_bias_at: int
     address: int
     """Of the descriptor."""

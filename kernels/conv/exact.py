@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .kept import Kept, array_of
+from .packed_weight import Kept, array_of
 from .shapes import Steps, output_size, pad, steps
 
 

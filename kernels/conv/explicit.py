@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..context import restore_on_failure
 from ..gemm import matmul
-from ..invariance import is_demanded
 from ..precisions.products import OF_HALF
 from ..registry import without_observers
+from ..runtime.context import restore_on_failure
+from ..runtime.invariance import is_demanded
 from .shapes import empty_output, is_channels_last, lay_out_weight, output_size, pad, steps, windows
 
 COLUMN_BYTES = 1 << 25

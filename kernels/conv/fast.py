@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cpu
 from ..gemm.compiled import computed_by_panels, computed_precision, vector_isa
 from ..precisions import products as precisions
 from ..registry import ArraySpec
-from .setting import setting_of
+from ..runtime import cpu
+from .params import setting_of
 
 Computes = Callable[[str, np.dtype, str], str | None]
 

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..elementwise.turned import in_order
+from ..arrays.elementwise.turned import in_order
 from ..fft import irfftn, rfftn
 from ..fft.contract import DEFAULT_PLANS
-from ..first_use import load
 from ..gemm import matmul
 from ..registry import ArraySpec, Refused, without_observers
+from ..runtime.context import restore_on_failure
+from ..runtime.first_use import load
 from .heuristic import TIMED
 from .shapes import empty_output, is_channels_last, lay_out_weight, output_size, steps
 

@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..gemm import pairs, plans, ranges, vectors
+from ..block import pairs, plans, ranges, vectors
+from ..block.conversions import CONVERSIONS, PAIRED, PAIRED_IN_PLACE
+from ..block.loops import LIMITS_BYTES, leaf_address
+from ..block.packing import OfB, VectorPanel
+from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..block.tuning import memoise, tuning
 from ..gemm.compiled import pairs_multiply, vector_isa, working_dtype
-from ..gemm.conversions import CONVERSIONS, PAIRED, PAIRED_IN_PLACE
-from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import OfB, VectorPanel
-from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from ..gemm.tuning import memoise, tuning
-from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import blocks, geometry, in_place, one_tap, planes, strips, weights
+from ..runtime import threading
+from ..runtime.workspace import address_of, return_workspace, take_workspace
+from . import blocks, geometry, in_place, pack_planes, pointwise_vector, strips, weights
 from .descriptor import PASS, PLAN, PLANE, describe
 from .geometry import GROUP, Geometry, Pass
-from .kept import Kept, array_of, form_of
-from .reading import contiguous_strides, is_channels_last, result_array, three_strides
+from .input_layout import contiguous_strides, is_channels_last, result_array, three_strides
+from .packed_weight import Kept, array_of, form_of
+from .params import Setting
 from .segments import Blocks, blocks_of
-from .setting import Setting
 
 
 class Unit(NamedTuple):
@@ -162,8 +162,8 @@ def describe_planes(
     size, parts, words = unit.size, unit.how.vector_parts, -(-channels // unit.together)
     part_bytes = (GROUP * region[1] + GROUP) * size  # a cache line or two more: equal addresses would share a set
     squares, arrays = last and channels > 4, words * where.planes  # those of few are mostly empty
-    rows = planes.plane_rows(where, strides)
-    pace = planes.pace_of(int(rows[0, PLANE.index("step_w")]), dtype.itemsize, squares)
+    rows = pack_planes.plane_rows(where, strides)
+    pace = pack_planes.pace_of(int(rows[0, PLANE.index("step_w")]), dtype.itemsize, squares)
     fields = {
         "pack": _pack_leaf(dtype.name, type(unit.how), pace), "plane_table": address_of(rows), "planes": where.planes,
         "channels": unit.together * strides[1], "count": channels, "blocks": words,
@@ -314,7 +314,7 @@ def _fitting(kernel: Any, columns: int) -> Any:
 
 @functools.cache
 def _pack_leaf(dtype: str, how: type, pace: type) -> int:
-    return leaf_address(planes.PackPlanes(ELEMENTS[dtype], how(), pace()))
+    return leaf_address(pack_planes.PackPlanes(ELEMENTS[dtype], how(), pace()))
 
 
 @functools.cache
@@ -358,7 +358,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     The result is contiguous, or has its channels last in memory if x has. Raises `Refused` if the values exceed the
     range of the precision's parts.
     """
-    if (found := one_tap.convolve(setting, x, w, bias)) is not None:
+    if (found := pointwise_vector.convolve(setting, x, w, bias)) is not None:
         return found
     pool, threads = threading.pool()
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, array_of(w).strides, threads)

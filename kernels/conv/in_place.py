@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..gemm.compiled import pairs_multiply, vector_isa
-from ..gemm.emit import (
+from ..block.emit import (
     I16,
     I32,
     I64,
@@ -38,21 +37,22 @@ from ..gemm.emit import (
     store,
     vector,
 )
-from ..gemm.loops import leaf_address
-from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import joined_limits, to_bf16, updated_limits
-from ..gemm.sources import ELEMENTS
-from ..gemm.tags import constant, field_class
-from ..gemm.tuning import tuning
-from ..gemm.unpacked_strips import LEAST_ROWS, Strip, multiply_strips
-from ..gemm.workspace import address_of
-from ..jit import intrinsic, ir, subroutine, types
+from ..block.loops import leaf_address
+from ..block.microkernels import Rows, convert
+from ..block.packing import joined_limits, to_bf16, updated_limits
+from ..block.sources import ELEMENTS
+from ..block.tags import constant, field_class
+from ..block.tuning import tuning
+from ..block.unpacked_strips import LEAST_ROWS, Strip, multiply_strips
+from ..gemm.compiled import pairs_multiply, vector_isa
 from ..registry import Refused
+from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.workspace import address_of
 from .descriptor import field
 from .geometry import NOWHERE, Geometry, Pass
-from .lines import LineArguments, no_range_of_halves, range_of_halves
-from .reading import is_channels_last, is_one_row
-from .setting import Setting
+from .input_layout import is_channels_last, is_one_row
+from .pack_tiles import LineArguments, no_range_of_halves, range_of_halves
+from .params import Setting
 from .tiles import BlockArguments
 
 COLUMNS = 64

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..gemm.emit import I1, I8, I32, I64, POINTER, VOID, call, load
-from ..jit import intrinsic, types
+from ..block.emit import I1, I8, I32, I64, POINTER, VOID, call, load
+from ..runtime.jit import intrinsic, types
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""Convolutions of kernels of one tap, on tiles: what is done once for a shape (see `rows` and `flat`)."""
+"""Pointwise convolutions on tiles: what is done once for a shape (see `pointwise_nchw` and `pointwise_nhwc`)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..gemm import ranges
-from ..gemm.conversions import CONVERSIONS
-from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.plans import kernel_of_parts
-from ..gemm.sources import ELEMENTS
-from ..gemm.tuning import tuning
-from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from ..block import ranges
+from ..block.conversions import CONVERSIONS
+from ..block.loops import LIMITS_BYTES, leaf_address
+from ..block.plans import kernel_of_parts
+from ..block.sources import ELEMENTS
+from ..block.tuning import tuning
 from ..registry import Refused
-from . import between, flat, rows, weights
+from ..runtime import threading
+from ..runtime.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from . import pipeline, pointwise_nhwc, weights
+from . import pointwise_nchw as rows
 from .descriptor import FLAT, ROWS, describe
 from .geometry import forward_geometry, spots
-from .kept import Kept, form_of
-from .reading import is_channels_last, is_one_row, result_array, three_strides
-from .setting import Setting
+from .input_layout import is_channels_last, is_one_row, result_array, three_strides
+from .packed_weight import Kept, form_of
+from .params import Setting
 
 _BLOCK = 32
 """Positions of a block, and channels of a step."""
@@ -181,8 +182,8 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
 
 
 _STRIP_BLOCKS = 32
-"""Of 32 positions of a task of `flat`. (Batch 8, microseconds for 4, 8, 16, 32, 64: 64-64 at 56 x 56 280, 263, 249,
-223, 222; 256-64 609, 567, 574, 540, 543; 128-128 612, 537, 550, 510, 549.)"""
+"""Of 32 positions of a task of `pointwise_nhwc`. (Batch 8, microseconds for 4, 8, 16, 32, 64: 64-64 at 56 x 56 280,
+263, 249, 223, 222; 256-64 609, 567, 574, 540, 543; 128-128 612, 537, 550, 510, 549.)"""
 
 _LEAST_STRIP_BLOCKS = 2
 """Where there are few tasks. (Batch 1, float32, microseconds for 1, 2, 4: 128-512 at 28 x 28 70, 75, 84; 512-256 103,
@@ -190,7 +191,8 @@ _LEAST_STRIP_BLOCKS = 2
 
 _LEAST_SPLIT_BLOCKS = 4
 """Of positions that are split into parts, which every task does anew for its panels. (Batch 1, microseconds in strips
-of `lines` and in `flat`: 512-2048 at 7 x 7 tf32 214, 253, exact 333, 472; 256-1024 at 14 x 14 198, 158, 307, 271.)"""
+of `pack_tiles` and in `pointwise_nhwc`: 512-2048 at 7 x 7 tf32 214, 253, exact 333, 472; 256-1024 at 14 x 14 198,
+158, 307, 271.)"""
 
 _FAR_CACHES = 4
 """L2 caches that a result fills whose next block is asked for, since it may be in no cache."""
@@ -198,7 +200,7 @@ _FAR_CACHES = 4
 
 def _cache_bytes() -> int:
     """Of the L2 cache: a strip fills half of it, and so do the sums that wait for the next steps; the weights of a task
-    of `flat` fill it."""
+    of `pointwise_nhwc` fill it."""
     return tuning("amx").cache_bytes
 
 
@@ -214,7 +216,7 @@ def takes_lines(
     if any(each != 1 for each in w_shape[2:]) or any(padding) or 0 in shape or 0 in w_shape:
         return False
     strided = any(each != 1 for each in stride)
-    if strided and (setting.gradient or shape[1] % (_BLOCK * between.TOGETHER)):
+    if strided and (setting.gradient or shape[1] % (_BLOCK * pipeline.TOGETHER)):
         return False
     lines = is_channels_last(shape, strides, dtype.itemsize) and is_one_row(shape, strides, dtype.itemsize)
     whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
@@ -237,9 +239,11 @@ class _LinesPlan(NamedTuple):
 
 @functools.cache
 def _lines_leaf(precision: str, rounding: str | None, dtype: str, picked: bool) -> int:
-    order = between.Picked() if picked else between.InOrder()
+    order = pipeline.Picked() if picked else pipeline.InOrder()
     conversion = CONVERSIONS[precision, rounding]
-    return leaf_address(flat.MultiplyFlat(kernel_of_parts("amx", precision), ELEMENTS[dtype], conversion, order))
+    return leaf_address(
+        pointwise_nhwc.MultiplyFlat(kernel_of_parts("amx", precision), ELEMENTS[dtype], conversion, order)
+    )
 
 
 def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, ahead: int) -> np.ndarray:
@@ -267,7 +271,7 @@ def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, colum
     ahead = -(-4096 // (item * channels))
     table = _row_table(shape, stride, item * channels, ahead) if picked else None
     far = item * columns * positions >= _FAR_CACHES * _cache_bytes()
-    worker_bytes = flat.SLOTS_BYTES + (2 * 2048 * parts * steps if packs else 0)
+    worker_bytes = pointwise_nhwc.SLOTS_BYTES + (2 * 2048 * parts * steps if packs else 0)
     values = describe(FLAT, {
         "leaf": _lines_leaf(inner, way, dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,
         "x_row": item * channels, "a_row": 2 * channels, "out_row": item * columns, "relu": int(setting.relu),
@@ -297,7 +301,7 @@ def convolve_lines(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: 
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
     try:
         base = address_of(memory)
-        found = flat.multiply(
+        found = pointwise_nhwc.multiply(
             pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
             0 if bias is None else address_of(bias), base, base + threads * plan.worker_bytes,
         )  # fmt: skip

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
-from ..jit import njit, subroutine
-from ..launch import call_at, launch
+from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import call_at, launch
 from .descriptor import PASS, field
-from .lines import LineArguments
 from .memory import read64
+from .pack_tiles import LineArguments
 from .tiles import BlockArguments
 
 _PASS_BYTES = 8 * len(PASS)

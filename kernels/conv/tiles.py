@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from ..gemm.amx import tile
-from ..gemm.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
-from ..gemm.microkernels import begin, end
-from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, subroutine, types
-from ..launch import call_at
+from ..block.amx import tile
+from ..block.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
+from ..block.microkernels import begin, end
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.launch import call_at
 from .descriptor import field
-from .finish import FinishArguments
+from .epilogue import FinishArguments
+from .gather_scatter import pointer
 from .geometry import RUN_BYTES
 from .memory import read32
-from .positions import pointer
 
 _SUMS_ROW = 128
 _SUMS = SUMS_BYTES = 32 * _SUMS_ROW

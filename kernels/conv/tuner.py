@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import cpu, threading
-from ..context import restore_on_failure
-from ..files import one_sentence, write_file
 from ..registry import Decision, Kernel, Refused, kernels, without_observers
-from .kept import array_of
+from ..runtime import cpu, threading
+from ..runtime.context import restore_on_failure
+from ..runtime.files import one_sentence, write_file
+from .packed_weight import array_of
 from .shapes import is_channels_last
 
 STEERING = ("without", "workspace_limit", "every", "plans")

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import threading
-from ..gemm import ranges
-from ..gemm.conversions import CONVERSIONS
-from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.plans import kernel_of_parts
+from ..block import ranges
+from ..block.conversions import CONVERSIONS
+from ..block.loops import LIMITS_BYTES, leaf_address
+from ..block.plans import kernel_of_parts
 from ..gemm.product import product
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
+from ..runtime import threading
+from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 from . import geometry, weight_tiles
 from .descriptor import WEIGHT, describe
 from .geometry import GROUP
-from .halves import rounded_sums
-from .reading import CHANNELS, Folding, describe_reading, folding, reading, three_strides
-from .setting import Setting, three
+from .input_layout import CHANNELS, Folding, describe_reading, folding, reading, three_strides
+from .params import Setting, three
+from .round_bf16 import rounded_sums
 from .shapes import is_weight_last, lay_out_weight
 
 _STEP = 32

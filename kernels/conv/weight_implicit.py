@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..gemm import ranges
+from ..block import ranges
+from ..block.loops import LIMITS_BYTES, leaf_address
+from ..block.tuning import tuning
 from ..gemm.compiled import vector_isa, working_dtype
-from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.tuning import tuning
-from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..record import Address, Bytes, Count
 from ..registry import Refused
-from ..thresholds import Thresholds
-from . import geometry, implicit, one_tap, weight_rows
+from ..runtime import threading
+from ..runtime.record import Address, Bytes, Count
+from ..runtime.thresholds import Thresholds
+from ..runtime.workspace import address_of, return_workspace, take_workspace
+from . import geometry, implicit, pointwise_vector, weight_rows
 from .fast import CHUNK_BYTES
 from .geometry import GROUP, Geometry
-from .halves import rounded_sums
-from .reading import is_channels_last, three_strides
-from .setting import Setting
+from .input_layout import is_channels_last, three_strides
+from .params import Setting
+from .round_bf16 import rounded_sums
 from .shapes import is_weight_last
 from .weights import PAIRED_DEPTH
 
@@ -159,7 +159,7 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     Raises `Refused` if the result is not finite, since padding positions are multiplied by zero, and if the values
     exceed the range of the precision's parts.
     """
-    if (found := one_tap.weight_gradient(setting, x, g)) is not None:
+    if (found := pointwise_vector.weight_gradient(setting, x, g)) is not None:
         return found
     (pool, threads), groups = threading.pool(), setting.groups
     if not _in_one_run(g.shape, g.strides):

@@ -1,6 +1,6 @@
 """The gradient of a convolution with respect to its weight on vector units: rows of a product are taps of channels.
 
-A sum runs over the positions of the result. Images are laid out in planes (`planes`): in every row of an image the
+A sum runs over the positions of the result. Images are laid out in planes (`pack_planes`): in every row of an image the
 values that a tap of a channel meets lie side by side. The gradient of the result is packed as the right operand of a
 product, one position after the other. A block multiplies the values of 14 (AVX-512) or 6 taps of channels, each from an
 address of its own, with vectors of outputs. Positions of padding are not multiplied.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import (
+from ..block.emit import (
     I32,
     I64,
     POINTER,
@@ -29,14 +29,14 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
-from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
-from ..record import Address, Bytes, Count, Record
-from ..words import put
+from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
+from ..runtime.raw_memory import put
+from ..runtime.record import Address, Bytes, Count, Record
+from .gather_scatter import pointer
 from .memory import read64
-from .positions import pointer
 from .strips import pack_whole
 from .weights import PAIRED_DEPTH, PanelArguments
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..gemm.amx import tile
-from ..gemm.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
-from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
-from ..gemm.microkernels import begin, end
-from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
+from ..block.amx import tile
+from ..block.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
+from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
+from ..block.microkernels import begin, end
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
 from .descriptor import field
-from .lines import LineArguments
+from .gather_scatter import pointer
 from .memory import read64, write32
-from .positions import pointer
+from .pack_tiles import LineArguments
 from .strips import pack_whole
 
 _PAIR = _SUMS_ROW = 128

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..gemm.conversions import CONVERSIONS
-from ..gemm.emit import F32, I64, LINE, load, loop, offset, store, vector
-from ..gemm.loops import LIMITS_BYTES, found_limits, leaf_address, reset_limits
-from ..gemm.packing import (
+from ..block.conversions import CONVERSIONS
+from ..block.emit import F32, I64, LINE, load, loop, offset, store, vector
+from ..block.loops import LIMITS_BYTES, found_limits, leaf_address, reset_limits
+from ..block.packing import (
     OfA,
     OfB,
     TilePanel,
@@ -24,15 +23,16 @@ from ..gemm.packing import (
     updated_limits,
     widened_range,
 )
-from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from ..gemm.tags import constant, instance
-from ..gemm.workspace import address_of, aligned_bytes, return_workspace, take_workspace
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
-from ..record import Address, Bytes, Count, Record
+from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..block.tags import constant, instance
+from ..runtime import threading
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
+from ..runtime.record import Address, Bytes, Count, Record
+from ..runtime.workspace import address_of, aligned_bytes, return_workspace, take_workspace
+from .gather_scatter import pointer
 from .geometry import Pass
 from .memory import clear, read64
-from .positions import pointer
 
 _PANEL = 32
 """Lines of a panel for tiles, and channels of a step."""

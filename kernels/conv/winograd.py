@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import threading
-from ..first_use import calls_blas
 from ..precisions.products import PRODUCT_BOUND
-from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
+from ..runtime import threading
+from ..runtime.errstate import restore, silence
+from ..runtime.first_use import calls_blas
 from .shapes import steps
 
 _MOST_ERROR = {4: 2.0**-14, 6: 2.0**-20}

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from ..gemm.avx512 import instruction
-from ..gemm.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, pointers, splat, store, vector
-from ..gemm.microkernels import multiply_panels
-from ..gemm.sources import ELEMENTS
-from ..gemm.tags import constant, field_class
-from ..gemm.vectors import Avx2Float32, Avx512Float32
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
+from ..block.avx512 import instruction
+from ..block.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, pointers, splat, store, vector
+from ..block.microkernels import multiply_panels
+from ..block.sources import ELEMENTS
+from ..block.tags import constant, field_class
+from ..block.vectors import Avx2Float32, Avx512Float32
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
 from .descriptor import field
-from .positions import gather, pointer
+from .gather_scatter import gather, pointer
 
 _LANES, _VECTOR = 16, 64
 

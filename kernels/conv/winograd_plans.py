@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cpu, threading
+from ..block.loops import leaf_address
+from ..block.tuning import tuning
 from ..gemm.compiled import vector_isa
-from ..gemm.loops import leaf_address
-from ..gemm.tuning import tuning
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
+from ..runtime import cpu, threading
+from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 from . import winograd_loops as loops
 from .descriptor import WINOGRAD, describe
-from .kept import form_of
-from .reading import is_channels_last, result_array
+from .input_layout import is_channels_last, result_array
+from .packed_weight import form_of
 
 _G = {
     4: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..first_use import load
-from ..gemm import workspace
-from ..gemm.workspace import address_of
-from ..plans import fft_plans
 from ..registry import ArraySpec
+from ..runtime import threading, workspace
+from ..runtime.first_use import load
+from ..runtime.plan_cache import fft_plans
+from ..runtime.workspace import address_of
 from . import stockham
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .crossovers import crossovers

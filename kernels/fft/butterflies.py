@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .. import cpu
-from ..gemm.emit import call, splat, suffix
-from ..jit import ir
+from ..block.emit import call, splat, suffix
+from ..runtime import cpu
+from ..runtime.jit import ir
 
 SPLITS = {
     6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 14: (2, 7), 15: (3, 5), 16: (4, 4), 18: (2, 9), 20: (4, 5),

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, vector
-from ..gemm.loops import leaf_address
-from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
-from ..words import get
+from ..block.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, vector
+from ..block.loops import leaf_address
+from ..block.tags import constant, field_class
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
+from ..runtime.raw_memory import get
 from .butterflies import Arithmetic
 from .codelets import vectors
 from .loops import first_of, groups_of

@@ -17,11 +17,11 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
-from ..gemm.tags import constant, field_class, tag_class
-from ..jit import intrinsic, ir, subroutine, types
+from ..block.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
+from ..block.tags import constant, field_class, tag_class
+from ..runtime.jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
-from .places import Place, Split
+from .row_access import Place, Split
 
 _VECTORS = {
     (size, lanes): tag_class(f"F{8 * size}x{lanes}", __name__, element=element, size=size, lanes=lanes)

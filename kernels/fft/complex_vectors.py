@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..gemm.emit import (
+from ..block.emit import (
     F32,
     F64,
     I32,
@@ -21,8 +21,8 @@ from ..gemm.emit import (
     transpose,
     vector,
 )
-from ..jit import ir
-from ..locks import cached_property
+from ..runtime.jit import ir
+from ..runtime.locks import cached_property
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from .. import cpu
+from ..runtime import cpu
 from .crossovers import crossovers
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "avx512_bf16": 64, "amx": 64}

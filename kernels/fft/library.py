@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import threading
-from ..first_use import load
+from ..runtime import threading
+from ..runtime.first_use import load
 from .contract import complex_of, fft, lengths_of, real_of
 
 _FORWARD = {"none": "backward", "root": "ortho", "size": "forward"}

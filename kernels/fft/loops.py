@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import subroutine
-from ..launch import call_at
-from ..words import get
+from ..runtime.jit import subroutine
+from ..runtime.launch import call_at
+from ..runtime.raw_memory import get
 from .codelets import PassArguments, SquareArguments
+from .real_split import TangleArguments, TangleOfLanesArguments
 from .table import AT, FORWARD, HALVED, ONE
-from .tangle import TangleArguments, TangleOfLanesArguments
 
 _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 PASS_BYTES = 32

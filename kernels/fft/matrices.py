@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..gemm import workspace
-from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
-from ..plans import fft_plans
 from ..registry import ArraySpec
+from ..runtime import threading, workspace
+from ..runtime.plan_cache import fft_plans
+from ..runtime.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from .contract import complex_of, divisor, lengths_of, real_of
 from .crossovers import crossovers
 from .lengths import factors, lanes_of

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit import njit
+from ..runtime.jit import njit
 from .stockham import empty
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..gemm.loops import leaf_address
-from ..gemm.workspace import address_of, aligned_bytes
+from ..block.loops import leaf_address
+from ..runtime.workspace import address_of, aligned_bytes
 from .codelets import Pass, Square, radix, vectors
 from .lengths import (
     columns_of_wide,
@@ -29,10 +29,10 @@ from .lengths import (
     spectra_in_registers,
     vectors_abreast,
 )
-from .places import Interleaved, Split, Streamed, Twiddled, writer_of
+from .real_split import Tangle, TangleOfLanes
 from .registers import leaf_of
+from .row_access import Interleaved, Split, Streamed, Twiddled, writer_of
 from .table import AT, KINDS, REALS, Fields
-from .tangle import Tangle, TangleOfLanes
 from .wide import wide_leaf
 
 
@@ -90,7 +90,7 @@ class Plan(NamedTuple):
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
             of whole rows, or of the columns of a wide matrix; inverse: that of whole rows the other way; share: the
             transforms in a vector of a wide matrix; roots: exp(-2 pi i lane k / n) for the rows k < a; phases:
-            exp(-2 pi i j k / n) for the first columns j of all vectors; tangle: the leaf of `tangle.py`, with its
+            exp(-2 pi i j k / n) for the first columns j of all vectors; tangle: the leaf of `real_split.py`, with its
             roots, where the numbers are real (0 where the leaf of whole rows does that); column_bytes: memory for
             columns; worker_bytes: that, and what else a thread needs alone; abreast: vectors of columns that take their
             first pass together.

@@ -7,9 +7,9 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
-from ..gemm.tags import field_class
-from ..jit import ir
+from ..block.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
+from ..block.tags import field_class
+from ..runtime.jit import ir
 from .butterflies import Complex
 from .complex_vectors import Address, Vectors, lane_order
 from .lengths import matrix_in_registers, members_of_lanes, numbers_of_lanes, places_of_lanes, sharing

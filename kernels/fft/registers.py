@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I64, POINTER, loop, offset, opaque, prefetch, prefetch_to_write, store
-from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, subroutine, types
+from ..block.emit import I64, POINTER, loop, offset, opaque, prefetch, prefetch_to_write, store
+from ..block.tags import constant, field_class
+from ..runtime.jit import intrinsic, ir, subroutine, types
 from .butterflies import Complex
 from .codelets import vectors
 from .lengths import IN_REGISTERS, in_registers

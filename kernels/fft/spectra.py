@@ -1,5 +1,5 @@
-"""Between the spectrum of m complex numbers and half of that of 2m real ones, in vector registers; `tangle.py` has the
-formulas.
+"""Between the spectrum of m complex numbers and half of that of 2m real ones, in vector registers;
+`real_split.py` has the formulas.
 
 A row is a vector of `width` neighbouring frequencies for each of the transforms that share it, and the rows of a
 transform follow one another. The mirrors of a row's frequencies are then the last numbers of one row from its end on,
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..gemm.emit import I32, vector, zero
-from ..jit import ir
+from ..block.emit import I32, vector, zero
+from ..runtime.jit import ir
 from .butterflies import Arithmetic, Complex
 
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import threading
-from ..gemm import workspace
-from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
-from ..plans import fft_plans
 from ..registry import ArraySpec
+from ..runtime import threading, workspace
+from ..runtime.plan_cache import fft_plans
+from ..runtime.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .crossovers import crossovers
 from .lengths import POWERS, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows

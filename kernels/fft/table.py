@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ..gemm.emit import POINTER, prefetch_to_write
-from ..jit import intrinsic, types
+from ..block.emit import POINTER, prefetch_to_write
+from ..runtime.jit import intrinsic, types
 
 Fields = namedtuple(
     "Fields",

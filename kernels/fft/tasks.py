@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ..jit import njit, subroutine
-from ..launch import call_at, launch
-from ..words import get, put
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import call_at, launch
+from ..runtime.raw_memory import get, put
 from .loops import (
     End,
     column,

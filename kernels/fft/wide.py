@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
-from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, subroutine, types
+from ..block.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
+from ..block.tags import constant, field_class
+from ..runtime.jit import intrinsic, ir, subroutine, types
 from .butterflies import Complex
 from .codelets import radix, vectors
 from .complex_vectors import Address, Vectors

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import partial_sums, scaled_operands
-from ..invariance import BATCH, BOTH
+from .. import partial_sums
 from ..precisions.products import PRODUCT_BOUND
 from ..registry import Kernel
-from . import blas, compiled, complexes, device, integers, small, split_k, thin
+from ..runtime.invariance import BATCH, BOTH
+from . import blas, compiled, complexes, device, integers, scaled_operands, skinny, small, split_k
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 
@@ -63,7 +63,7 @@ for _name, _isa, _named in (("amx_small", "amx", "amx"), ("small", "avx2", None)
     matmul.impl(_name, isa=_isa, **_shared)(small.implementation(_named))
 matmul.impl("split_k", isa="avx2", refuses=split_k.refuses, specialise=split_k.specialise)(split_k.implementation())
 addmm.impl("split_k", isa="avx2", refuses=split_k.refuses)(split_k.implementation())
-matmul.impl("rows", isa="avx2", refuses=thin.refuses())(thin.implementation())
+matmul.impl("rows", isa="avx2", refuses=skinny.refuses())(skinny.implementation())
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa), keeps=BOTH)(compiled.implementation(_isa))

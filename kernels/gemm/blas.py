@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import invariance
-from ..context import restore_on_failure
-from ..first_use import calls_blas
 from ..precisions.products import PRECISIONS, ROUNDINGS, is_exact
-from ..quiet import restore, silence
 from ..registry import ArraySpec, without_observers
+from ..runtime import invariance
+from ..runtime.context import restore_on_failure
+from ..runtime.errstate import restore, silence
+from ..runtime.first_use import calls_blas
 from .complexes import as_real
 
 _FLOAT32, _COMPLEX64 = np.dtype(np.float32), np.dtype(np.complex64)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import cpu, invariance
+from ..block.tuning import Tuning, tuning
 from ..precisions import products as precisions
 from ..registry import ArraySpec, Refused
-from ..shapes import broadcast_shapes
-from .tuning import Tuning, tuning
+from ..runtime import cpu, invariance
+from ..runtime.shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from .product import Packed

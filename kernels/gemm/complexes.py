@@ -15,11 +15,11 @@ from functools import partial
 
 import numpy as np
 
-from .. import invariance
-from ..context import restore_on_failure
 from ..precisions.products import is_exact, is_scaled
 from ..registry import ArraySpec, without_observers
-from ..shapes import broadcast_shapes
+from ..runtime import invariance
+from ..runtime.context import restore_on_failure
+from ..runtime.shapes import broadcast_shapes
 
 
 def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:

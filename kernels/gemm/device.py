@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..invariance import current_demand
 from ..matrix_units import Rule
 from ..precisions.products import OF_HALF
 from ..registry import ArraySpec, without_observers
-from ..shapes import broadcast_shapes
+from ..runtime.context import restore_on_failure
+from ..runtime.invariance import current_demand
+from ..runtime.shapes import broadcast_shapes
 
 
 class Unit(NamedTuple):

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..record import Address, Bytes, Count
-from ..shapes import broadcast_shapes
-from . import loops, plans, unpacked_strips
-from .plans import Plan, Side
-from .tuning import tuning
+from ..block import loops, plans, unpacked_strips
+from ..block.plans import Plan, Side
+from ..block.tuning import tuning
+from ..runtime import threading
+from ..runtime.record import Address, Bytes, Count
+from ..runtime.shapes import broadcast_shapes
 
 _PACKED_LIMIT = 1 << 27
 """Bytes of one packed operand; a larger product is done in parts, each packed in turn."""

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..first_use import calls_blas
-from ..invariance import BOTH, is_demanded
-from ..quiet import restore, silence
 from ..registry import Kernel, without_observers
+from ..runtime.context import restore_on_failure
+from ..runtime.errstate import restore, silence
+from ..runtime.first_use import calls_blas
+from ..runtime.invariance import BOTH, is_demanded
 
 BLOCK = 16
 """Products between two roundings of a float16 accumulator: k of the instruction mma.m16n8k16."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..block.tuning import tuning
 from ..registry import ArraySpec
 from .compiled import scalar_products, vector_isa
-from .tuning import tuning
 
 
 def refuses(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..block import loops, plans
+from ..block.conversions import AsIs
+from ..block.packing import OfB, VectorPanel
+from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..block.tuning import memoise, tuning
 from ..registry import Refused
-from . import loops, plans, segments, small_lines, small_packing, small_tiles, small_vectors
-from .conversions import AsIs
-from .packing import OfB, VectorPanel
-from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from .tuning import memoise, tuning
-from .workspace import address_of
+from ..runtime.workspace import address_of
+from . import small_batch, small_lines, small_packing, small_tiles, small_vectors
 
 
 class Steps(NamedTuple):
@@ -88,8 +89,8 @@ def _in_a_row(isa: str, steps: Steps, sides: tuple[int, int, int]) -> bool:
     return (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= tuning(isa).cache_bytes
 
 
-def _ahead(in_a_row: bool) -> segments.Alone | segments.InARow:
-    return segments.InARow() if in_a_row else segments.Alone()
+def _ahead(in_a_row: bool) -> small_batch.Alone | small_batch.InARow:
+    return small_batch.InARow() if in_a_row else small_batch.Alone()
 
 
 @functools.cache
@@ -169,7 +170,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
         fields.update(b_k=kernel.b_bytes // parts, b_panel=k * kernel.b_bytes)
     of_b = plans.up(n, kernel.nr) // kernel.nr * k * kernel.b_bytes
     checked = plan.precision if plan.finds_magnitudes else None
-    limits = segments.LIMITS_BYTES if checked else 0
+    limits = small_batch.LIMITS_BYTES if checked else 0
     fields.update(run=_strips(), workspace_bytes=plans.up(limits + fields["a_bytes"] + of_b, 64))
     microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 2.4) + 0.08
     return Job(fields, small_vectors.FIELDS, steps, plan.isa, microseconds, checked)

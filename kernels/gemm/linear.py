@@ -11,11 +11,11 @@ import functools
 
 import numpy as np
 
-from ..invariance import BOTH, Demand, current_demand
+from ..block.tuning import tuning
 from ..precisions.products import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
+from ..runtime.invariance import BOTH, Demand, current_demand
 from .compiled import ISAS, multiply_packed, pack, vector_isa
-from .tuning import tuning
 
 
 class Kept:

@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..elementwise import each
-from ..record import Address, Bytes, Count
-from ..shapes import broadcast_shapes
-from . import loops, plans, ranges, unpacked
-from .addresses import addresses
+from ..arrays.elementwise import each
+from ..block import loops, plans, ranges
+from ..block.plans import Plan, Side, up
+from ..block.tuning import memoise, tuning
+from ..runtime import threading
+from ..runtime.addresses import addresses
+from ..runtime.record import Address, Bytes, Count
+from ..runtime.shapes import broadcast_shapes
+from ..runtime.workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
+from . import unpacked
 from .divisions import divide, lines_at_once, packing
-from .plans import Plan, Side, up
 from .tasks import Divided, multiply_divided
-from .tuning import memoise, tuning
-from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""

@@ -22,12 +22,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..context import restore_on_failure
 from ..precisions.float8 import FORMATS, is_float8, to_float32
 from ..precisions.products import OF_HALF
-from ..quiet import restore, silence
 from ..registry import ArraySpec, Kernel, without_observers
-from ..shapes import broadcast_shapes
+from ..runtime.context import restore_on_failure
+from ..runtime.errstate import restore, silence
+from ..runtime.shapes import broadcast_shapes
 from . import matmul
 from .device import Unit, in_float32
 

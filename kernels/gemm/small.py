@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import cpu, invariance
+from ..block.tuning import Tuning, tuning
 from ..precisions.products import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
-from ..shapes import broadcast_shapes
+from ..runtime import cpu, invariance
+from ..runtime.shapes import broadcast_shapes
 from .compiled import computed_by_panels, computed_precision, is_exact, pairs_multiply, varies, vector_isa
-from .tuning import Tuning, tuning
 
 ISAS = ("amx", "avx512", "avx2")
 """Those that have loops for such products. Where none is named it is that of this CPU's vectors."""

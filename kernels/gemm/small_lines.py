@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, subroutine, types
-from .conversions import convert_lanes
-from .emit import F64, I32, I64, POINTER, loop_of_any, offset, store, vector
-from .packing import factors_in_two, updated_limits, widened_range
-from .sources import Reader
-from .tags import field_class
+from ..block.conversions import convert_lanes
+from ..block.emit import F64, I32, I64, POINTER, loop_of_any, offset, store, vector
+from ..block.packing import factors_in_two, updated_limits, widened_range
+from ..block.sources import Reader
+from ..block.tags import field_class
+from ..runtime.jit import intrinsic, ir, subroutine, types
 
 
 class InTurn(NamedTuple):

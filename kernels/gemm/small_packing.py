@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, types
-from .emit import (
+from ..block.emit import (
     F16,
     F32,
     I1,
@@ -36,8 +35,9 @@ from .emit import (
     vector,
     zero,
 )
-from .packing import PAIRS, cut_parts, interleaved_parts, parts_of
-from .tags import field_class
+from ..block.packing import PAIRS, cut_parts, interleaved_parts, parts_of
+from ..block.tags import field_class
+from ..runtime.jit import intrinsic, ir, types
 
 
 class Exactly(NamedTuple):

@@ -8,13 +8,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import threading
-from ..shapes import broadcast_shapes
-from . import ranges, segments
-from .addresses import addresses
+from ..block import ranges
+from ..runtime import threading
+from ..runtime.addresses import addresses
+from ..runtime.shapes import broadcast_shapes
+from ..runtime.workspace import (
+    DATA_FOLLOWS_HEADER,
+    HEADER,
+    address_of,
+    aligned_bytes,
+    empty,
+    return_workspace,
+    take_workspace,
+)
+from . import small_batch
 from .jobs import Job, Steps, job_for
 from .small import LINES, SIDE, is_in_lines
-from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""
@@ -70,13 +79,13 @@ def _multiply(
     if outer is None and DATA_FOLLOWS_HEADER and threads * job.workspace_bytes <= _KEPT_BYTES:
         mine = _mine
         objects = id(a) + HEADER, id(b) + HEADER, id(c) + HEADER
-        unusual = segments.multiply_objects(pool, threads, job.address, *objects, mine.address)
+        unusual = small_batch.multiply_objects(pool, threads, job.address, *objects, mine.address)
         return _certain_from(job, depth, mine.memory, threads) if unusual else 0.0
     if outer is None:
         outer = np.array(((address_of(a),), (address_of(b),), (address_of(c),)))
     memory = take_workspace(threads * job.workspace_bytes)
     try:
-        unusual = segments.multiply_many(pool, threads, job.address, address_of(outer), across, address_of(memory))
+        unusual = small_batch.multiply_many(pool, threads, job.address, address_of(outer), across, address_of(memory))
         return _certain_from(job, depth, memory, threads) if unusual else 0.0
     finally:
         return_workspace(memory)
@@ -121,7 +130,7 @@ def specialise(
         if job is None:
             return product(a, b, isa, precision, rounding)
         c = make(shape, dtype)
-        if not brief or segments.multiply_objects(
+        if not brief or small_batch.multiply_objects(
             0, 1, brief, id(a) + HEADER, id(b) + HEADER, id(c) + HEADER, _mine.address
         ):
             ranges.refuse_uncertain(run_job(job, a, b, c, k), c, a, b)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, subroutine, types
-from ..words import get
-from .amx import tile
-from .emit import (
+from ..block.amx import tile
+from ..block.emit import (
     F16,
     F32,
     I16,
@@ -35,11 +33,13 @@ from .emit import (
     vector,
     zero,
 )
-from .microkernels import begin, end
-from .packing import to_bf16
-from .segments import HEADER, Alone, InARow, SegmentArguments
+from ..block.microkernels import begin, end
+from ..block.packing import to_bf16
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.raw_memory import get
+from .small_batch import HEADER, Alone, InARow, SegmentArguments
 from .small_packing import Exactly, Roughly, to_tiles
-from .tags import constant, instance
 
 SIDE, DEPTH = 128, 256
 """The most rows or columns, and the greatest depth."""

@@ -16,10 +16,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, subroutine, types
-from ..launch import call_at
-from ..words import get
-from .emit import (
+from ..block.emit import (
     I1,
     I32,
     I64,
@@ -40,11 +37,14 @@ from .emit import (
     vector,
     zero,
 )
-from .loops import PackArguments
-from .microkernels import Rows, convert
-from .segments import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
+from ..block.loops import PackArguments
+from ..block.microkernels import Rows, convert
+from ..block.tags import constant, field_class
+from ..runtime.jit import intrinsic, ir, subroutine, types
+from ..runtime.launch import call_at
+from ..runtime.raw_memory import get
+from .small_batch import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
 from .small_lines import ConvertArguments
-from .tags import constant, field_class
 
 _SmallArguments = namedtuple(
     "_SmallArguments", "m n k a a_row a_k b b_k b_panel c c_row next_a next_b next_c by_a by_b by_c"

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import cpu
+from ..block.tuning import tuning
 from ..precisions.products import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
+from ..runtime import cpu
 from . import compiled
 from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa
 from .small import DEPTH, SIDE
-from .tuning import tuning
 
 
 def refuses(

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..quiet import restore, silence
-from . import ranges
+from ..block import ranges
+from ..block.plans import plan_for
+from ..block.tuning import memoise, tuning
+from ..runtime.errstate import restore, silence
+from ..runtime.workspace import empty
 from .compiled import working_dtype
 from .jobs import Job, Steps, job_for
-from .plans import plan_for
 from .small_products import run_job
-from .tuning import memoise, tuning
-from .workspace import empty
 
 
 class _Round(NamedTuple):

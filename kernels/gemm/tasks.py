@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import njit, subroutine
-from ..launch import call_at, launch
-from ..record import Bytes, Count, Record
-from ..words import get
-from .loops import LIMITS_BYTES, BlockArguments, PackArguments, Packing, Target, found_limits, pack, reset_limits
+from ..block.loops import LIMITS_BYTES, BlockArguments, PackArguments, Packing, Target, found_limits, pack, reset_limits
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import call_at, launch
+from ..runtime.raw_memory import get
+from ..runtime.record import Bytes, Count, Record
 
 
 class Divided(Record):

@@ -8,20 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import threading
-from ..record import Address, Bytes, Count
-from . import plans, small_lines, unpacked_strips
-from .addresses import addresses
-from .conversions import AsIs
+from ..block import plans, unpacked_strips
+from ..block.conversions import AsIs
+from ..block.emit import LINE
+from ..block.loops import LIMITS_BYTES, leaf_address
+from ..block.plans import Plan, up
+from ..block.sources import ELEMENTS, Across, AlongK, Contiguous, Source
+from ..block.tuning import Tuning, memoise, tuning
+from ..block.unpacked_strips import HEIGHTS, LEAST_ROWS
+from ..runtime import threading
+from ..runtime.addresses import addresses
+from ..runtime.record import Address, Bytes, Count
+from ..runtime.workspace import address_of, result, return_workspace, take_workspace
+from . import small_lines
 from .divisions import is_read_in_place, packing
-from .emit import LINE
-from .loops import LIMITS_BYTES, leaf_address
-from .plans import Plan, up
-from .sources import ELEMENTS, Across, AlongK, Contiguous, Source
-from .tuning import Tuning, memoise, tuning
 from .unpacked_loops import BY_TASK, BY_WORKER, NEVER, WHOLE, Unpacked, multiply_unpacked
-from .unpacked_strips import HEIGHTS, LEAST_ROWS
-from .workspace import address_of, result, return_workspace, take_workspace
 
 _MOST_PARTS = 4
 """Parts for each thread of a dimension of the result."""

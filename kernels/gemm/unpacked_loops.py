@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import njit, subroutine
-from ..launch import call_at, launch
-from ..record import Address, Bytes, Count, Record
-from ..words import get, put
-from .emit import LINE
-from .loops import LIMITS_BYTES, PackArguments, Packing, pack
+from ..block.emit import LINE
+from ..block.loops import LIMITS_BYTES, PackArguments, Packing, pack
+from ..block.unpacked_strips import LEAST_ROWS, FinishArguments, UnpackedArguments
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import call_at, launch
+from ..runtime.raw_memory import get, put
+from ..runtime.record import Address, Bytes, Count, Record
 from .small_lines import ConvertArguments
-from .unpacked_strips import LEAST_ROWS, FinishArguments, UnpackedArguments
 
 NEVER, WHOLE, BY_TASK, BY_WORKER = range(4)
 """Where the columns of B lie: in memory as they are, in panels that are packed before, packed step by step by the task

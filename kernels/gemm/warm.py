@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..first_use import load
 from ..precisions.products import PRECISIONS
+from ..runtime.first_use import load
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..gemm.workspace import empty
 from ..registry import ArraySpec
+from ..runtime.workspace import empty
 from . import contract
 from .contract import LU, QR, Cholesky, Inverse, Reflectors, Solution
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from ..gemm.squares import copy_transposed
-from ..jit import njit, subroutine
+from ..block.transpose import copy_transposed
+from ..runtime.jit import njit, subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, read, splat, store_lanes, write
 from .triangular import solve
 from .updates import BLOCK, subtract

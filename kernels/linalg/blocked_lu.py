@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.tags import constant
-from ..jit import njit, subroutine
-from ..launch import launch
-from ..words import allocate, free
+from ..block.tags import constant
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import allocate, free
 from .lanes import read, splat, write
 from .lu_panel import eliminate_side, factor_panel, pack_panel
 from .prepared import Prepared, prepare, solve_prepared

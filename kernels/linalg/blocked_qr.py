@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.squares import copy_transposed
-from ..jit import carray, njit, subroutine
-from ..launch import launch
-from ..words import free, pointer
+from ..block.transpose import copy_transposed
+from ..runtime.jit import carray, njit, subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import free, pointer
 from .few_sides import dot
 from .squares import copy
 from .strips import finish, progress, take

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..context import restore_on_failure
 from ..gemm import matmul
 from ..precisions.products import is_scaled
 from ..registry import without_observers
+from ..runtime.context import restore_on_failure
 from . import lapack
 
 BLOCK = 64

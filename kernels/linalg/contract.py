@@ -43,11 +43,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..first_use import calls_blas
-from ..invariance import BATCH
 from ..precisions.products import ProductBound
 from ..registry import Call, Kernel, without_observers
+from ..runtime.context import restore_on_failure
+from ..runtime.first_use import calls_blas
+from ..runtime.invariance import BATCH
 
 __all__ = [
     "LDL", "LU", "QR", "SVD", "Cholesky", "Eig", "Eigh", "Inverse", "Lstsq", "Reflectors", "Solution", "cholesky",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import njit, subroutine
-from ..launch import launch
-from ..words import free
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import free
 from .squares import permutation
 
 FEW = 8

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..jit import njit, subroutine
-from ..launch import launch
-from ..threading import pool
-from ..words import get
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import get
+from ..runtime.threading import pool
+from ..runtime.workspace import address_of, return_workspace, take_workspace
 from .lanes import VECTOR_BYTES, Float32, Float64, PlainFloat32, PlainFloat64
 
 TASKS_PER_THREAD = 4
@@ -51,7 +51,7 @@ def _run_groups(pool, threads, tasks, job):
 
 @functools.cache
 def tag_of(dtype: np.dtype) -> Any:
-    from .. import cpu
+    from ..runtime import cpu
 
     plain = cpu.capability() == "portable"
     if dtype.itemsize == 4:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
-from ..gemm.workspace import empty
 from ..registry import ArraySpec
+from ..runtime.workspace import empty
 from . import contract
 from .batched import LARGEST
 from .contract import SVD, Eigh

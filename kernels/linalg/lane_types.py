@@ -8,8 +8,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..gemm.emit import I1, vector
-from ..jit import numba, types
+from ..block.emit import I1, vector
+from ..runtime.jit import numba, types
 from .lanes import masked_bits
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
-from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, subroutine, types, when_compiling
+from ..block.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, ir, subroutine, types, when_compiling
 
 VECTOR_BYTES = 64
 

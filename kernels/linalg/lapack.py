@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..first_use import load
+from ..runtime.first_use import load
 from . import contract
 from .contract import LDL, LU, QR, SVD, Cholesky, Eig, Eigh, Inverse, Lstsq, Reflectors, Solution
 

@@ -3,9 +3,9 @@ sub-panels as wide as a vector."""
 
 from __future__ import annotations
 
-from ..gemm.squares import copy_transposed
-from ..gemm.tags import constant
-from ..jit import subroutine
+from ..block.tags import constant
+from ..block.transpose import copy_transposed
+from ..runtime.jit import subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
 from .updates import pack_left
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..context import restore_on_failure
 from ..gemm import matmul
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..precisions.products import is_exact
 from ..registry import ArraySpec, without_observers
-from ..threading import pool
+from ..runtime.context import restore_on_failure
+from ..runtime.threading import pool
+from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 from . import by_matmul, contract
 from .contract import LU, Cholesky, Inverse, Solution
 from .refine import Refined, in_each, refine_solution, row_norm

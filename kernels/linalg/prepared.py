@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import subroutine
-from ..launch import launch
-from ..words import allocate
+from ..runtime.jit import subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import allocate
 from .triangular import load_block, solve_block
 from .updates import BLOCK, Leaves, Products, pack_left, packed_bytes, subtract_packed
 

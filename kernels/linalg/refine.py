@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..threading import pool
+from ..runtime.threading import pool
 
 MOST_STEPS = 12
 """Corrections after which a matrix is given up on."""

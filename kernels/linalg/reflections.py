@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..first_use import load
 from ..gemm import matmul
-from ..gemm.workspace import address_of, empty
 from ..registry import ArraySpec, Refused, without_observers
+from ..runtime.context import restore_on_failure
+from ..runtime.first_use import load
+from ..runtime.workspace import address_of, empty
 from . import by_matmul, contract
 from .contract import QR, Lstsq, Reflectors
 from .magma import lowers_precision, options, refusal, triangular_solve

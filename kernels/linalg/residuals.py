@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..first_use import calls_blas
+from ..runtime.first_use import calls_blas
 
 
 def _wide(a: Any) -> Any:

@@ -8,8 +8,8 @@ that four sums run side by side.
 
 from __future__ import annotations
 
-from ..gemm.tags import constant
-from ..jit import subroutine
+from ..block.tags import constant
+from ..runtime.jit import subroutine
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,

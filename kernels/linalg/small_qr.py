@@ -4,8 +4,8 @@ scaled by a power of two, so that none overflows and none vanishes."""
 
 from __future__ import annotations
 
-from ..gemm.tags import constant
-from ..jit import subroutine
+from ..block.tags import constant
+from ..runtime.jit import subroutine
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..gemm.tags import constant
-from ..jit import subroutine
+from ..block.tags import constant
+from ..runtime.jit import subroutine
 from .groups import Group, details
 from .lanes import VECTOR_BYTES, load_lanes, pack, read_int32, select, splat, store_lanes, unpack, write
 from .small_factors import lu_substitute, substitute_any

@@ -8,9 +8,9 @@ and those beyond for a full factor, are completed from the unit vectors that lie
 
 from __future__ import annotations
 
-from ..gemm.tags import constant
-from ..jit import subroutine
-from ..words import get, put
+from ..block.tags import constant
+from ..runtime.jit import subroutine
+from ..runtime.raw_memory import get, put
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import POINTER, load, store, vector
-from ..gemm.tags import constant, instance
-from ..jit import intrinsic, njit, subroutine, types
-from ..launch import launch
-from ..words import allocate
+from ..block.emit import POINTER, load, store, vector
+from ..block.tags import constant, instance
+from ..runtime.jit import intrinsic, njit, subroutine, types
+from ..runtime.launch import launch
+from ..runtime.raw_memory import allocate
 from .lanes import lanes_of, read, splat, write
 
 

@@ -10,9 +10,9 @@ sees its blocks in order, so that bits do not depend on the threads.
 
 from __future__ import annotations
 
-from ..jit import subroutine
-from ..launch import acquire, announce, await_change, release
-from ..words import allocate
+from ..runtime.jit import subroutine
+from ..runtime.launch import acquire, announce, await_change, release
+from ..runtime.raw_memory import allocate
 
 _LOCK, _FINISHED, _FACTORED, _STRIPS = 0, 8, 9, 16  # a line for the lock, one for the counters, then two for each strip
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.squares import copy_transposed
-from ..gemm.tags import constant
-from ..jit import njit, subroutine
-from ..launch import launch
+from ..block.tags import constant
+from ..block.transpose import copy_transposed
+from ..runtime.jit import njit, subroutine
+from ..runtime.launch import launch
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, splat, store_lanes, write
 from .squares import copy, load_any, store_any
 from .updates import BLOCK, subtract

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..gemm import loops, plans, ranges
-from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..jit import subroutine
+from ..block import loops, plans, ranges
 from ..precisions.products import is_exact
-from ..record import Address, Bytes, Count, Record, Tag, behind
 from ..registry import Refused
-from ..threading import pool
+from ..runtime.jit import subroutine
+from ..runtime.record import Address, Bytes, Count, Record, Tag, behind
+from ..runtime.threading import pool
+from ..runtime.workspace import address_of, return_workspace, take_workspace
 from .groups import tag_of
 from .lanes import VECTOR_BYTES
 
@@ -119,7 +119,7 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
 
 @subroutine
 def _blocks(leaves, m, n, threads):
-    """Sizes of the blocks of the result, as `kernels.gemm.plans.blocks`."""
+    """Sizes of the blocks of the result, as `kernels.block.plans.blocks`."""
     wanted = 2 * threads if threads > 1 else 1
     rows, columns = (m + leaves.mc - 1) // leaves.mc, (n + leaves.nc - 1) // leaves.nc
     while rows * columns < wanted:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..first_use import load
+from ..runtime.first_use import load
 from .probes import PLACES, probes
 from .products import definition
 from .rules import Aligned, Chain, Exact, Halves, Rule, Tree, TwoStage

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import carray, njit, subroutine
-from ..launch import launch
-from ..words import address, allocate, free, pointer
+from ..runtime.jit import carray, njit, subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import address, allocate, free, pointer
 
 ALIGNED, HALVES, EXACT, TREE, TWO_STAGE, TWO_STAGE_APART, CHAIN = range(7)
 KEPT = {"rz32": 0, "rz22": 1, "rne32": 2, "rne16": 3}

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import threading
-from ..gemm.workspace import address_of
+from ..runtime import threading
+from ..runtime.workspace import address_of
 from .rules import OPERANDS, Aligned, Chain, Halves, Rule, Tree, TwoStage, powers
 
 _NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}

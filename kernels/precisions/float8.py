@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..first_use import load
+from ..runtime.first_use import load
 
 FORMATS = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz"}
 """The types that are multiplied, by name, and the formats of operands (`elements.ELEMENTS`) that they hold."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit import njit
-from ..words import allocate, free
+from ..runtime.jit import njit
+from ..runtime.raw_memory import allocate, free
 
 _LEAST = np.float32(1e-15)
 """Largest magnitude that ggml treats as zero (GROUP_MAX_EPS)."""

@@ -14,7 +14,7 @@ import functools
 
 import numpy as np
 
-from ..jit import njit
+from ..runtime.jit import njit
 from . import products as precisions
 from .elements import ELEMENTS, Element
 

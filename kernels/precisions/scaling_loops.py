@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit import njit
-from ..words import allocate, free
+from ..runtime.jit import njit
+from ..runtime.raw_memory import allocate, free
 
 TENSOR, E8M0, E4M3, FP32, BF16, RCEIL, CEIL, EVEN = range(8)
 """Scales: one of the tensor alone; powers of two by OCP's floor; numbers in E4M3 times one of the tensor; float32 and

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ..context import restore_on_failure
-from ..invariance import BATCH
 from ..precisions.products import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, without_observers
+from ..runtime.context import restore_on_failure
+from ..runtime.invariance import BATCH
 from . import exact
 from .sequences import by_loop, by_steps, gradient_of, multiplier, sequence_of
 from .step import step, step_gradient

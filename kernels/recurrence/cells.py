@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..elementwise.mathematics import HyperbolicTangent
-from ..elementwise.vectors import Vectors
-from ..jit import ir
+from ..arrays.elementwise.mathematics import HyperbolicTangent
+from ..arrays.elementwise.vectors import Vectors
+from ..runtime.jit import ir
 
 
 def _sigmoid(v: Vectors, x: ir.Value) -> ir.Value:

@@ -12,11 +12,11 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..elementwise.vectors import Vectors
-from ..gemm.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
-from ..gemm.tags import field_class, instance
-from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import call_at, launch
+from ..arrays.elementwise.vectors import Vectors
+from ..block.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
+from ..block.tags import field_class, instance
+from ..runtime.jit import intrinsic, ir, njit, subroutine, types
+from ..runtime.launch import call_at, launch
 
 WORDS = 3
 """Of the table, for each array."""

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cpu, threading
-from ..context import restore_on_failure
-from ..elementwise.turned import in_order
+from ..arrays.elementwise.turned import in_order
 from ..gemm import Kept, gains_by_keeping, linear, matmul
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..precisions.rounding import round_operand
 from ..registry import ArraySpec, without_observers
+from ..runtime import cpu, threading
+from ..runtime.context import restore_on_failure
+from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 
 NUMBERS = 1 << 11
 """Of states that a thread takes at a time in a step, or one row."""
@@ -66,8 +66,8 @@ def loops() -> Any:
 def leaf_of(kind: str, function: str, dtype: np.dtype, *block: str) -> tuple[int, tuple[int, ...]]:
     """The address of a leaf of `loops` for a function of `cells`, and the numbers of parts of its arrays; `block` names
     the tag of a sequence's blocks."""
-    from ..gemm.loops import leaf_address
-    from ..gemm.sources import ELEMENTS
+    from ..block.loops import leaf_address
+    from ..block.sources import ELEMENTS
     from .cells import TAGS
 
     tag, further = TAGS[function](), [getattr(loops(), each)() for each in block]

@@ -6,8 +6,8 @@ from array import array
 
 import numpy as np
 
-from .. import threading
-from ..gemm.workspace import address_of
+from ..runtime import threading
+from ..runtime.workspace import address_of
 from .sequences import ELMAN, NUMBERS, leaf_of, loops
 
 

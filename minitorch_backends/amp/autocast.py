@@ -24,7 +24,7 @@ from ..autograd.versions import writes
 from ..dispatch import instrumentation
 from ..dispatch.registry import registry
 from ..flags.scopes import Scope
-from ..kernels.context import restorable, restore_on_failure
+from ..kernels.runtime.context import restorable, restore_on_failure
 from ..ops.elementwise.cast import to_copy
 from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
 from ..tensor.tensor import Tensor

@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from ..autograd.modes import no_grad
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..tensor.tensor import Tensor
 
 

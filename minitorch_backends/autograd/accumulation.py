@@ -8,10 +8,10 @@ import sys
 import numpy as np
 
 from ..dispatch import instrumentation
-from ..kernels.gemm.workspace import is_sole
-from ..kernels.locks import reentrant_lock
+from ..kernels.arrays.sums import sum as sum_over
 from ..kernels.precisions.float8 import is_float8
-from ..kernels.sums import sum as sum_over
+from ..kernels.runtime.locks import reentrant_lock
+from ..kernels.runtime.workspace import is_sole
 from ..tensor.dtypes import COMPLEX, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from .modes import grad_mode

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ..dispatch import instrumentation
-from ..kernels.threading import get_num_threads
+from ..kernels.runtime.threading import get_num_threads
 from ..tensor.tensor import Tensor
 from .accumulation import accumulate, accumulate_leaf, fit_gradient
 from .extras import parallel

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..backends.operands import Roles
-from ..kernels.elementwise import is_half
+from ..kernels.arrays.elementwise import is_half
 from ..tensor.dtypes import FLOATING, DType, float32, result_dtype
 from ..tensor.tensor import Tensor
 from .nodes import Node, unpack

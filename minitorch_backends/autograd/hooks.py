@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ..kernels.context import restorable
+from ..kernels.runtime.context import restorable
 from ..tensor.tensor import Tensor, kind_of
 from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 

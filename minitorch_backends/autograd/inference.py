@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import instrumentation
-from ..kernels.context import restorable
-from ..kernels.locks import lock
+from ..kernels.runtime.context import restorable
+from ..kernels.runtime.locks import lock
 from ..tensor.tensor import Tensor, not_a_tensor
 from .extras.anomaly_mode import site
 from .modes import Mode, grad_mode

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..tensor.tensor import Tensor
 from .accumulation import fit_gradient
 from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..flags import Group
-from ..kernels import cpu
+from ..kernels.runtime import cpu
 
 __all__ = ["get_cpu_capability"]
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any, NoReturn, TypeVar
 
 from ..flags import Group, ReadOnly, State, assign, current
-from ..kernels.plans import PlanCache, fft_plans
+from ..kernels.runtime.plan_cache import PlanCache, fft_plans
 from . import table as _table  # noqa: F401  (declares the flags)
 from .attention import SDPAParams, can_use, has_kernel, sdp_kernel, switch
 from .libraries import BlasBackend, LinalgBackend, ROCmFABackend, SDPBackend, member_of

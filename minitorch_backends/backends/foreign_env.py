@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from ..kernels.blas_environment import VARIABLE
-from ..kernels.blas_library import blas_library
+from ..kernels.runtime.blas_environment import VARIABLE
+from ..kernels.runtime.blas_library import blas_library
 
 _OWN_FUNCTIONS = "overridden for kernels; applies to your own Numba functions"
 _RULES = (

@@ -1,14 +1,15 @@
-"""Passes the settings of `backends.invariant` and `backends.partial_sums` on to the kernels (`kernels/invariance.py`,
-`kernels/partial_sums.py`)."""
+"""Passes the settings of `backends.invariant` and `backends.partial_sums` on to the kernels
+(`kernels/runtime/invariance.py`, `kernels/partial_sums.py`)."""
 
 from __future__ import annotations
 
 import itertools
 
 from ..flags import State, per_state
-from ..kernels import invariance, partial_sums
-from ..kernels.invariance import Demand
+from ..kernels import partial_sums
 from ..kernels.partial_sums import LEAVES, PartialSums
+from ..kernels.runtime import invariance
+from ..kernels.runtime.invariance import Demand
 
 _KINDS = ("batch", "isa", "shards")
 INVARIANCES = ("none", *(",".join(kinds) for n in (1, 2, 3) for kinds in itertools.combinations(_KINDS, n)))

@@ -6,7 +6,7 @@ import sys
 
 from ..compat.verbose import MklVerbose as verbose
 from ..flags import Group
-from ..kernels.blas_library import blas_library
+from ..kernels.runtime.blas_library import blas_library
 
 __all__ = ["VERBOSE_OFF", "VERBOSE_ON", "is_available", "verbose"]
 

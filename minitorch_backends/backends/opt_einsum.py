@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from ..flags import Group
-from ..kernels.first_use import load
+from ..kernels.runtime.first_use import load
 from . import table as _table  # noqa: F401  (declares the flags)
 
 __all__ = ["get_opt_einsum", "is_available"]

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
-from ..kernels.invariance import start as start_invariance
 from ..kernels.partial_sums import DTYPES, ORDERS
 from ..kernels.partial_sums import start as start_parts
 from ..kernels.precisions import FORMATS
 from ..kernels.precisions.products import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
+from ..kernels.runtime.invariance import start as start_invariance
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES

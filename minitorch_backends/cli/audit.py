@@ -19,7 +19,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from ..kernels.files import write_file
+from ..kernels.runtime.files import write_file
 from .common import UsageError, load_object, usage_errors, write, write_table
 
 HELP = "measure the effect of each layer at low precision, and find a policy"

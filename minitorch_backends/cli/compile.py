@@ -31,8 +31,8 @@ class _Job(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..kernels import cpu
     from ..kernels.precisions.products import PRECISIONS
+    from ..kernels.runtime import cpu
     from .families import FAMILIES
 
     own = cpu.LEVELS[1 : cpu.LEVELS.index(cpu.detect()) + 1]
@@ -62,7 +62,7 @@ def _levels(own: list[str]) -> Callable[[str], list[str]]:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..kernels import store
+    from ..kernels.runtime import store
     from ..lab.progress import Progress
     from .families import FAMILIES
 
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(job: _Job) -> dict[str, Any]:
     """Compile in a separate process, limited to the capability level from its start."""
-    from ..kernels import cpu
+    from ..kernels.runtime import cpu
 
     start = time.perf_counter()
     command: Sequence[str] = [sys.executable, "-m", "minitorch_backends.cli.families", job.family, job.precision]

@@ -52,9 +52,9 @@ def _versions() -> dict[str, str]:
 
 def _machine() -> dict[str, Any]:
     from .. import backends
-    from ..kernels import cpu, machine, threading
-    from ..kernels.blas_library import blas_kernels, blas_library
-    from ..kernels.gemm.tuning import origin
+    from ..kernels.block.tuning import origin
+    from ..kernels.runtime import cpu, machine, threading
+    from ..kernels.runtime.blas_library import blas_kernels, blas_library
 
     blas, cores, cpus = blas_library(), threading.available_cores(), threading.available_cpus()
     return {
@@ -73,7 +73,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _compiled_code() -> dict[str, Any]:
-    from ..kernels import cpu, store
+    from ..kernels.runtime import cpu, store
 
     found = store.contents()
     of_groups = ", ".join(f"{group} {count}" for group, count in found.loadable.items())

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..kernels.gemm import tuning_file
+    from ..kernels.block import tuning_file
 
     with usage_errors():
         file = tuning_file.path()
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _measure(rounds: int, partial: Any) -> dict[str, Any]:
     """The content of the file, with all that was measured."""
-    from ..kernels import machine, threading
+    from ..kernels.runtime import machine, threading
     from ..lab.crossovers import crossovers, measure, path_of
     from ..lab.machine import cpu_name
     from ..lab.progress import Progress

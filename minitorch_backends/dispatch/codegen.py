@@ -51,9 +51,9 @@ from ..autograd.nodes import SELF, Node, history, like_of, next_sequence, record
 from ..autograd.rules import precision_for
 from ..autograd.views import View, made_view
 from ..backends import precision_policy
-from ..kernels import invariance
-from ..kernels.elementwise import in_rows, is_half, least_of
-from ..kernels.quiet import restore, silence
+from ..kernels.arrays.elementwise import in_rows, is_half, least_of
+from ..kernels.runtime import invariance
+from ..kernels.runtime.errstate import restore, silence
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Parameter, Tensor, adopt
 from . import instrumentation

@@ -18,8 +18,8 @@ from ..autograd.views import is_parameter, made_view
 from ..backends import precision_policy
 from ..backends.operands import Roles
 from ..backends.precision_policy import node_metadata
-from ..kernels.elementwise import in_rows, is_half
-from ..kernels.quiet import restore, silence
+from ..kernels.arrays.elementwise import in_rows, is_half
+from ..kernels.runtime.errstate import restore, silence
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import FLOATING, DType, dtype_of
 from ..tensor.tensor import Tensor, adopt

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..kernels.locks import lock as make_lock
+from ..kernels.runtime.locks import lock as make_lock
 
 active = 0
 """0 while no thread uses instrumentation.

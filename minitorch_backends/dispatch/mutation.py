@@ -14,8 +14,8 @@ from ..autograd.modes import grad_mode
 from ..autograd.nodes import Leaf, Node, history, make_node
 from ..autograd.versions import details
 from ..autograd.views import View
-from ..kernels.quiet import restore, silence
-from ..kernels.shapes import broadcast_shapes
+from ..kernels.runtime.errstate import restore, silence
+from ..kernels.runtime.shapes import broadcast_shapes
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import dtype_of
 from ..tensor.size import repeats

@@ -12,8 +12,8 @@ import numpy as np
 from ..autograd import nodes
 from ..autograd.inference import refuse_inference
 from ..autograd.modes import grad_mode, no_grad
-from ..kernels.context import restore_on_failure
-from ..kernels.gemm.workspace import offer
+from ..kernels.runtime.context import restore_on_failure
+from ..kernels.runtime.workspace import offer
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import DType, dtype_of
 from ..tensor.tensor import Tensor, not_a_tensor

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.elementwise import is_half, threaded_function
+from ..kernels.arrays.elementwise import is_half, threaded_function
 from ..tensor.dtypes import FLOATING, INTEGER, dtypes
 
 _FLOAT32 = np.dtype(np.float32)

@@ -14,9 +14,9 @@ from ..backends.operands import Roles
 from ..backends.precision_policy import Choice
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.registry import registry
-from ..kernels.context import restore_on_failure
-from ..kernels.gemm.tuning import origin
+from ..kernels.block.tuning import origin
 from ..kernels.registry import Planned, plan
+from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.first_use import load
+from ..kernels.runtime.first_use import load
 
 
 def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:

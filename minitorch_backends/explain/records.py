@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from ..autograd.extras.module_scope import current_module, follow_modules
 from ..autograd.modes import is_in_backward
-from ..kernels.errors import errors_of
-from ..kernels.files import one_sentence
+from ..kernels.gemm.scaled_operands import counts
 from ..kernels.precisions.products import is_scaled
 from ..kernels.registry import Call, kernels, observe
-from ..kernels.scaled_operands import counts
+from ..kernels.runtime.files import one_sentence
+from .kernel_errors import errors_of
 from .product_counts import ProductCounts
 
 OUTPUT = "output"

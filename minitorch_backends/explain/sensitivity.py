@@ -16,9 +16,9 @@ from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..flags.scopes import Scope
-from ..kernels.context import restore_on_failure
 from ..kernels.precisions.products import find_precision as known_precision
 from ..kernels.registry import Call
+from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..nn.utils import run_under
 from .outputs import arrays_of, module_of

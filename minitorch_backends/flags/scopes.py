@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 
 
 class Scope:

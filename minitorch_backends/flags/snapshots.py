@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ..kernels.files import one_sentence
+from ..kernels.runtime.files import one_sentence
 from .rows import nearest, rows
 from .scopes import Scope
 from .state import UNSET, Override, current, override, store

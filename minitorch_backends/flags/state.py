@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from ..kernels.context import restorable
-from ..kernels.locks import lock
+from ..kernels.runtime.context import restorable
+from ..kernels.runtime.locks import lock
 from .rows import NO_OPINION, rows
 
 

@@ -20,8 +20,8 @@ import numpy as np
 from ..dispatch import instrumentation
 from ..dispatch.instrumentation import ValuesNeeded
 from ..dispatch.registry import registry
-from ..kernels.context import restorable, restore_on_failure
-from ..kernels.locks import lock
+from ..kernels.runtime.context import restorable, restore_on_failure
+from ..kernels.runtime.locks import lock
 from ..ops.views.join import stack
 from ..tensor.dtypes import dtype_of
 from ..tensor.tensor import Tensor

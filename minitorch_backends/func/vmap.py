@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.instrumentation import ValuesNeeded
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..ops.dims import wrap_dim
 from ..ops.views.join import cat, stack

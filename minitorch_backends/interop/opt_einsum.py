@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..kernels.first_use import load
+from ..kernels.runtime.first_use import load
 from ..ops import names as ops
 
 _BACKEND = __name__.partition(".")[0]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import safetensors
 
-from ..kernels.files import write_files
+from ..kernels.runtime.files import write_files
 from ..ops.creation.from_data import refuse_device
 from ..ops.names import from_numpy
 from ..tensor import dtypes

@@ -25,10 +25,10 @@ from ..explain.outputs import as_array
 from ..explain.records import as_text
 from ..flags import Snapshot, current, snapshot
 from ..flags.writes import Flags, expand_paths
-from ..kernels import cpu
-from ..kernels.context import restore_on_failure
 from ..kernels.registry import Call, observe
-from ..kernels.threading import num_threads
+from ..kernels.runtime import cpu
+from ..kernels.runtime.context import restore_on_failure
+from ..kernels.runtime.threading import num_threads
 from ..random import manual_seed
 from ..tensor.tensor import Tensor, is_foreign
 

@@ -1,7 +1,7 @@
 """From which size one way of a product is faster than another on this machine.
 
-Each crossover of the table in `kernels/gemm/tuning.py` lies on a path of shapes, along which its value grows. Both ways
-race at each point of the path. The threshold is that which costs the least over all points, by the sum of the
+Each crossover of the table in `kernels/block/tuning.py` lies on a path of shapes, along which its value grows. Both
+ways race at each point of the path. The threshold is that which costs the least over all points, by the sum of the
 logarithms of times; where the built-in one costs hardly more, it stays, so that noise moves nothing.
 """
 
@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels import threading
-from ..kernels.files import write_file
-from ..kernels.gemm import compiled, matmul, plans, tuning
+from ..kernels.block import plans, tuning
+from ..kernels.gemm import compiled, matmul
 from ..kernels.registry import ArraySpec
+from ..kernels.runtime import threading
+from ..kernels.runtime.files import write_file
 from .race import OPENBLAS_REST, Contestant, race
 
 _LEAST_GAIN = 1.03

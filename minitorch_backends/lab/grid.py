@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import backends
 from ..backends import Snapshot
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import numpy as np
 
-from ..kernels import cpu
+from ..kernels.runtime import cpu
 
 
 @functools.cache

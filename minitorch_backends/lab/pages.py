@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from ..display.html import resource
-from ..kernels.files import write_file
+from ..kernels.runtime.files import write_file
 
 
 class Table(NamedTuple):

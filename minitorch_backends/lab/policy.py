@@ -16,8 +16,8 @@ from ..explain.sensitivity import PRECISION_FLAGS
 from ..flags.scopes import Scope
 from ..flags.state import UNSET
 from ..flags.writes import Flags
-from ..kernels.files import one_sentence
 from ..kernels.precisions.products import find_precision
+from ..kernels.runtime.files import one_sentence
 from ..nn.utils import matching_names
 from ..nn.utils.scopes import check_visible
 

@@ -40,10 +40,10 @@ from ..autograd.extras.module_scope import current_module, follow_modules, obser
 from ..autograd.modes import is_grad_enabled, is_in_backward
 from ..explain.outputs import arrays_of
 from ..explain.records import OUTPUT, Log, Record, record_of
-from ..kernels import threading as kernel_threads
-from ..kernels.files import Replacement, one_sentence
-from ..kernels.first_use import load
 from ..kernels.registry import Call, observe
+from ..kernels.runtime import threading as kernel_threads
+from ..kernels.runtime.files import Replacement, one_sentence
+from ..kernels.runtime.first_use import load
 from .machine import machine
 from .measures import as_reals
 from .torch_capture import FORMAT, KINDS, VERSION, WIDTH, RunWriter, Stored, about_run, as_plain, hash_of

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..kernels.files import one_sentence, write_file
+from ..kernels.runtime.files import one_sentence, write_file
 
 _VERSION = 2
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..autograd.modes import is_grad_enabled
 from ..explain.records import align_columns
-from ..kernels import threading
-from ..kernels.files import write_file
+from ..kernels.runtime import threading
+from ..kernels.runtime.files import write_file
 from .columns import (
     MOST_PANELS,
     SPREADS,

@@ -23,10 +23,10 @@ from ..backends.precision_policy import precision_of
 from ..explain.outputs import arrays_of
 from ..explain.product_counts import ProductCounts
 from ..explain.sensitivity import PRECISION_FLAGS
-from ..kernels import store, threading
-from ..kernels.context import restore_on_failure
 from ..kernels.precisions.products import PRECISIONS
 from ..kernels.registry import Call, observe
+from ..kernels.runtime import store, threading
+from ..kernels.runtime.context import restore_on_failure
 from ..random import drawn_as, manual_seed
 from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
 from .flops import flops_of

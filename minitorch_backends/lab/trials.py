@@ -17,11 +17,11 @@ from ..explain.outputs import arrays_of, module_of
 from ..explain.product_counts import ProductCounts, acted_on
 from ..explain.records import record, recording
 from ..explain.sensitivity import alone, layers_of
-from ..kernels.context import restore_on_failure
+from ..kernels.gemm.scaled_operands import counts as counts_with_scales
 from ..kernels.precisions.elements import ELEMENTS, RangeCounts, count_range
 from ..kernels.precisions.products import is_scaled
 from ..kernels.registry import Call, observe
-from ..kernels.scaled_operands import counts as counts_with_scales
+from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..nn.utils import run_under
 from ..ops.creation.factories import from_numpy

@@ -11,7 +11,7 @@ from ..autograd.extras.function import Function
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import is_grad_enabled
 from ..flags.scopes import Scope
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..tensor.tensor import Tensor
 
 Gradients = tuple[Tensor | None, ...]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..autograd.modes import no_grad
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .module_internals import PREFIX, run_hooks

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from ..autograd.extras import module_scope
 from ..autograd.hooks import RemovableHandle
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import zeros, zeros_like
 from ..random import rewinding
 from ..tensor.dtypes import bfloat16, float16, float32, float64

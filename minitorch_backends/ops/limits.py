@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.first_use import load
+from ..kernels.runtime.first_use import load
 from ..tensor.dtypes import BOOL, FLOATING, INTEGER, DType, get_default_dtype
 
 

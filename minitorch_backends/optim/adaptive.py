@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from ..kernels import update_formulas as formulas
 from ..tensor.tensor import Tensor
+from . import update_formulas as formulas
 from .optimizer import Formula, Optimizer, options_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..kernels import updates
+from ..kernels.arrays import updates
 from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 

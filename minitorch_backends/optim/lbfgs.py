@@ -10,8 +10,8 @@ import numpy as np
 
 from ..autograd.modes import enable_grad
 from ..dispatch.mutation import about_to_write, bump
-from ..kernels import updates
-from ..kernels.context import restore_on_failure
+from ..kernels.arrays import updates
+from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import as_tensor
 from ..tensor.tensor import Tensor, adopt, is_foreign
 from .line_search import Point, strong_wolfe

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..autograd.modes import no_grad
-from ..kernels.context import restore_on_failure
+from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import zeros, zeros_like
 from ..ops.limits import finfo
 from ..tensor.dtypes import COMPLEX, bfloat16

@@ -1,7 +1,7 @@
 """What all optimisers are: groups of parameters, options, state dicts, and how a step is made.
 
-A step writes to the arrays of the parameters and of the state, by the formulas of `kernels.updates`, and nothing is
-recorded. Half types are updated in float32 and rounded once; complex numbers count as pairs of real ones,
+A step writes to the arrays of the parameters and of the state, by the formulas of `kernels.arrays.updates`, and
+nothing is recorded. Half types are updated in float32 and rounded once; complex numbers count as pairs of real ones,
 as in torch.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from ..autograd.modes import enable_grad
 from ..dispatch.mutation import about_to_write, bump
 from ..dispatch.promotion import refusal_of_dtype
-from ..kernels import updates
-from ..kernels.context import restore_on_failure
+from ..kernels.arrays import updates
+from ..kernels.runtime.context import restore_on_failure
 from ..nn.argument_errors import name_bad_arguments, name_bad_arguments_of_methods
 from ..nn.module import clear_grad
 from ..ops.creation.factories import as_tensor

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.files import write_file
+from ..kernels.runtime.files import write_file
 from ..tensor.dtypes import DType
 from ..tensor.size import Size
 from ..tensor.tensor import Parameter, Tensor, sharing

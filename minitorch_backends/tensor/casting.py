@@ -6,9 +6,9 @@ import cmath
 
 import numpy as np
 
-from ..kernels.elementwise import LARGE, cast
+from ..kernels.arrays.elementwise import LARGE, cast
 from ..kernels.precisions.float8 import PACKED, float32_to_odd, from_float32, is_float8, to_float32
-from ..kernels.quiet import restore, silence
+from ..kernels.runtime.errstate import restore, silence
 from .dtypes import COMPLEX, FLOATING, INTEGER, DType
 
 

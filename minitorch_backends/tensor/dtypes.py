@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.first_use import load
 from ..kernels.precisions.float8 import PACKED
+from ..kernels.runtime.first_use import load
 
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 

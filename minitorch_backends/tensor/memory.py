@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.gemm.workspace import empty
+from ..kernels.runtime.workspace import empty
 
 _TYPES = frozenset({
     "cpu", "cuda", "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "mkldnn", "mps", "mtia", "opencl",

@@ -18,7 +18,7 @@ from ..autograd.extras.function import Function
 from ..autograd.extras.replay import Conditions
 from ..autograd.extras.saved_tensors import saved_tensors_hooks
 from ..flags.scopes import Scope
-from ..kernels.context import restorable, restore_on_failure
+from ..kernels.runtime.context import restorable, restore_on_failure
 from ..random import get_rng_state, set_rng_state
 from ..tensor.tensor import Tensor
 

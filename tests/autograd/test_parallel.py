@@ -14,7 +14,7 @@ import minitorch_backends as mt
 from minitorch_backends.autograd import Function, set_multithreading_enabled
 from minitorch_backends.autograd.extras import parallel
 from minitorch_backends.autograd.graph import saved_tensors_hooks
-from minitorch_backends.kernels import threading as kernel_threads
+from minitorch_backends.kernels.runtime import threading as kernel_threads
 
 from ..support.autograd import leaf, values
 

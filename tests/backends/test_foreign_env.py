@@ -6,7 +6,7 @@ import pytest
 
 from minitorch_backends.backends.variables import MEANINGS
 from minitorch_backends.flags import rows
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 
 from ..support.processes import python
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.kernels import cpu, invariance
+from minitorch_backends.kernels.runtime import cpu, invariance
 
 from ..support.invariant_hashes import FILE, hashes
 from ..support.processes import python

@@ -10,7 +10,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import libraries
 from minitorch_backends.flags import rows
-from minitorch_backends.kernels.plans import PlanCache
+from minitorch_backends.kernels.runtime.plan_cache import PlanCache
 from minitorch_backends.nn.attention import SDPBackend, sdpa_kernel
 
 from ..support.counting import functions_called

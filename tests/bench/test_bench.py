@@ -18,9 +18,9 @@ from bench import attention, fair, layers, linalg, order, peers, presentation, t
 from bench.session import PRECISIONS
 from bench.studies import answers, digits, minilm, smollm2
 from bench.studies import products as studied_products
-from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precisions.products import PRECISIONS as KNOWN
+from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.lab import race
 
 ROOT = Path(__file__).parents[2]

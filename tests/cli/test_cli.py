@@ -283,7 +283,7 @@ def test_tune_writes_what_was_measured_and_processes_read_it(folder: Path, capsy
     assert found["measured"]["avx512.rows_most"]["points"][0] == [64, "[64, 64] @ [64, 64]", 1.0, 2.0]
     assert [path.name for path in folder.iterdir()] == [Path(found["file"]).name]
     code = (
-        "from minitorch_backends import explain\nfrom minitorch_backends.kernels.gemm.tuning import tuning\n"
+        "from minitorch_backends import explain\nfrom minitorch_backends.kernels.block.tuning import tuning\n"
         "import numpy as np\nx = np.ones((3, 3), np.float32)\n"
         "print(tuning('avx512').rows_most, explain.why('matmul', x, x), sep='\\n')"
     )

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import accumulate, threading
+from minitorch_backends.kernels.arrays import accumulate
+from minitorch_backends.kernels.runtime import threading
 
 
 def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:

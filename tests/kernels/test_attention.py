@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.attention import attention, attention_gradient, chunked, efficient, few, flash
-from minitorch_backends.kernels.gemm import thin
+from minitorch_backends.kernels.gemm import skinny
 from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import cpu, threading
 
 SHAPES = {
     # batch, heads, groups, L, S, E
@@ -389,7 +389,7 @@ def test_bits_do_not_depend_on_threads_or_layout(name, shape):
 
 def test_who_attends_few_queries():
     """In float64 as well; not where there are more of them than reading less is worth, or few keys."""
-    on_vectors = any(cpu.refusal(isa) is None for isa in thin.ISAS)
+    on_vectors = any(cpu.refusal(isa) is None for isa in skinny.ISAS)
     for shape, expected in ((SHAPES["few"], True), ((1, 4, 2, 3, 2000, 64), False), ((1, 4, 2, 2, 1000, 64), False)):
         q, k, v = operands(*shape, dtype=np.float64)
         assert few.takes(q, k) == (expected and on_vectors)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import blas_library as module
+from minitorch_backends.kernels.runtime import blas_library as module
 
 MAPS = """\
 7f0000-7f0001 r-xp 00000000 00:00 1 /usr/lib/libc.so.6
@@ -58,7 +58,7 @@ def test_the_kernels_of_openblas_are_named():
     """OpenBLAS says for which CPU its kernels are, in a process whose environment names one, that one."""
     if module.blas_library().name != "openblas":
         pytest.skip("NumPy's BLAS is not OpenBLAS")
-    script = "from minitorch_backends.kernels.blas_library import blas_kernels; print(blas_kernels())"
+    script = "from minitorch_backends.kernels.runtime.blas_library import blas_kernels; print(blas_kernels())"
     environment = os.environ | {"OPENBLAS_CORETYPE": "Nehalem"}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.strip() == "Nehalem"

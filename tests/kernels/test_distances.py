@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import distances, threading
+from minitorch_backends.kernels.arrays import distances
+from minitorch_backends.kernels.runtime import threading
 
 CASES = [(1, 40, 300, 17), (2, 9, 257, 70), (3, 100, 50, 1), (1, 3, 600, 66), (2, 65, 64, 64), (1, 1, 9000, 3)]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

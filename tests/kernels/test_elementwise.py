@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.dispatch.registry import registry
-from minitorch_backends.kernels import cpu, elementwise, threading
-from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, in_order, threaded_function
-from minitorch_backends.kernels.elementwise.arrays import leaf_of
-from minitorch_backends.kernels.elementwise.threaded import _IN_VECTORS
-from minitorch_backends.kernels.elementwise.ufuncs import lines_of, loop_of
+from minitorch_backends.kernels.arrays import elementwise
+from minitorch_backends.kernels.arrays.elementwise import LARGE, MAPPED, cast, in_order, threaded_function
+from minitorch_backends.kernels.arrays.elementwise.arrays import leaf_of
+from minitorch_backends.kernels.arrays.elementwise.threaded import _IN_VECTORS
+from minitorch_backends.kernels.arrays.elementwise.ufuncs import lines_of, loop_of
+from minitorch_backends.kernels.runtime import cpu, threading
 
 OPERANDS = {name: 2 if name.endswith("_gradient") else 1 for name in MAPPED}
 DTYPES = [np.dtype(each) for each in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]
@@ -525,7 +526,7 @@ def test_large_relus_are_those_of_small_ones(dtype: np.dtype) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_copies_in_row_major_order(dtype, threads):
     """By tiles, in part of squares, and by NumPy: the same elements, in memory of their own."""
-    from minitorch_backends.kernels.elementwise.turned import _transpose_tiles
+    from minitorch_backends.kernels.arrays.elementwise.turned import _transpose_tiles
 
     with threading.num_threads(threads):
         by_tiles = 0

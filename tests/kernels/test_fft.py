@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import lists, randoms, sampled_from
 
-from minitorch_backends.kernels import registry, threading
+from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.fft import contract, fft, matrices, stockham
 from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.crossovers import crossovers
@@ -24,7 +24,8 @@ from minitorch_backends.kernels.fft.lengths import (
     rows_of_wide,
     sharing_rows,
 )
-from minitorch_backends.kernels.plans import PlanCache, fft_plans
+from minitorch_backends.kernels.runtime import threading
+from minitorch_backends.kernels.runtime.plan_cache import PlanCache, fft_plans
 
 DTYPES = {"complex64": 2.0**-24, "complex128": 2.0**-53}
 """And half the distance of neighbours in their parts."""

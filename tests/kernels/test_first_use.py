@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from minitorch_backends.kernels import first_use
+from minitorch_backends.kernels.runtime import first_use
 
 from ..support.processes import python
 

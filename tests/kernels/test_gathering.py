@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import gathering
+from minitorch_backends.kernels.arrays import gathering
 from minitorch_backends.tensor.dtypes import bfloat16
 
 DTYPES = [np.uint8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex64, bfloat16.dtype]

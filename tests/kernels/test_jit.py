@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from minitorch_backends.kernels import cpu, jit
+from minitorch_backends.kernels.runtime import cpu, jit
 
 
 def run(script, **environment):
@@ -23,7 +23,7 @@ def test_the_users_numba_is_left_alone(tmp_path):
     (tmp_path / "mine.py").write_text("import numba\n\n@numba.njit(cache=True)\ndef f(x):\n    return x + 1\n")
     script = (
         "import numba\n"
-        "from minitorch_backends.kernels import compiler\n"
+        "from minitorch_backends.kernels.runtime import compiler\n"
         "import mine; mine.f(1); print(mine.f.stats.cache_path); print(repr(numba.config.CACHE_DIR))\n"
     )
     path, setting = run(script, PYTHONPATH=str(tmp_path), MINITORCH_CACHE_DIR=str(tmp_path / "ours"))
@@ -50,7 +50,7 @@ def test_a_subroutine_is_machine_code_only_with_its_callers():
 
 CODE = """
 import numpy as np
-from minitorch_backends.kernels import compiler, native, targets
+from minitorch_backends.kernels.runtime import compiler, native, targets
 from minitorch_backends.kernels.precisions import parts
 parts.round_to(np.ones(3, np.float32), 'bf16')
 module = compiler.entry_module(parts._round_array, *parts._round_array.signatures)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from minitorch_backends.kernels import cpu, machine
+from minitorch_backends.kernels.runtime import cpu, machine
 
 LINUX = machine.CPUS.is_dir()
 

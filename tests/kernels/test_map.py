@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import minitorch_backends  # noqa: F401  (declares every kernel)
-from minitorch_backends.kernels import cpu, registry
-from minitorch_backends.kernels.gemm import compiled, product, tuning
+from minitorch_backends.kernels import registry
+from minitorch_backends.kernels.block import tuning
+from minitorch_backends.kernels.gemm import compiled, product
 from minitorch_backends.kernels.gemm.divisions import division_of
+from minitorch_backends.kernels.runtime import cpu
 
 TEXT = (Path(registry.__file__).resolve().parent / "README.md").read_text(encoding="utf-8")
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.kernels import matrix_units, threading
+from minitorch_backends.kernels import matrix_units
+from minitorch_backends.kernels.runtime import threading
 from minitorch_backends.profiles import PROFILES, Aligned, Chain, Exact, Format, Halves, Profile, Tree, TwoStage
 
 VECTORS = Path(__file__).parents[3] / "shared" / "facts" / "tensor_core_vectors.npz"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import jit, native
+from minitorch_backends.kernels.runtime import jit, native
 
 
 class Pair(NamedTuple):
@@ -116,7 +116,7 @@ WITHOUT_NUMBA = """
 import sys
 import numpy as np
 import minitorch_backends as mt
-from minitorch_backends.kernels import store
+from minitorch_backends.kernels.runtime import store
 from minitorch_backends.nn import functional as F
 def new(*shape):
     return mt.tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))

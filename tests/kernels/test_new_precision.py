@@ -10,7 +10,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.kernels.gemm import compiled, matmul, plans
+from minitorch_backends.kernels.block import plans
+from minitorch_backends.kernels.gemm import compiled, matmul
 from minitorch_backends.kernels.precisions.products import PRECISIONS, Precision, Scale, add, predicted_error
 
 from ..support import reference

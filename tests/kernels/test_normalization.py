@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.rows import normalization, standardize, standardize_gradient
-from minitorch_backends.kernels.rows.arrays import LEAST
-from minitorch_backends.kernels.rows.standardization import STATISTICS
+from minitorch_backends.kernels.arrays.rows import normalization, standardize, standardize_gradient
+from minitorch_backends.kernels.arrays.rows.arrays import LEAST
+from minitorch_backends.kernels.arrays.rows.standardization import STATISTICS
+from minitorch_backends.kernels.runtime import threading
 
 EPS = 0.01
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from minitorch_backends.kernels import notice
+from minitorch_backends.kernels.runtime import notice
 
 from ..support.processes import python
 
 SLOW = """
 import time
-from minitorch_backends.kernels import compiler, jit, notice
+from minitorch_backends.kernels.runtime import compiler, jit, notice
 
 compile_core = compiler.Compiler._compile_core
 def slowly(self):

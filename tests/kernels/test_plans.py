@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.kernels.plans import PlanCache
+from minitorch_backends.kernels.runtime.plan_cache import PlanCache
 
 CACHE = type(functools.cache(len))
 KEYS = {name: (name,) for name in "abcd"}

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.kernels import pooling, threading
+from minitorch_backends.kernels.arrays import pooling
+from minitorch_backends.kernels.runtime import threading
 
 F = mt.nn.functional
 SPOILED = {"none": None, "NaN": np.nan, "-inf": -np.inf, "-0": -0.0}

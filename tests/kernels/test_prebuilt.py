@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ FIRST_CALLS = """
 import sys
 import numpy as np
 import minitorch_backends as mt
-from minitorch_backends.kernels import store
+from minitorch_backends.kernels.runtime import store
 from minitorch_backends.nn import functional as F
 def new(*shape):
     return mt.tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels.gemm.tags import constant
-from minitorch_backends.kernels.jit import njit
-from minitorch_backends.kernels.record import Address, Bytes, Count, Record, Tag, behind
+from minitorch_backends.kernels.block.tags import constant
+from minitorch_backends.kernels.runtime.jit import njit
+from minitorch_backends.kernels.runtime.record import Address, Bytes, Count, Record, Tag, behind
 
 
 class Two(NamedTuple):

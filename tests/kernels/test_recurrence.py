@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.recurrence import recurrence, recurrence_gradient
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import threading
 
 SHAPES = [(3, 2, 5), (1, 1, 1), (2, 0, 3), (2, 70, 40), (3, 1, 16), (5, 9, 32), (0, 2, 4)]
 """Length, rows, and numbers of a state: less than a vector, one vector, panels and what is left, more rows than one

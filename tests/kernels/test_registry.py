@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from minitorch_backends import explain
-from minitorch_backends.kernels import cpu, registry
-from minitorch_backends.kernels.first_use import first_use
+from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe
+from minitorch_backends.kernels.runtime import cpu
+from minitorch_backends.kernels.runtime.first_use import first_use
 
 
 @pytest.fixture
@@ -290,7 +291,7 @@ def run(script, **environment):
 
 CAPPED = """
 import numpy as np
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.kernels.gemm import matmul
 a = np.eye(40, dtype=np.float32)
 matmul.impl("beyond", isa="amx")(None)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import resampling, threading
+from minitorch_backends.kernels.arrays import resampling
+from minitorch_backends.kernels.runtime import threading
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SIZES = [(70, 9, 13), (900, 11, 1), (1, 40, 200), (3, 1, 2000), (5000, 1, 1)]

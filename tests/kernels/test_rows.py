@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import rows, sums, threading
-from minitorch_backends.kernels.elementwise.arrays import readable
-from minitorch_backends.kernels.rows import BY_ROWS
-from minitorch_backends.kernels.rows.arrays import Dim, Shape
-from minitorch_backends.kernels.rows.arrays import shape_of as shape_of_sizes
+from minitorch_backends.kernels.arrays import rows, sums
+from minitorch_backends.kernels.arrays.elementwise.arrays import readable
+from minitorch_backends.kernels.arrays.rows import BY_ROWS
+from minitorch_backends.kernels.arrays.rows.arrays import Dim, Shape
+from minitorch_backends.kernels.arrays.rows.arrays import shape_of as shape_of_sizes
+from minitorch_backends.kernels.runtime import threading
 
 every_function = pytest.mark.parametrize("name", BY_ROWS)
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])

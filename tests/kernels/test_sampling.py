@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.kernels import sampling, threading
+from minitorch_backends.kernels.arrays import sampling
+from minitorch_backends.kernels.runtime import threading
 from minitorch_backends.nn.functional import grid_sample
 
 CASES = [((2, 3, 5, 7), (2, 4, 6, 2)), ((2, 2, 4, 5, 6), (2, 3, 2, 4, 3)), ((1, 1, 1, 1), (1, 3, 3, 2))]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import selection
+from minitorch_backends.kernels.arrays import selection
 
 
 def sorted_first(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import distances, gathering, pooling, resampling, selection
-from minitorch_backends.kernels.shapes import broadcast_shapes
+from minitorch_backends.kernels.arrays import distances, gathering, pooling, resampling, selection
+from minitorch_backends.kernels.runtime.shapes import broadcast_shapes
 
 IMAGES, ROWS = np.ones((2, 3, 40, 40), np.float32), np.ones((4, 300, 5), np.float32)
 PAIRS = np.ones((1, 30, 40), np.float32)

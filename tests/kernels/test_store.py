@@ -14,13 +14,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitorch_backends.kernels import jit, native, ownership, store
-from minitorch_backends.kernels.gemm import sources
-from minitorch_backends.kernels.sums import loops, vectors
+from minitorch_backends.kernels.arrays.sums import loops, vectors
+from minitorch_backends.kernels.block import sources
+from minitorch_backends.kernels.runtime import jit, native, ownership, store
 
 ROUND = """
 import numpy as np
-from minitorch_backends.kernels import store
+from minitorch_backends.kernels.runtime import store
 from minitorch_backends.kernels.precisions import parts
 print(parts.round_to(np.full(3, 1 / 3, np.float32), "bf16")[0].item())
 print(store.activity.compiled, store.activity.loaded, store.cache_folder())
@@ -60,7 +60,7 @@ DIGESTS = """
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from minitorch_backends.kernels import cpu, store, targets
+from minitorch_backends.kernels.runtime import cpu, store, targets
 from minitorch_backends.kernels.precisions import parts
 for level in cpu.LEVELS:
     for asked in "01":
@@ -116,7 +116,7 @@ def test_code_depends_on_the_modules_of_tags():
     """A leaf's code is emitted by its tags, which the module of the function that compiles it does not import."""
     leaf = loops.Reduction(vectors.Value(), sources.Float32())
     names = {path.relative_to(store._KERNELS).as_posix() for path in native.modules_of((native.kind_of(leaf),))}
-    assert names == {"sums/loops.py", "sums/vectors.py", "gemm/sources.py"}
+    assert names == {"arrays/sums/loops.py", "arrays/sums/vectors.py", "block/sources.py"}
 
 
 def test_imports_are_found_in_every_module():
@@ -133,7 +133,7 @@ TYPES = ("int8", "int16", "float32", "float64")
 AT_ONCE = """
 import sys
 import numpy as np
-from minitorch_backends.kernels import jit, store
+from minitorch_backends.kernels.runtime import jit, store
 
 @jit.njit
 def same(x):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import sums, threading
+from minitorch_backends.kernels.arrays import sums
+from minitorch_backends.kernels.runtime import threading
 from tests.support.layouts import arrays, axes_of, exact
 
 DTYPES = [np.float32, np.complex64, np.float16, ml_dtypes.bfloat16, np.float64, np.complex128]

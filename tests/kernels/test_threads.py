@@ -6,13 +6,13 @@ import os
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import threading
+from minitorch_backends.kernels.runtime import threading
 
 from ..support.processes import python
 
 PRODUCT = """
 import numpy as np
-from minitorch_backends.kernels import threading
+from minitorch_backends.kernels.runtime import threading
 from minitorch_backends.kernels.gemm.product import product
 
 rng = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def test_the_default_is_what_the_process_may_use():
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity masks here")
 def test_affinity_limits_the_default():
     code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    code += "from minitorch_backends.kernels import threading; print(threading.get_num_threads())"
+    code += "from minitorch_backends.kernels.runtime import threading; print(threading.get_num_threads())"
     assert python(code).out == "1\n"
 
 
@@ -242,7 +242,7 @@ def test_locks_are_open_in_a_child():
         PRODUCT
         + FORK
         + """
-from minitorch_backends.kernels.locks import lock, reentrant_lock
+from minitorch_backends.kernels.runtime.locks import lock, reentrant_lock
 import threading as python_threads
 made = [lock(), reentrant_lock()]
 holding, done = python_threads.Event(), python_threads.Event()

@@ -6,7 +6,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, lab
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 
 pytestmark = pytest.mark.usefixtures("default_flags")
 

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import compiled, tuning
+from minitorch_backends.kernels.block import tuning
+from minitorch_backends.kernels.gemm import compiled
+from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.lab import crossovers as module
 from minitorch_backends.lab.crossovers import Crossover, Point, crossovers, fit, measure
 

@@ -9,8 +9,9 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.flags import Snapshot
-from minitorch_backends.kernels import cpu, gemm
+from minitorch_backends.kernels import gemm
 from minitorch_backends.kernels.precisions.products import PRECISIONS
+from minitorch_backends.kernels.runtime import cpu
 
 ROWS, DEPTH, COLUMNS = 65, 257, 263
 

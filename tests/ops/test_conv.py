@@ -19,7 +19,7 @@ from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.conv import KERNELS, conv
 from minitorch_backends.kernels.registry import Refused
-from minitorch_backends.kernels.threading import num_threads
+from minitorch_backends.kernels.runtime.threading import num_threads
 from minitorch_backends.nn import functional as F
 
 

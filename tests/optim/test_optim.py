@@ -11,7 +11,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import manual_seed, nn, optim, randn
-from minitorch_backends.kernels import updates
+from minitorch_backends.kernels.arrays import updates
 from minitorch_backends.nn import functional as F
 from minitorch_backends.tensor.tensor import Parameter, Tensor
 
@@ -352,7 +352,7 @@ def test_many_together_have_the_bits_of_each_alone(make: Any, formula: Any, opti
 def test_foreach_and_fused_choose_whether_one_launch_updates_all(
     make: Any, options: dict[str, bool], together: bool, monkeypatch: Any
 ) -> None:
-    from minitorch_backends.kernels import updates_loops
+    from minitorch_backends.kernels.arrays import updates_loops
 
     def launch(formula: Any, table: np.ndarray, *rest: Any) -> None:
         launches.append(len(table))

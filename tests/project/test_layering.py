@@ -34,6 +34,18 @@ FLOORS = [
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
+KERNEL_FLOORS = [
+    {"runtime"},
+    {"precisions"},
+    {"registry"},
+    {"block", "matrix_units", "partial_sums"},
+    {"arrays"},
+    {"gemm"},
+    {"fft", "attention", "recurrence", "linalg"},
+    {"conv"},
+]
+"""The rooms of kernels/ in the same way."""
+
 MOST_PARAMETERS = 12
 MORE_PARAMETERS = {"conv": 3}
 """Functions of kernels that take more, by folder; the numbers only fall."""
@@ -48,7 +60,7 @@ LONG_FUNCTIONS = {"kernels": 2}
 
 
 def dotted_name(path: Path) -> tuple[str, ...]:
-    """The name under which a file is installed: kernels/cpu.py is minitorch_backends.kernels.cpu."""
+    """The name under which a file is installed: kernels/runtime/cpu.py is minitorch_backends.kernels.runtime.cpu."""
     names = path.relative_to(ROOT).with_suffix("").parts
     return (PACKAGE, *names) if names[0] == "kernels" else names
 
@@ -119,6 +131,15 @@ def test_imports_point_down():
     assert not upward, f"these import a part that stands above them: {upward}"
 
 
+def test_imports_inside_kernels_point_down():
+    ranks = {room: rank for rank, floor in enumerate(KERNEL_FLOORS) for room in floor}
+    own = [found for found in internal() if found.importer[1] == "kernels" and found.imported[1] == "kernels"]
+    rooms = [(found, found.importer[2], found.imported[2]) for found in own if found.importer[2] != "__init__"]
+    strays = [found.place for found, above, below in rooms if above != below and ranks[above] <= ranks[below]]
+    assert {above for _, above, _ in rooms} | {below for *_, below in rooms} == set(ranks)
+    assert not strays, f"these import a room that does not stand below theirs: {strays}"
+
+
 def test_kernels_know_arrays_only():
     """No flag, no tensor: precision, solver and thread count arrive as arguments. Relative, so that nothing imports
     the folder under its top-level name and gets a second copy of each module."""
@@ -148,16 +169,16 @@ def test_one_module_loads_the_compiler():
     allowed = {"numba": {"compiler", "translation"}, "llvmlite": {"compiler", "jit", "native", "store", "targets"}}
     for library, modules in allowed.items():
         found = [each for each in imports() if each.imported[:1] == (library,)]
-        strays = [each.place for each in found if each.importer[1] != "kernels" or each.importer[2] not in modules]
+        strays = [each.place for each in found if each.importer[1] != "kernels" or each.importer[-1] not in modules]
         assert len(found) > len(strays), "no import was found in kernels/: the walk is broken"
-        assert not strays, f"take these names from kernels/jit.py: {strays}"
+        assert not strays, f"take these names from kernels/runtime/jit.py: {strays}"
 
 
 def test_no_interrupt_cuts_the_import_of_a_library_short():
     """A half imported library fails for the rest of the process."""
     libraries = declared_dependencies() - {"numpy", "numba"}
     strays = [found.place for found in imports() if found.imported and found.imported[0] in libraries]
-    assert not strays, f"load these by kernels/first_use.py: {strays}"
+    assert not strays, f"load these by kernels/runtime/first_use.py: {strays}"
 
 
 def test_import_loads_nothing_heavy():

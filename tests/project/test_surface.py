@@ -20,8 +20,8 @@ import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.backends import libraries
 from minitorch_backends.flags import Snapshot, rows
-from minitorch_backends.kernels.plans import fft_plans
 from minitorch_backends.kernels.registry import kernels
+from minitorch_backends.kernels.runtime.plan_cache import fft_plans
 
 from ..flags import test_flags
 from ..support.departures import DEPARTURES

@@ -13,8 +13,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, lab, nn
+from minitorch_backends.kernels.block import tuning_file
 from minitorch_backends.kernels.conv.tuner import BenchmarkCache
-from minitorch_backends.kernels.gemm import tuning_file
 from tests.serialization.test_serialization import old_file
 from tests.support.sweep_functions import sums
 
@@ -200,7 +200,7 @@ def test_a_damaged_tuning_file_is_passed_over(tmp_path: Path, monkeypatch: pytes
 
 
 def _measured_names() -> Any:
-    from minitorch_backends.kernels.gemm.tuning import MEASURED
+    from minitorch_backends.kernels.block.tuning import MEASURED
 
     return MEASURED
 

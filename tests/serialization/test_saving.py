@@ -14,8 +14,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import lab
-from minitorch_backends.kernels import files
 from minitorch_backends.kernels.conv.tuner import BenchmarkCache
+from minitorch_backends.kernels.runtime import files
 from minitorch_backends.lab.store import Store
 from tests.support.sweep_functions import sums
 

@@ -29,7 +29,7 @@ CPUS = {
 
 def pretend(name: str) -> None:
     """Have this process take itself to run on the CPU `name`. To be called before any kernel is loaded."""
-    from minitorch_backends.kernels import cpu
+    from minitorch_backends.kernels.runtime import cpu
 
     vendor, family, model, flags = CPUS[name]
     words = {"flags": flags, "vendor_id": [vendor], "cpu family": [family], "model": [model]}
@@ -59,7 +59,7 @@ def _main() -> None:
     import minitorch_backends.kernels.gemm
     import minitorch_backends.kernels.linalg  # noqa: F401
     from minitorch_backends.kernels.registry import ArraySpec, kernels
-    from minitorch_backends.kernels.threading import set_num_threads
+    from minitorch_backends.kernels.runtime.threading import set_num_threads
 
     set_num_threads(int(threads))
     for line in sys.stdin:

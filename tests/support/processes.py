@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 
 
 class Printed(NamedTuple):

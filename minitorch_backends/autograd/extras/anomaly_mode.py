@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ... import kernels
 from ...dispatch import instrumentation
 from ...flags.scopes import Scope
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 

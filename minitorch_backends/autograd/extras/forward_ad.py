@@ -18,8 +18,8 @@ import numpy as np
 from ...dispatch import instrumentation
 from ...dispatch.registry import registry
 from ...flags.scopes import Scope
-from ...kernels.context import restorable, restore_on_failure
-from ...kernels.locks import lock
+from ...kernels.runtime.context import restorable, restore_on_failure
+from ...kernels.runtime.locks import lock
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ...dispatch import instrumentation
-from ...kernels.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure
 from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..accumulation import fit_gradient

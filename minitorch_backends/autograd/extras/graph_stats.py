@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch import instrumentation
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 from ..nodes import Leaf, Node, Output
 
 

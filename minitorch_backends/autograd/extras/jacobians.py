@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure
 from ...tensor.dtypes import FLOATING, dtype_of, float64
 from ...tensor.tensor import Tensor, adopt
 from ..api import grad

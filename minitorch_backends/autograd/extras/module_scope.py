@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from ...flags.scopes import Scope
-from ...kernels.context import Binding, chain_length, restorable
-from ...kernels.locks import lock
+from ...kernels.runtime.context import Binding, chain_length, restorable
+from ...kernels.runtime.locks import lock
 from ..nodes import Node, next_sequence
 from .program_parts import ProgramPart, called_by, parts_run_by
 

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 from ...tensor.tensor import Tensor
 from ..hooks import RemovableHandle, place_of, running
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...flags.rows import rows
 from ...flags.state import UNSET, Override, State, current, override
-from ...kernels.context import Restorable, restore_on_failure
+from ...kernels.runtime.context import Restorable, restore_on_failure
 from ..modes import grad_mode
 from . import module_scope
 

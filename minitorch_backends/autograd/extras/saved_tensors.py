@@ -13,8 +13,8 @@ from typing import Any
 
 from ...dispatch import instrumentation
 from ...flags.scopes import Scope
-from ...kernels.context import chain_length, restorable, restore_on_failure
-from ...kernels.locks import lock
+from ...kernels.runtime.context import chain_length, restorable, restore_on_failure
+from ...kernels.runtime.locks import lock
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from .. import nodes
 from ..modes import no_grad

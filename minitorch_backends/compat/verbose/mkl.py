@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...kernels import cpu
-from ...kernels.blas_library import blas_library
 from ...kernels.registry import Call
-from ...kernels.threading import get_num_threads
+from ...kernels.runtime import cpu
+from ...kernels.runtime.blas_library import blas_library
+from ...kernels.runtime.threading import get_num_threads
 from .lapack import address, lapack_arguments
 from .names import ENGINE, PRODUCTS
 

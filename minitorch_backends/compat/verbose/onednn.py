@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernels import cpu
 from ...kernels.registry import Call
-from ...kernels.threading import get_num_threads
+from ...kernels.runtime import cpu
+from ...kernels.runtime.threading import get_num_threads
 from .names import ENGINE, PRODUCTS
 
 __all__ = ["onednn_lines"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...kernels.first_use import stopwatch
 from ...kernels.registry import Call
+from ...kernels.runtime.first_use import stopwatch
 from ...lab.flops import flops_of
 from ..torch.counts import Counts
 from ..torch.mode import Emulation

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 
 _CLASSES = (
     ("torch.export.pt2_archive._package", "AOTICompiledModel"),

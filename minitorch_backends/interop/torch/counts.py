@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from ...kernels.locks import lock
 from ...kernels.registry import Call, observe
+from ...kernels.runtime.locks import lock
 from ...lab.flops import flops_of
 
 

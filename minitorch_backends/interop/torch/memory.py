@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ...kernels.gemm.workspace import offer
+from ...kernels.runtime.workspace import offer
 from ...tensor.dtypes import bfloat16, dtypes
 from ...tensor.tensor import Tensor, adopt
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any
 
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 
 _innermost: ContextVar[Any] = ContextVar("emulation_of_torch", default=None)
 _start_of: list[Callable[[threading.Thread], None]] = [threading.Thread.start]

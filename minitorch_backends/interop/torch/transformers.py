@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.overrides import _get_current_function_mode_stack
 
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 from .operands import PLAIN_TYPES
 
 _original: list[Callable[[Any], bool]] = []

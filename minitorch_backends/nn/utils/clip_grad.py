@@ -11,7 +11,7 @@ import numpy as np
 
 from ...autograd.modes import no_grad
 from ...dispatch.call_errors import argument_errors
-from ...kernels.first_use import calls_blas
+from ...kernels.runtime.first_use import calls_blas
 from ...tensor.dtypes import float32, promote_types
 from ...tensor.tensor import Tensor, adopt
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...autograd.modes import no_grad
 from ...dispatch.call_errors import argument_errors
-from ...kernels.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure
 from ...ops.creation.sampling import randn
 from ...tensor.tensor import Parameter, Tensor
 from .. import functional as F

@@ -21,10 +21,10 @@ from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.attention import attention as kernel
 from ...kernels.attention import attention_gradient as gradient_kernel
-from ...kernels.context import restore_on_failure
-from ...kernels.reasons import because
 from ...kernels.registry import ArraySpec, Refused
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.runtime.context import restore_on_failure
+from ...kernels.runtime.reasons import because
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional

@@ -11,7 +11,7 @@ from ...autograd.modes import enable_grad, no_grad
 from ...backends import precision_policy
 from ...backends.attention import SDPAParams, select_kernel
 from ...backends.operands import act_on
-from ...kernels.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure
 from ...tensor.tensor import Tensor, adopt
 from . import scaled_dot_product as attention
 from .composed import apply_roles

@@ -12,13 +12,13 @@ from ...backends.stacks import STACKS
 from ...dispatch.op import Array, op
 from ...flags import State, per_state
 from ...kernels.conv import KERNELS, benchmark_cache, conv, conv_input_gradient, conv_weight_gradient
-from ...kernels.conv.apart import Apart
 from ...kernels.conv.shapes import empty_output, is_channels_last, output_size, require
 from ...kernels.conv.shapes import steps as steps_of
 from ...kernels.fft.contract import DEFAULT_PLANS
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
 from ..matmul.by_role import multiply_rounded, round_for_kernel, to_dtype
+from .transposed_scatter import Apart
 
 Sizes = tuple[int, ...]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
+from ...kernels.arrays.elementwise import is_half
 from ...kernels.conv.shapes import output_size, steps
-from ...kernels.elementwise import is_half
 from ...tensor.dtypes import bfloat16, dtype_of
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, not_a_tensor

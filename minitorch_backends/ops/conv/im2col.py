@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels import pooling
+from ...kernels.arrays import pooling
+from ...kernels.arrays.sums import sum as sum_over
 from ...kernels.conv.shapes import Steps, windows
-from ...kernels.sums import sum as sum_over
 from ...tensor.tensor import Tensor
 
 

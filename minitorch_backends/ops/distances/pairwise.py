@@ -9,8 +9,8 @@ import numpy as np
 
 from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.op import Array, composite, op
-from ...kernels import distances, sums
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.arrays import distances, sums
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim

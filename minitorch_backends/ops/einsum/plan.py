@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...backends.strategies import Strategy
 from ...flags import current
-from ...kernels.locks import cached_property
+from ...kernels.runtime.locks import cached_property
 from .equation import Labels, diagonals_of, sizes_of, text_of
 from .pairs import Path, pairs_of
 from .paths import find_path, strategy_in_force

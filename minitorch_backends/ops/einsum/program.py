@@ -24,11 +24,11 @@ from ...backends.strategies import Strategy
 from ...dispatch.op import Arrays
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, current, per_state
-from ...kernels.context import restore_on_failure
-from ...kernels.gemm.workspace import offer
-from ...kernels.quiet import restore, silence
+from ...kernels.arrays.sums import sum as sum_over
 from ...kernels.registry import ArraySpec
-from ...kernels.sums import sum as sum_over
+from ...kernels.runtime.context import restore_on_failure
+from ...kernels.runtime.errstate import restore, silence
+from ...kernels.runtime.workspace import offer
 from ...tensor.dtypes import BOOL, dtype_of, promote_types, to_dtype
 from ...tensor.tensor import Tensor
 from ..matmul.dispatch import prepared_product, product

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...flags import Snapshot, snapshot
-from ...kernels.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure
 from .plan import Plan
 from .program import Around, program_for, run
 from .slicing import Part, Slicing

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kernels.locks import cached_property
+from ...kernels.runtime.locks import cached_property
 from .equation import Labels, label_name
 from .pairs import path_of
 from .plan import Plan

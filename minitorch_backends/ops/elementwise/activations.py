@@ -10,8 +10,8 @@ import numpy as np
 from ...autograd.modes import derives_from
 from ...dispatch.op import Array, composite, op
 from ...dispatch.registry import functions
-from ...kernels import elementwise
-from ...kernels.elementwise import LARGE, threaded_function
+from ...kernels.arrays import elementwise
+from ...kernels.arrays.elementwise import LARGE, threaded_function
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt

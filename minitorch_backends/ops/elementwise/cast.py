@@ -9,7 +9,7 @@ import numpy as np
 from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...kernels.elementwise import in_order
+from ...kernels.arrays.elementwise import in_order
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import (
     DType,

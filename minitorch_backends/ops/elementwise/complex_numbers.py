@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op, synonyms
-from ...kernels.elementwise import sign as sign_of_real
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.arrays.elementwise import sign as sign_of_real
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..gradients import zero

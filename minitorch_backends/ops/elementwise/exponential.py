@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels import elementwise
+from ...kernels.arrays import elementwise
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor
 from ..functional import functional

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels import elementwise
+from ...kernels.arrays import elementwise
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
 from .special import digamma, lgamma, scipy_special

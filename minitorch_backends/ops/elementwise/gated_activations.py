@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import elementwise
+from ...kernels.arrays import elementwise
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugate

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.tensor import Tensor
 
 __all__: list[str] = []

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import elementwise
-from ...kernels.elementwise import power
+from ...kernels.arrays import elementwise
+from ...kernels.arrays.elementwise import power
 from ...tensor.casting import cast_checked
 from ...tensor.dtypes import DType, complex128, float64, promote_types
 from ...tensor.tensor import Tensor

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...autograd.half_types import identity
 from ...dispatch.op import Array, composite, op, synonyms
-from ...kernels.elementwise import each
-from ...kernels.elementwise import sign as sign_of_real
+from ...kernels.arrays.elementwise import each
+from ...kernels.arrays.elementwise import sign as sign_of_real
 from ...tensor.casting import cast_checked, fitted_number
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor

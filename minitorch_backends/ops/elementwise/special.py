@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import elementwise
-from ...kernels.first_use import load
-from ...kernels.invariance import refuse_library
+from ...kernels.arrays import elementwise
+from ...kernels.runtime.first_use import load
+from ...kernels.runtime.invariance import refuse_library
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, no_derivative, zero

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op, synonyms
-from ...kernels.elementwise import each
+from ...kernels.arrays.elementwise import each
 from ...tensor.tensor import Tensor
 from ..functional import functional
 from ..gradients import conjugate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import op
-from ...kernels.elementwise import each
+from ...kernels.arrays.elementwise import each
 from ...tensor.tensor import Tensor
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
-from ...kernels import sampling
+from ...kernels.arrays import sampling
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import integer

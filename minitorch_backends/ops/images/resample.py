@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels import resampling
+from ...kernels.arrays import resampling
 from ..indexing.accumulate import apply_at
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels import accumulate
+from ...kernels.arrays import accumulate
 
 _MOST_DIMS = 32
 """The largest number of dimensions for `ufunc.at`: with more, NumPy 2.4 writes out of bounds."""

@@ -9,7 +9,7 @@ import numpy as np
 from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...kernels.elementwise import select
+from ...kernels.arrays.elementwise import select
 from ...tensor.casting import cast_checked, cast_unchecked, fitted_number
 from ...tensor.dtypes import DType, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, refuse_wide_integer

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...kernels.gathering import gather as kernel
+from ...kernels.arrays.gathering import gather as kernel
 from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import refusal_of_dtype
-from ...kernels.elementwise import is_half
+from ...kernels.arrays.elementwise import is_half
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import selection
+from ...kernels.arrays import selection
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..gradients import kept_shape, restore_dims

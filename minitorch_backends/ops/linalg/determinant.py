@@ -10,7 +10,7 @@ from ...autograd.half_types import widen
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
-from ...kernels import sums
+from ...kernels.arrays import sums
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 from ..views.join import cat, stack

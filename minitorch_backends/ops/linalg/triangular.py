@@ -8,7 +8,7 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...kernels import linalg as kernels
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times

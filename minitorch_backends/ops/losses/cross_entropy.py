@@ -9,8 +9,8 @@ import numpy as np
 
 from ...autograd.modes import derives
 from ...dispatch.op import Array, composite, op
-from ...kernels.gathering import gather, scatter
-from ...kernels.sums import sum_of_all
+from ...kernels.arrays.gathering import gather, scatter
+from ...kernels.arrays.sums import sum_of_all
 from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor, adopt
 from ..dims import integer

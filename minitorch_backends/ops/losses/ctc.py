@@ -18,7 +18,7 @@ import numpy as np
 from ...autograd.api import grad
 from ...autograd.modes import derives, enable_grad
 from ...dispatch.op import Array, composite, op
-from ...kernels.context import restore_on_failure
+from ...kernels.runtime.context import restore_on_failure
 from ...tensor.dtypes import INTEGER
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..functional import functional

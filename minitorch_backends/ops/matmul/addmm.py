@@ -10,9 +10,9 @@ from ...autograd.half_types import widen
 from ...backends.operands import by_formats
 from ...backends.precision_policy import resolve
 from ...dispatch.op import Array, composite, op
-from ...kernels.elementwise import is_half
+from ...kernels.arrays.elementwise import is_half
 from ...kernels.precisions.float8 import from_float32, is_float8
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.casting import cast_unchecked, fitted_number
 from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
 from ...tensor.tensor import Tensor

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...backends.operands import Operands
 from ...backends.precision_policy import decision, resolve
+from ...kernels.gemm.scaled_operands import ALONG
 from ...kernels.precisions import find_format
 from ...kernels.precisions.products import PRECISIONS
 from ...kernels.precisions.rounding import refusal, round_operand
-from ...kernels.scaled_operands import ALONG
 from ...tensor.casting import cast_unchecked
 
 _FLOAT32 = np.dtype(np.float32)
@@ -62,7 +62,8 @@ def round_for_kernel(
     kernel: str, x: np.ndarray, name: str, side: int, groups: int, operands: Operands, dtype: np.dtype
 ) -> np.ndarray:
     """An operand of a convolution's kernel in its format, with K where the kernel has it
-    (`kernels.scaled_operands`): each group apart, and all taps together in the scale of a weight's output channel."""
+    (`kernels.gemm.scaled_operands`): each group apart, and all taps together in the scale of a weight's
+    output channel."""
     where, row = ALONG[kernel][side], find_format(name)
     if kernel == "conv" and side == 1 and row.block is not None and not row.block[1]:
         lines = round_along(x.reshape(len(x), -1), name, -1, operands, dtype)

@@ -14,15 +14,15 @@ from ...backends.operands import Roles, by_formats
 from ...backends.precision_policy import Call, resolve
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, per_state
-from ...kernels.elementwise import cast
+from ...kernels.arrays.elementwise import cast
 from ...kernels.gemm import addmm as kernel_addmm
 from ...kernels.gemm import gains_by_packing
 from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
-from ...kernels.invariance import is_demanded
 from ...kernels.precisions.float8 import FORMATS, from_float32, is_float8
 from ...kernels.registry import ArraySpec
+from ...kernels.runtime.invariance import is_demanded
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
 from .by_role import multiply_rounded, round_along

@@ -12,7 +12,7 @@ from ...backends import precision_policy
 from ...backends.operands import Operands, Roles, formats_of, swap
 from ...backends.precision_policy import Call
 from ...dispatch.op import Array, composite, op
-from ...kernels.elementwise import is_half
+from ...kernels.arrays.elementwise import is_half
 from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
 from ...kernels.precisions import find_format

@@ -12,7 +12,7 @@ from ...autograd.modes import grad_mode
 from ...backends.operands import by_formats, swap
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op, synonyms
-from ...kernels.elementwise import is_half
+from ...kernels.arrays.elementwise import is_half
 from ...kernels.registry import ArraySpec
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype

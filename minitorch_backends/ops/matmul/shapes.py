@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels.registry import ArraySpec
-from ...kernels.shapes import broadcast_shapes
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import to_dtype
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import no_grad
 from ...dispatch.op import composite
-from ...kernels import sums
-from ...kernels.context import restore_on_failure
-from ...kernels.rows import Standardized
+from ...kernels.arrays import sums
+from ...kernels.arrays.rows import Standardized
+from ...kernels.runtime.context import restore_on_failure
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import rows
+from ...kernels.arrays import rows
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..functional import functional

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, op
-from ...kernels import rows
-from ...kernels.rows import Standardized, StandardizeGradients
+from ...kernels.arrays import rows
+from ...kernels.arrays.rows import Standardized, StandardizeGradients
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import counts
 
@@ -92,5 +92,5 @@ def _standardize_gradients(
 def standardize(
     input: Array, weight: Array, bias: Array, dim: tuple[int, ...], eps: float, statistics: str = "moments"
 ) -> Standardized:
-    """(input - mean) / deviation * weight + bias over the dimensions `dim`; see `kernels.rows.standardize`."""
+    """(input - mean) / deviation * weight + bias over the dimensions `dim`; see `kernels.arrays.rows.standardize`."""
     return rows.standardize(input, weight, bias, dim=dim, eps=eps, statistics=statistics)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels.elementwise import in_order
+from ...kernels.arrays.elementwise import in_order
 from ...tensor.tensor import Tensor
 from ..dims import wrap_dim
 from ..elementwise.comparison import maximum, minimum

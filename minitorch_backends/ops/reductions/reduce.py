@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import sums
-from ...kernels.rows import join_rows as joined_rows
+from ...kernels.arrays import sums
+from ...kernels.arrays.rows import join_rows as joined_rows
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, float32, int64, to_dtype
 from ...tensor.tensor import Tensor
@@ -22,7 +22,7 @@ __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "s
 
 
 def join_elements(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
-    """`join.reduce`, which `kernels.rows` calls `name`, by all threads where that gains."""
+    """`join.reduce`, which `kernels.arrays.rows` calls `name`, by all threads where that gains."""
     found = joined_rows(name, array, axis)
     if found is None:
         return join.reduce(array, axis=axis, keepdims=keepdims)

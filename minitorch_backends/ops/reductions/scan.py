@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import sums
-from ...kernels.elementwise.arrays import is_half
-from ...kernels.rows import running_products, running_sums
-from ...kernels.selection import running_extrema
+from ...kernels.arrays import sums
+from ...kernels.arrays.elementwise.arrays import is_half
+from ...kernels.arrays.rows import running_products, running_sums
+from ...kernels.arrays.selection import running_extrema
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import complex128, float32, float64
 from ...tensor.tensor import Tensor, adopt

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels import sums
-from ...kernels.elementwise import each
-from ...kernels.elementwise.arrays import is_half
-from ...kernels.rows import log_sum_exp
+from ...kernels.arrays import sums
+from ...kernels.arrays.elementwise import each
+from ...kernels.arrays.elementwise.arrays import is_half
+from ...kernels.arrays.rows import log_sum_exp
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
 from ...tensor.tensor import Tensor

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...kernels.elementwise import select
+from ...kernels.arrays.elementwise import select
 from ...tensor.memory import contiguous_format
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt, not_a_tensor

@@ -14,8 +14,8 @@ import numpy as np
 from ...autograd.views import shares_memory
 from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
-from ...kernels.elementwise import LARGE, in_order
-from ...kernels.shapes import strided_view
+from ...kernels.arrays.elementwise import LARGE, in_order
+from ...kernels.runtime.shapes import strided_view
 from ...tensor.dtypes import to_dtype
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt

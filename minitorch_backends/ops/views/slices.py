@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch.op import Array, composite, op
-from ...kernels.shapes import windows
+from ...kernels.runtime.shapes import windows
 from ...tensor.dtypes import INTEGER, int64
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim

@@ -16,7 +16,7 @@ import numpy as np
 from ...autograd.modes import derives_from
 from ...autograd.views import View
 from ...dispatch.op import Array, composite, op
-from ...kernels.shapes import strided_view
+from ...kernels.runtime.shapes import strided_view
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
 from .slices import embed

@@ -13,7 +13,7 @@ import numpy as np
 from ...autograd.views import shares_memory, walk
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
-from ...kernels.elementwise import is_half
+from ...kernels.arrays.elementwise import is_half
 from ...kernels.precisions.float8 import is_float8
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import adopt

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.kernels.shapes import broadcast_shapes
+from minitorch_backends.kernels.runtime.shapes import broadcast_shapes
 from minitorch_backends.ops.distances.pairwise import _BY_PRODUCTS, _differences
 
 from ..samples import Sample, between, sample, samples_of_shapes, strided_matrix

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.kernels.first_use import load
+from minitorch_backends.kernels.runtime.first_use import load
 
 from ..linalg.samples import eye_plus, squares
 from ..samples import Sample, between, sample

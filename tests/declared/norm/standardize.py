@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.kernels.rows import Standardized, StandardizeGradients
+from minitorch_backends.kernels.arrays.rows import Standardized, StandardizeGradients
 from minitorch_backends.ops.norm.standardize import _standard
 
 from ..samples import Sample, between, sample

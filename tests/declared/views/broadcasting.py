@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.kernels.shapes import broadcast_shapes as shape_of_all
+from minitorch_backends.kernels.runtime.shapes import broadcast_shapes as shape_of_all
 
 from ..samples import between, sample, samples_of_shapes, strided_matrix
 from ..table import declare

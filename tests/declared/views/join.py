@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.kernels.first_use import load
+from minitorch_backends.kernels.runtime.first_use import load
 
 from ..samples import between, sample, strided_matrix
 from ..table import declare

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import conv as convolutions
-from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, conv_weight_gradient, one_tap
-from minitorch_backends.kernels.conv.setting import setting_of
+from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, conv_weight_gradient, pointwise_vector
+from minitorch_backends.kernels.conv.params import setting_of
 from minitorch_backends.kernels.conv.shapes import is_channels_last, lay_out_weight
 from minitorch_backends.kernels.gemm.compiled import pairs_multiply
 from minitorch_backends.kernels.precisions.products import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe
+from minitorch_backends.kernels.runtime import cpu, threading
 
 from ...support import reference
 
@@ -321,7 +321,7 @@ def test_one_tap_is_a_product(dtype: Any, rank: int) -> None:
     planes = np.ascontiguousarray(x)
     by_vectors = dtype in (np.float32, np.float64) and cpu.refusal("avx512") is None
     in_place = rank > 1 and (by_vectors or pairs_multiply(np.dtype(dtype), "ieee"))
-    assert [one_tap.takes(setting, each, w) for each in (x, spread, planes)] == [True, False, in_place]
+    assert [pointwise_vector.takes(setting, each, w) for each in (x, spread, planes)] == [True, False, in_place]
     with np.errstate(invalid="ignore"):
         expected = conv.reference(x, w, bias, relu=True)
     kept, unit = Kept(w), 8 * float(ml_dtypes.finfo(dtype).eps)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.conv import KERNELS, Kept, conv, conv_input_gradient, conv_weight_gradient, workspace
 from minitorch_backends.kernels.conv.geometry import EVERY_OTHER, NOWHERE, Task, forward_geometry, spots
-from minitorch_backends.kernels.gemm.workspace import address_of, return_workspace, take_workspace
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
+from minitorch_backends.kernels.runtime import threading
+from minitorch_backends.kernels.runtime.workspace import address_of, return_workspace, take_workspace
 
 COMPILED = [
     (kernel.name, name)
@@ -364,11 +364,11 @@ def test_windows_at_the_edge_weigh_what_exists(stride: int, count: int) -> None:
 
 
 def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:
-    from minitorch_backends.kernels import cpu
+    from minitorch_backends.kernels.runtime import cpu
 
     if cpu.refusal("avx512") is not None:
         pytest.skip("only tiles have such sums")
-    from minitorch_backends.kernels.conv.halves import rounded_sums
+    from minitorch_backends.kernels.conv.round_bf16 import rounded_sums
 
     bits = np.random.default_rng(5).integers(0, 1 << 32, 70_013, dtype=np.uint32)
     bits[:8] = 0x3F808000, 0x3F818000, 0x7F800000, 0xFF800000, 0x00000001, 0x7F7FFFFF, 0x80000000, 0x3F808001

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.conv import conv, conv_input_gradient
 from minitorch_backends.kernels.precisions.parts import round_to
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import threading
 
 from .test_direct import in_place, random, run
 

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient
 from minitorch_backends.kernels.conv.shapes import is_channels_last
 from minitorch_backends.kernels.registry import Kernel
+from minitorch_backends.kernels.runtime import threading
 
 from .test_conv import Shape, arguments, assert_within_bound, laid_out_last, normal
 

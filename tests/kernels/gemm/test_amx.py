@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm.product import product
+from minitorch_backends.kernels.runtime import cpu
 
 from ...support.processes import python
 
 EMULATED = """
 import numpy as np
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.kernels.gemm.product import product
 if cpu.refusal("amx"):
     print(cpu.refusal("amx"))
@@ -75,10 +75,10 @@ def test_the_hardware(operands, emulated_products, precision):
 
 SUBNORMAL = """
 import ml_dtypes, numpy as np
-from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.jit import ir, intrinsic, types, njit
-from minitorch_backends.kernels.gemm.amx import tile
-from minitorch_backends.kernels.gemm.emit import I64, POINTER
+from minitorch_backends.kernels.runtime import cpu
+from minitorch_backends.kernels.runtime.jit import ir, intrinsic, types, njit
+from minitorch_backends.kernels.block.amx import tile
+from minitorch_backends.kernels.block.emit import I64, POINTER
 
 @intrinsic
 def multiply(typingctx, c, a, b):
@@ -118,13 +118,13 @@ def test_subnormal_numbers_count_as_zero():
 
 
 def test_other_texts_are_refused():
-    printed = python("from minitorch_backends.kernels import cpu; cpu.capability()", **{cpu.EMULATION: "yes"})
+    printed = python("from minitorch_backends.kernels.runtime import cpu; cpu.capability()", **{cpu.EMULATION: "yes"})
     assert f"{cpu.EMULATION}='yes' is neither '1', which emulates AMX, nor '0'" in printed.error
 
 
 def test_the_refusal_says_what_emulation_needs():
     code = (
-        "from minitorch_backends.kernels import cpu; cpu.cpuinfo_field = lambda field: frozenset();"
+        "from minitorch_backends.kernels.runtime import cpu; cpu.cpuinfo_field = lambda field: frozenset();"
         "print(cpu.refusal('amx'))"
     )
     expected = f"needs amx, and the CPU capability in force is portable (CPU and {cpu.VARIABLE}"

@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.attention.powers import Powers
-from minitorch_backends.kernels.gemm.avx512 import instruction
-from minitorch_backends.kernels.gemm.emit import BF16, F32, F64, I8, I32, POINTER, VOID, load, store, vector, zero
-from minitorch_backends.kernels.jit import intrinsic, ir, njit, types
+from minitorch_backends.kernels.block.avx512 import instruction
+from minitorch_backends.kernels.block.emit import BF16, F32, F64, I8, I32, POINTER, VOID, load, store, vector, zero
+from minitorch_backends.kernels.runtime import cpu
+from minitorch_backends.kernels.runtime.jit import intrinsic, ir, njit, types
 
 VENDORS = {
     "avx512.mask.reduce.ps.512": "zero of an infinity has another sign: test_powers_do_not_depend_on_the_vendor",

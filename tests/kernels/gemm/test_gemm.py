@@ -6,23 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import (
-    addmm,
-    exact_addmm,
-    exact_matmul,
-    matmul,
-    multiply_packed,
-    pack,
-    ranges,
-    warmup,
-    workspace,
-)
+from minitorch_backends.kernels.block import ranges
+from minitorch_backends.kernels.gemm import addmm, exact_addmm, exact_matmul, matmul, multiply_packed, pack, warmup
 from minitorch_backends.kernels.gemm.compiled import passed_over
 from minitorch_backends.kernels.gemm.product import Packed
 from minitorch_backends.kernels.precisions.parts import split
 from minitorch_backends.kernels.precisions.products import PRECISIONS, PRODUCT_BOUND
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import cpu, workspace
 
 from ...support.processes import python
 
@@ -190,8 +181,9 @@ def test_batches(isa, shape_a, shape_b):
 @pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
 def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
     """Few rows with a matrix whose columns each thread packs for itself, or that is packed beforehand."""
+    from minitorch_backends.kernels.block import tuning
     from minitorch_backends.kernels.gemm import product as products_of
-    from minitorch_backends.kernels.gemm import tuning, unpacked
+    from minitorch_backends.kernels.gemm import unpacked
 
     a, b = round_held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
     addend, places = normal(415, seed=3), layouts(b)[layout]
@@ -421,7 +413,7 @@ def test_one_value_is_found_wherever_it_is(isa, place):
 
 SECOND_PROCESS = """
 import numpy as np
-from minitorch_backends.kernels import cpu, store, threading
+from minitorch_backends.kernels.runtime import cpu, store, threading
 from minitorch_backends.kernels.gemm.product import product
 threading.set_num_threads(2)
 a = np.ones((300, 300), np.float32)
@@ -439,7 +431,7 @@ import itertools
 import numpy as np
 from functools import partial
 from ml_dtypes import bfloat16
-from minitorch_backends.kernels import store
+from minitorch_backends.kernels.runtime import store
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.gemm.warm import warmup
 ones, seen = partial(np.ones, dtype=bfloat16), []

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.gemm import exact_matmul, matmul
 from minitorch_backends.kernels.precisions.products import PRECISIONS, predicted_error
 from minitorch_backends.kernels.registry import ArraySpec, Refused, kernels
+from minitorch_backends.kernels.runtime import cpu
 
 from ...support import reference
 

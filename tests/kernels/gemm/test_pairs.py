@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels.gemm import compiled, matmul, plans
+from minitorch_backends.kernels.block import plans
+from minitorch_backends.kernels.gemm import compiled, matmul
 
 from .test_gemm import PAIRS, normal, product
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels.attention import attention, exact_attention
+from minitorch_backends.kernels.block import ranges
 from minitorch_backends.kernels.conv import conv
-from minitorch_backends.kernels.gemm import Kept, linear, matmul, multiply_packed, pack, ranges
+from minitorch_backends.kernels.gemm import Kept, linear, matmul, multiply_packed, pack
 from minitorch_backends.kernels.gemm.compiled import OF_PARTS, passed_over
 from minitorch_backends.kernels.precisions.parts import round_to
 from minitorch_backends.kernels.precisions.products import PRECISIONS, PRODUCT_BOUND

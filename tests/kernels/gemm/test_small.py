@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import matmul, small
 from minitorch_backends.kernels.registry import ArraySpec, Refused
+from minitorch_backends.kernels.runtime import cpu, threading
 
 from ...support import reference
 
@@ -276,7 +276,7 @@ def test_magnitudes_that_tiles_admit_at_a_closer_look(precision):
 
 
 def test_memory_of_results_is_used_again_when_nobody_refers_to_it():
-    from minitorch_backends.kernels.gemm.workspace import COUNTS_REFERENCES, address_of, empty, release
+    from minitorch_backends.kernels.runtime.workspace import COUNTS_REFERENCES, address_of, empty, release
 
     release()
     first = empty((1100, 1024), np.dtype(np.float32))

@@ -4,15 +4,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import matmul, split_k, thin
+from minitorch_backends.kernels.gemm import matmul, skinny, split_k
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import cpu, threading
 
 from ...support.reference import UNSCALED
 from .test_small import by_panels, layouts, normal
 
 every_isa = pytest.mark.parametrize(
-    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
+    "isa",
+    [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in skinny.ISAS],
 )
 CASES = [(np.float32, precision) for precision in UNSCALED]
 CASES += [(dtype, "ieee") for dtype in (np.float64, np.float16, ml_dtypes.bfloat16)]
@@ -43,7 +44,7 @@ def test_every_layout_has_the_bits_of_the_panels(isa, dtype, precision):
 @every_isa
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_sums_that_memory_does_not_hold_at_once_are_the_same(isa, dtype):
-    from minitorch_backends.kernels.gemm import tuning
+    from minitorch_backends.kernels.block import tuning
 
     a, b = normal(12, 2345, dtype=dtype), normal(2345, 9, seed=1, dtype=dtype)
     expected = by_parts(isa, a, b)

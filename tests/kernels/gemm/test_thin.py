@@ -8,17 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin, tuning
+from minitorch_backends.kernels.block import tuning
+from minitorch_backends.kernels.gemm import exact_matmul, matmul, skinny
 from minitorch_backends.kernels.gemm.linear import gains_by_keeping
 from minitorch_backends.kernels.precisions.products import PRECISIONS, ROUNDINGS
 from minitorch_backends.kernels.registry import ArraySpec, Refused
+from minitorch_backends.kernels.runtime import cpu, threading
 
 from ...support import reference
 from .test_small import layouts, normal
 
 every_isa = pytest.mark.parametrize(
-    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
+    "isa",
+    [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in skinny.ISAS],
 )
 SHAPES = [
     (1, 300, 200),
@@ -45,13 +47,13 @@ def by_rows(isa, a, b, *how):
     keywords = dict(zip(("precision", "rounding"), how, strict=False))
     specs = [ArraySpec(x.shape, x.dtype) for x in (a, b)]
     try:
-        if sentence := thin.refuses(isa)(*specs, **keywords):
+        if sentence := skinny.refuses(isa)(*specs, **keywords):
             raise Refused(sentence)
-        return thin.implementation(isa)(a, b, **keywords)
+        return skinny.implementation(isa)(a, b, **keywords)
     except Refused as refused:
         if "to panels" not in str(refused):
             raise
-        return thin.product(a, b, isa, *(*how, *("ieee", "rna")[len(how) :]))
+        return skinny.product(a, b, isa, *(*how, *("ieee", "rna")[len(how) :]))
 
 
 def expected_of(a, b, precision, rounding=None):
@@ -74,7 +76,7 @@ def assert_right(result, expected, allowed):
 def test_float32(isa, how):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, seed=m), normal(k, n, seed=n)
-        many = min(m, n) > thin.most_rows(isa, a.dtype, how[0], m, k, n)
+        many = min(m, n) > skinny.most_rows(isa, a.dtype, how[0], m, k, n)
         if many or (how == ("ieee",) and m * k * n < (500_000 if 1 in (m, n) else 1_000_000)):
             with pytest.raises(Refused, match="takes 1 to" if many else "to BLAS"):
                 by_rows(isa, a, b, *how)
@@ -94,9 +96,9 @@ def test_avx2_leaves_some_rows_to_panels_by_their_layout():
     few, matrix = normal(7, 1000), normal(1000, 1100)
     for a, b in ((few, matrix), (np.asfortranarray(matrix.T), few.T)):
         with pytest.raises(Refused, match="runs across the result to panels"):
-            thin.implementation("avx2")(a, b)
+            skinny.implementation("avx2")(a, b)
     for a, b in ((few[:6], matrix), (few, np.asfortranarray(matrix)), (matrix.T.copy(), few.T)):
-        assert_right(thin.implementation("avx2")(a, b), *expected_of(a, b, "ieee"))
+        assert_right(skinny.implementation("avx2")(a, b), *expected_of(a, b, "ieee"))
 
 
 @every_isa
@@ -105,7 +107,7 @@ def test_float64(isa):
         a, b = normal(m, k, seed=m, dtype=np.float64), normal(k, n, seed=n, dtype=np.float64)
         few = min(m, n)
         least = 250_000 if few == 1 else 1_000_000
-        if few > thin.most_rows(isa, a.dtype, "ieee", m, k, n) or m * k * n < least:
+        if few > skinny.most_rows(isa, a.dtype, "ieee", m, k, n) or m * k * n < least:
             continue
         exact = exact_matmul(a, b)
         for x, y in itertools.product((a, np.asfortranarray(a)), (b, np.asfortranarray(b))):
@@ -119,7 +121,7 @@ def test_float64(isa):
 def test_sixteen_bits_are_rounded_once(isa, dtype):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, dtype=dtype), normal(k, n, seed=1, dtype=dtype)
-        if min(m, n) > thin.most_rows(isa, a.dtype, "ieee", m, k, n):
+        if min(m, n) > skinny.most_rows(isa, a.dtype, "ieee", m, k, n):
             continue
         for y in (b, np.asfortranarray(b)):
             result, exact = by_rows(isa, a, y), exact_matmul(a, b)
@@ -138,7 +140,7 @@ def test_batches(isa, precision):
         ((900, 130, 3), (5,)),
         ((11, 70, 300), (6,)),
     ):
-        if min(m, n) > thin.most_rows(isa, np.dtype(np.float32), precision, m, k, n):
+        if min(m, n) > skinny.most_rows(isa, np.dtype(np.float32), precision, m, k, n):
             continue  # tiles take it
         a, b = normal(*batch, m, k, seed=m), normal(*batch, k, n, seed=n)
         turned = [np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) for x in (a, b)]
@@ -159,7 +161,7 @@ def test_special_values_and_threads(isa, rows):
     a, b = normal(rows, 1000), normal(1000, 503, seed=1)
     b[3, 5], b[200, 202], b[299, 100], b[:, 50] = np.inf, -np.inf, np.nan, 1e-41
     for precision in ("ieee", "bf16", "tf32"):
-        if rows > thin.most_rows(isa, a.dtype, precision, rows, *b.shape):
+        if rows > skinny.most_rows(isa, a.dtype, precision, rows, *b.shape):
             continue
         results = []
         for threads in (1, 2, 3):
@@ -191,7 +193,7 @@ def test_two_parts_of_every_size(isa):
 
 
 def test_who_multiplies_few_rows():
-    usable = [isa for isa in thin.ISAS if cpu.refusal(isa) is None]
+    usable = [isa for isa in skinny.ISAS if cpu.refusal(isa) is None]
     matrix, expected = np.zeros((1000, 1000), np.float32), "rows" if usable else "blas"
     for precision in reference.UNSCALED:
         row = PRECISIONS[precision]
@@ -202,7 +204,7 @@ def test_who_multiplies_few_rows():
         assert matmul.decide(matrix[:4], matrix).candidates[0].name == "blas"
         return
     for precision in reference.UNSCALED:
-        most = thin.most_rows(usable[0], matrix.dtype, precision, 1, *matrix.shape)
+        most = skinny.most_rows(usable[0], matrix.dtype, precision, 1, *matrix.shape)
         assert matmul.decide(matrix[:most], matrix, precision=precision).candidates[0].name == expected
         decision = matmul.decide(matrix[: most + 1], matrix, precision=precision)
         assert decision.candidates[0].name != expected

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minitorch_backends.kernels import cpu, machine
-from minitorch_backends.kernels.gemm import pairs, tiles, tuning, tuning_file, vectors
+from minitorch_backends.kernels.block import pairs, tiles, tuning, tuning_file, vectors
+from minitorch_backends.kernels.runtime import cpu, machine
 
 from ...support.processes import python
 
@@ -55,7 +55,7 @@ def test_rows_of_known_cpus_deviate_from_the_rule():
 
 REPORT = """
 import warnings
-from minitorch_backends.kernels.gemm import tuning
+from minitorch_backends.kernels.block import tuning
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     row = tuning.tuning("avx2")

@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import matmul, product, tuning, unpacked, workspace
+from minitorch_backends.kernels.block import tuning
+from minitorch_backends.kernels.gemm import matmul, product, unpacked
 from minitorch_backends.kernels.gemm.compiled import ISAS, computed_precision, implementation
 from minitorch_backends.kernels.gemm.unpacked_loops import BY_TASK, BY_WORKER, WHOLE
+from minitorch_backends.kernels.runtime import cpu, workspace
 
 
 def normal(*shape, seed=0, dtype=np.float32):

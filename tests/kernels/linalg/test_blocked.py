@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu, linalg, threading
+from minitorch_backends.kernels import linalg
 from minitorch_backends.kernels.linalg.residuals import residuals
 from minitorch_backends.kernels.linalg.updates import BLOCK
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import cpu, threading
 
 from ...support.matrices import hard, random
 

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import linalg, threading
+from minitorch_backends.kernels import linalg
 from minitorch_backends.kernels.linalg import block_jacobi
 from minitorch_backends.kernels.linalg.residuals import residuals
+from minitorch_backends.kernels.runtime import threading
 
 from .test_small import DTYPES, hard, orthogonal, random
 

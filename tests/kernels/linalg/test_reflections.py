@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import linalg, threading
+from minitorch_backends.kernels import linalg
 from minitorch_backends.kernels.linalg.blocked_qr import PANEL, WIDE
 from minitorch_backends.kernels.linalg.residuals import residuals
+from minitorch_backends.kernels.runtime import threading
 
 from ...support.matrices import hard, random, with_values
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import linalg, threading
+from minitorch_backends.kernels import linalg
 from minitorch_backends.kernels.linalg.residuals import residuals
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.runtime import threading
 
 DTYPES = ("float32", "float64")
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32)

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from minitorch_backends.kernels import linalg, threading
+from minitorch_backends.kernels import linalg
 from minitorch_backends.kernels.linalg import strips as order
 from minitorch_backends.kernels.linalg.residuals import residuals
+from minitorch_backends.kernels.runtime import threading
 
 from ...support.matrices import random
 

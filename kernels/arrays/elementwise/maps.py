@@ -1,0 +1,113 @@
+"""Functions of one or two arrays, element by element, and conversions, in vectors and by all threads."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import NamedTuple
+
+from ...block.emit import I64, POINTER, loop_of_any, offset
+from ...block.tags import instance
+from ...runtime.jit import intrinsic, njit, subroutine, types
+from ...runtime.launch import call_at, launch
+from .arrays import LENGTH
+from .vectors import Vectors
+
+
+@intrinsic
+def _map(typingctx, function, element, first, second, out, count):
+    """out = function(first[, second]) for so many elements at addresses."""
+
+    def codegen(context, builder, signature, arguments):
+        *places, count = arguments[2:]
+        first, second, out = (builder.inttoptr(place, POINTER) for place in places)
+        v = Vectors(builder, instance(element))
+        whole = builder.sdiv(count, I64(v.lanes))
+        operands = [first, second][: instance(function).operands]
+
+        def some(index, mask=None):
+            at = builder.mul(index, I64(v.lanes * v.element.size))
+            read = [v.read(offset(builder, place, at), mask) for place in operands]
+            v.write(instance(function).emit(v, *read), offset(builder, out, at), mask)
+
+        loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
+        left = builder.sub(count, builder.mul(whole, I64(v.lanes)))
+        with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+            some(whole, v.first(left))
+        return context.get_dummy_value()
+
+    return types.void(function, element, *[types.int64] * 4), codegen
+
+
+@intrinsic
+def _cast(typingctx, source, target, at, out, count):
+    """Convert so many elements at an address; what vectors of both types work in is the same."""
+
+    def codegen(context, builder, signature, arguments):
+        at, out = (builder.inttoptr(place, POINTER) for place in arguments[2:4])
+        reader, writer = Vectors(builder, instance(source)), Vectors(builder, instance(target))
+        whole = builder.sdiv(arguments[4], I64(reader.lanes))
+
+        def some(index, mask=None):
+            first = builder.mul(index, I64(reader.lanes))
+            places = (
+                offset(builder, base, builder.mul(first, I64(v.element.size)))
+                for base, v in ((at, reader), (out, writer))
+            )
+            writer.write(reader.read(next(places), mask), next(places), mask)
+
+        loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
+        left = builder.sub(arguments[4], builder.mul(whole, I64(reader.lanes)))
+        with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+            some(whole, reader.first(left))
+        return context.get_dummy_value()
+
+    return types.void(source, target, *[types.int64] * 3), codegen
+
+
+Part = namedtuple("Part", "first second out count")
+"""Addresses, and how many elements there are."""
+
+
+@subroutine
+def _map_leaf(leaf, part):
+    _map(leaf.function, leaf.element, part.first, part.second, part.out, part.count)
+
+
+class Map(NamedTuple):
+    """Leaf: a function of `functions` over elements of a type of `gemm.sources`."""
+
+    function: NamedTuple
+    element: NamedTuple
+    run = _map_leaf
+    arguments = Part
+
+
+@subroutine
+def _cast_leaf(leaf, part):
+    _cast(leaf.source, leaf.target, part.first, part.out, part.count)
+
+
+class Cast(NamedTuple):
+    """Leaf: elements of one type of `gemm.sources` cast to another; vectors of float32 read both."""
+
+    source: NamedTuple
+    target: NamedTuple
+    run = _cast_leaf
+    arguments = Part
+
+
+@subroutine
+def _task(task, worker, job):
+    first = task * LENGTH
+    at, out = first * job.size, job.out + first * job.out_size
+    call_at(job.leaf, Part(job.first + at, job.second + at, out, min(LENGTH, job.total - first)))
+
+
+class _Arrays(namedtuple("_Arrays", "leaf first second out total size out_size")):
+    run = _task
+
+
+@njit
+def run(pool, threads, leaf, first, second, out, total, size, out_size):
+    """Map a leaf, known by its address, over `total` elements of `size` bytes at addresses; results have `out_size`."""
+    launch(pool, threads, (total + LENGTH - 1) // LENGTH, _Arrays(leaf, first, second, out, total, size, out_size))

@@ -1,0 +1,1 @@
+"""One register block: what it multiplies, from where it reads, packing, and the numbers of its loops."""

@@ -1,0 +1,222 @@
+"""What the loops call of a microkernel, whichever it is: begin, multiply one pair of panels, store a block, end.
+
+A microkernel is a tag class with these attributes: `mr` and `nr`, the rows and columns of its block; `step`, which
+divides the depth of a panel; `size`, bytes of an accumulator; `a_bytes` and `b_bytes`, bytes of a panel for each place
+along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks every `turn` places
+along K (for each 64 bytes of a_bytes); `subtracts`, whether `emit` can subtract from what it finds at `out`; and
+functions that emit its code: `emit_begin`, `emit`, `emit_end`. A new one needs a class, and a row in `plans.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..runtime.jit import intrinsic, ir, types
+from .emit import (
+    F16,
+    F32,
+    F64,
+    I16,
+    I32,
+    I64,
+    POINTER,
+    broadcast,
+    call,
+    lane_numbers,
+    loop,
+    masked_load,
+    offset,
+    splat,
+    suffix,
+    vector,
+)
+from .sources import Contiguous, Strided
+from .tags import field_class, instance
+
+
+def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
+    return [builder.inttoptr(value, POINTER) for value in values]
+
+
+@intrinsic
+def begin(typingctx, tag):
+    """Prepare the core for the microkernel."""
+
+    def codegen(context, builder, signature, arguments):
+        instance(tag).emit_begin(builder)
+        return context.get_dummy_value()
+
+    return types.void(tag), codegen
+
+
+@intrinsic
+def end(typingctx, tag):
+    """Undo what `begin` did."""
+
+    def codegen(context, builder, signature, arguments):
+        instance(tag).emit_end(builder)
+        return context.get_dummy_value()
+
+    return types.void(tag), codegen
+
+
+@intrinsic
+def multiply_panels(typingctx, tag, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b):
+    """out = [c +] a @ b for one panel of each operand; all but the tag are int64, addresses or bytes.
+
+    c is a contiguous block (mr x nr) that is read where `accumulate` (a boolean) says so; out has `out_stride` bytes
+    from row to row. `depth` is a multiple of the tag's step and not zero. Panels at `ahead_a` and `ahead_b` come soon.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        _, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b = arguments
+        a, b, c, out, ahead_a, ahead_b = _addresses(builder, [a, b, c, out, ahead_a, ahead_b])
+        instance(tag).emit(builder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(tag, *[integer] * 4, types.boolean, *[integer] * 4), codegen
+
+
+@intrinsic
+def subtract_panels(typingctx, tag, finish, depth, a, b, c, accumulate, out, out_stride):
+    """out -= [c +] a @ b, as `multiply_panels`, by the microkernels that are marked with `subtracts`; nothing is
+    emitted where the result is not finished by `Less`, as that of integers never is."""
+
+    def codegen(context, builder, signature, arguments):
+        _, _, depth, a, b, c, accumulate, out, out_stride = arguments
+        a, b, c, out = _addresses(builder, [a, b, c, out])
+        if instance(tag).subtracts and instance(finish) is Less:
+            instance(tag).emit(builder, depth, a, b, c, accumulate, out, out_stride, a, b, less=True)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(tag, finish, *[integer] * 4, types.boolean, *[integer] * 2), codegen
+
+
+class Plain(NamedTuple):
+    """The result is the product."""
+
+    plain, less = True, False
+
+
+class Less(NamedTuple):
+    """The product is subtracted from the addend, where the result is stored."""
+
+    plain, less = False, True
+
+
+class Affine(NamedTuple):
+    """The result is alpha * product + beta * addend, in the accumulator's type, rounded once. The addend has the
+    result's element type, and strides in bytes that may be zero."""
+
+    spacing: Contiguous | Strided
+    plain, less = False, False
+
+
+def convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
+    """Accumulators rounded to the element's type, to nearest even, subnormals kept; 16 bits are taken as they are."""
+    if value.type.element is I16:
+        return value
+    if element.stored is F16:
+        return builder.fptrunc(value, vector(F16, value.type.count))
+    if element.stored is not I16:
+        return value
+    lanes = value.type.count
+    bits = builder.bitcast(value, vector(I32, lanes))
+    odd = builder.and_(builder.lshr(bits, splat(I32, 16, lanes)), splat(I32, 1, lanes))
+    rounded = builder.add(builder.add(bits, splat(I32, 0x7FFF, lanes)), odd)
+    quiet = builder.or_(bits, splat(I32, 0x400000, lanes))
+    rounded = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
+    return builder.trunc(builder.lshr(rounded, splat(I32, 16, lanes)), vector(I16, lanes))
+
+
+class Rows:
+    """Masked reading and writing of up to `lanes` values of a row of the result or of the addend."""
+
+    def __init__(self, builder: ir.IRBuilder, element: type, lanes: int) -> None:
+        self.builder, self.element, self.lanes = builder, element, lanes
+        self.kind = vector(element.stored, lanes)
+
+    def write(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
+        at = self.builder.bitcast(at, self.kind.as_pointer())
+        name = f"llvm.masked.store.{suffix(self.element.stored, self.lanes)}.p0"
+        call(self.builder, name, ir.VoidType(), value, at, I32(self.element.size), mask)
+
+    def read(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value) -> ir.Value:
+        builder, lanes = self.builder, self.lanes
+        found = masked_load(builder, self.kind, at, self.element.size, mask, stride)
+        if self.element.stored is F16:
+            return builder.fpext(found, vector(F32, lanes))
+        if self.element.stored is I16:
+            wide = builder.shl(builder.zext(found, vector(I32, lanes)), splat(I32, 16, lanes))
+            return builder.bitcast(wide, vector(F32, lanes))
+        return found
+
+
+@intrinsic
+def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride):
+    """Finish a contiguous block of accumulators at `c` and store its first `rows` x `columns` values at `out`.
+
+    Of the leaf, `element` is the tag of the result's type and `finish` is `Plain`, `Less`, or `Affine`, whose alpha and
+    beta are float64 and whose addend for this block begins at the address `addend`.
+    """
+    kernel, target, finish = (
+        field_class(leaf, "kernel"),
+        field_class(leaf, "element"),
+        leaf.types[leaf.fields.index("finish")],
+    )
+    affine, less = instance(finish) is Affine, instance(finish) is Less
+
+    def codegen(context, builder, signature, arguments):
+        c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride = arguments[1:]
+        c, out = _addresses(builder, [c, out])
+        working = F64 if kernel.size == 8 else F32
+        lanes = 8 if working is F64 else 16
+        access = Rows(builder, target, lanes)
+        if affine:
+            factors = [builder.fptrunc(x, F32) if working is F32 else x for x in (alpha, beta)]
+            factors = [broadcast(builder, factor, lanes) for factor in factors]
+            stride = None if field_class(finish, "spacing").unit else column_stride
+
+        def finish_value(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
+            if less:
+                return builder.fsub(access.read(at, None, mask), value)
+            if not affine:
+                return value
+            place = builder.add(builder.mul(row, row_stride), builder.mul(I64(column), column_stride))
+            added = access.read(builder.inttoptr(builder.add(addend, place), POINTER), stride, mask)
+            return builder.fadd(builder.fmul(factors[0], value), builder.fmul(factors[1], added))
+
+        def one_row(index: ir.Value, _: list) -> list:
+            source = offset(builder, c, builder.mul(index, I64(kernel.nr * kernel.size)))
+            target_row = offset(builder, out, builder.mul(index, out_stride))
+            left = broadcast(builder, builder.trunc(columns, I32), lanes)
+            for first in range(0, kernel.nr, lanes):
+                mask = builder.icmp_signed("<", lane_numbers(lanes, first), left)
+                in_block = ir.Constant(vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
+                reader = Rows(builder, _Working[kernel.size], lanes)
+                value = reader.read(offset(builder, source, first * kernel.size), None, in_block)
+                at = offset(builder, target_row, first * target.size)
+                value = convert(builder, finish_value(value, index, first, mask, at), target)
+                access.write(value, at, mask)
+            return []
+
+        loop(builder, rows, [], one_row)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    real = types.float64
+    numbers = [*[integer] * 5, real, real, *[integer] * 3]
+    return types.void(leaf, *numbers), codegen
+
+
+class _Float32:
+    stored, size = F32, 4
+
+
+class _Float64:
+    stored, size = F64, 8
+
+
+_Working: dict[int, Any] = {4: _Float32, 8: _Float64}

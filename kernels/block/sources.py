@@ -1,0 +1,181 @@
+"""Operands in memory, of any strides and of several element types, read as vectors of float32 or float64.
+
+An operand is seen as *lines* (the rows of A, the columns of B) that run along K. What is out of range reads as zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..runtime.jit import ir
+from .emit import (
+    F16,
+    F32,
+    F64,
+    I1,
+    I16,
+    I32,
+    I64,
+    broadcast,
+    lane_numbers,
+    load,
+    masked_load,
+    offset,
+    splat,
+    vector,
+    zero,
+)
+from .tags import field_class
+
+
+class Float32(NamedTuple):
+    size = 4
+    stored = working = F32
+    fused = True  # whether a product is added without being rounded, where the CPU can
+
+
+class Float64(NamedTuple):
+    size = 8
+    stored = working = F64
+    fused = True
+
+
+class Float16(NamedTuple):
+    size = 2
+    stored = F16
+    working = F32
+    fused = True
+
+
+class BFloat16(NamedTuple):
+    size = 2
+    stored = I16
+    working = F32
+    fused = True
+
+
+class UnfusedFloat32(Float32):
+    fused = False
+
+
+class UnfusedFloat64(Float64):
+    fused = False
+
+
+class UnfusedFloat16(Float16):
+    fused = False
+
+
+class UnfusedBFloat16(BFloat16):
+    fused = False
+
+
+ELEMENTS = {"float32": Float32(), "float64": Float64(), "float16": Float16(), "bfloat16": BFloat16()}
+UNFUSED = {
+    "float32": UnfusedFloat32(),
+    "float64": UnfusedFloat64(),
+    "float16": UnfusedFloat16(),
+    "bfloat16": UnfusedBFloat16(),
+}
+"""The same for functions whose bits are those of all CPUs (`kernels/runtime/invariance.py`)."""
+
+
+class AlongK(NamedTuple):
+    """Vectors are read along K: the smaller stride is that along K."""
+
+    along_k = True
+
+
+class Across(NamedTuple):
+    """Vectors are read across neighbouring lines."""
+
+    along_k = False
+
+
+class Contiguous(NamedTuple):
+    unit = True
+
+
+class Strided(NamedTuple):
+    unit = False
+
+
+class Source(NamedTuple):
+    """How an operand is read: the order, and the element type."""
+
+    order: AlongK | Across
+    spacing: Contiguous | Strided
+    element: Float32 | Float64 | Float16 | BFloat16
+
+    @staticmethod
+    def along_k(tag: Any) -> bool:
+        return field_class(tag, "order").along_k
+
+
+class Reader:
+    """Emits the reading of a square of at most 16 lines (8 for float64), or twice as far along K as across.
+
+    Arguments: Numba's type of the source, the pointer to (line 0, k = 0) of the square, the strides, and how many
+    lines and places along K exist from there on (any number; negative means none).
+    """
+
+    def __init__(
+        self, builder: ir.IRBuilder, source: Any, at: ir.Value, strides: tuple, lines_left: ir.Value, k_left: ir.Value
+    ) -> None:
+        self.builder, self.at, self.lines_left, self.k_left = builder, at, lines_left, k_left
+        self.line_stride, self.k_stride = strides
+        self.along_k = field_class(source, "order").along_k
+        self.unit = field_class(source, "spacing").unit
+        self.element = field_class(source, "element")
+        self.lanes = 8 if self.element.working is F64 else 16
+
+    def along(self, line: ir.Value, first: int = 0) -> ir.Value:
+        """The values at `first`, `first` + 1, ... along K of one line."""
+        builder = self.builder
+        at = offset(builder, self.at, builder.mul(line, self.line_stride))
+        at = offset(builder, at, builder.mul(self.k_stride, I64(first)))
+        return self._read(at, self.k_stride, self._mask(self.k_left, first, line, self.lines_left))
+
+    def across(self, k: ir.Value, first: int = 0) -> ir.Value:
+        """The values of the lines `first`, `first` + 1, ... at one place along K."""
+        builder = self.builder
+        at = offset(builder, self.at, builder.mul(k, self.k_stride))
+        at = offset(builder, at, builder.mul(self.line_stride, I64(first)))
+        return self._read(at, self.line_stride, self._mask(self.lines_left, first, k, self.k_left))
+
+    def whole(self, index: int) -> ir.Value:
+        """The vector at so many vectors after the first place, which exists completely and has adjacent values."""
+        at = offset(self.builder, self.at, index * self.lanes * self.element.size)
+        return self._widen(load(self.builder, vector(self.element.stored, self.lanes), at, self.element.size))
+
+    def load_stored(self, index: ir.Value, lanes: int) -> ir.Value:
+        """Neighbouring 16-bit values as they are: `lanes` places along K of one line, or lines at one place."""
+        builder, (stride, other) = self.builder, (self.line_stride, self.k_stride)
+        inside, left = (self.k_left, self.lines_left) if self.along_k else (self.lines_left, self.k_left)
+        at = offset(builder, self.at, builder.mul(index, stride if self.along_k else other))
+        kind = vector(I16, lanes)
+        mask = self._mask(inside, 0, index, left, lanes)
+        return masked_load(builder, kind, at, 2, mask)
+
+    def _mask(self, left: ir.Value, first: int, index: ir.Value, index_limit: ir.Value, lanes: int = 0) -> ir.Value:
+        builder, lanes = self.builder, lanes or self.lanes
+        least = builder.select(builder.icmp_signed("<", left, I64(64)), left, I64(64))
+        inside = builder.icmp_signed(
+            "<", lane_numbers(lanes, first), broadcast(builder, builder.trunc(least, I32), lanes)
+        )
+        exists = builder.icmp_signed("<", index, index_limit)
+        return builder.select(exists, inside, zero(vector(I1, lanes)))
+
+    def _read(self, at: ir.Value, stride: ir.Value, mask: ir.Value) -> ir.Value:
+        kind, stride = vector(self.element.stored, self.lanes), None if self.unit else stride
+        found = masked_load(self.builder, kind, at, self.element.size, mask, stride)
+        return self._widen(found)
+
+    def _widen(self, stored: ir.Value) -> ir.Value:
+        """Stored values as those that are worked with."""
+        builder, kind = self.builder, self.element.stored
+        if kind is F16:
+            return builder.fpext(stored, vector(F32, self.lanes))
+        if kind is I16:  # bfloat16: the upper half of a float32
+            return builder.bitcast(builder.shl(builder.zext(stored, vector(I32)), splat(I32, 16)), vector(F32))
+        return stored

@@ -1,0 +1,238 @@
+"""Lines for tiles: the activations as bf16 parts, one cache line of 32 channels for each position.
+
+16 lines from any position on are a tile of A: what a tap of a convolution reads is what it reads for the first tap,
+some lines further on. Values are rounded or split on the way, and their least and greatest magnitude is found. Each
+part has a plane of lines of its own.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import NamedTuple
+
+from ..block.emit import (
+    I1,
+    I16,
+    I32,
+    I64,
+    LINE,
+    TILE,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    masked_load,
+    offset,
+    prefetch_to_l2,
+    splat,
+    store,
+    transpose,
+    vector,
+    zero,
+)
+from ..block.packing import joined_limits, parts_of, widened_range
+from ..block.tags import constant, field_class, instance
+from ..runtime.jit import intrinsic, ir, subroutine, types
+from .descriptor import field
+from .gather_scatter import pointer, read_positions, widen
+from .geometry import GROUP, NOWHERE, RUN_BYTES
+from .memory import clear
+
+
+class AlongTaps(NamedTuple):
+    """An order of reading: folded taps and channels of a position are adjacent, and a mask marks the existing ones.
+
+    The masks are where the offsets of a second table would be.
+    """
+
+    along_k = True
+
+
+def no_range_of_halves() -> list[ir.Value]:
+    """The least magnitude less one and the greatest of no bfloat16, as bits."""
+    return [splat(I16, -1, 32), splat(I16, 0, 32)]
+
+
+def range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], found: list[ir.Value]) -> list[ir.Value]:
+    """What was found, with vectors of 32 bfloat16 taken in."""
+    bits = vector(I16, 32)
+    for value in values:
+        magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))
+        less = builder.sub(magnitude, splat(I16, 1, 32))
+        found = [
+            call(builder, "llvm.umin.v32i16", bits, found[0], less),
+            call(builder, "llvm.umax.v32i16", bits, found[1], magnitude),
+        ]
+    return found
+
+
+@intrinsic
+def _pack_group(
+    typingctx, source, conversion, at, runs, offsets, run_bytes, channels_at, count, target, part_bytes, limits
+):
+    """Pack 16 positions of `count` channels, at most 32.
+
+    `at` is the address of the first position's period; `runs` and `offsets` are those of rows of `Spots`, which are
+    `run_bytes` (and four times that) from table to table; `channels_at` has for each channel its distance in bytes and
+    its table.
+    """
+    element = field_class(source, "element")
+    order = field_class(source, "order")
+    emit = _along if order.along_k else _across
+
+    def codegen(context, builder, signature, arguments):
+        _, _, at, runs, offsets, run_bytes, channels_at, count, target, part_bytes, limits_at = arguments
+        at, runs, offsets, channels_at, target, limits_at = (
+            pointer(builder, x) for x in (at, runs, offsets, channels_at, target, limits_at)
+        )
+        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
+        found = [load(builder, vector(I32), slot, 4) for slot in slots]
+        if order is AlongTaps:
+            runs = offset(builder, offsets, builder.shl(run_bytes, I64(2)))
+        elif order.along_k:
+            runs = None
+        found = emit(
+            builder, element, instance(conversion), found, at, runs, offsets, run_bytes, channels_at, count, target,
+            part_bytes,
+        )  # fmt: skip
+        for slot, limit in zip(slots, found, strict=True):
+            store(builder, limit, slot, 4)
+        return context.get_dummy_value()
+
+    return types.void(source, conversion, *[types.int64] * 9), codegen
+
+
+def _along(
+    builder, element, conversion, found, at, masks, offsets, run_bytes, channels, count, target, part_bytes
+):  # fmt: skip
+    """The channels of a position are neighbours in memory: a line is read as two vectors, or as one of bfloat16 that
+    need no conversion. The line of the position 16 further on is asked for."""
+    copies = element.stored is I16 and conversion.target == "bf16"
+    left = broadcast(builder, builder.trunc(count, I32), 32)
+    exist = builder.icmp_signed("<", lane_numbers(32), left)
+    lanes = 32 if copies else 16
+    kind = vector(element.stored, lanes)
+    first = load(builder, I64, channels, 8)
+
+    def place_of(index: ir.Value) -> tuple[ir.Value, ir.Value]:
+        place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
+        return place, offset(builder, at, builder.add(builder.sext(place, I64), first))
+
+    def line(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
+        _, soon = place_of(builder.add(index, I64(GROUP)))
+        prefetch_to_l2(builder, soon, 32 * element.size // LINE)
+        place, here = place_of(index)
+        if masks is None:
+            there = builder.select(builder.icmp_signed("!=", place, I32(NOWHERE)), exist, zero(vector(I1, 32)))
+        else:
+            bits = load(builder, I32, offset(builder, masks, builder.shl(index, I64(2))), 4)
+            there = builder.bitcast(bits, vector(I1, 32))
+        values = []
+        for start in range(0, 32, lanes):
+            order = ir.Constant(vector(I32, lanes), list(range(start, start + lanes)))
+            mask = builder.shuffle_vector(there, there, order)
+            values.append(masked_load(builder, kind, offset(builder, here, start * element.size), element.size, mask))
+        if copies:
+            store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), LINE)
+            return range_of_halves(builder, values, limits)
+        values = [widen(builder, value, element) for value in values]
+        for part, value in enumerate(parts_of(builder, conversion, values)):
+            to = offset(builder, target, builder.mul(part_bytes, I64(part)))
+            store(builder, value, offset(builder, to, builder.shl(index, I64(6))), LINE)
+        return widened_range(builder, values, limits)
+
+    if copies:
+        return joined_limits(builder, loop(builder, I64(GROUP), no_range_of_halves(), line), found)
+    return loop(builder, I64(GROUP), found, line)
+
+
+def _across(builder, element, conversion, found, at, runs, offsets, run_bytes, channels, count, target, part_bytes):
+    """The positions of a channel are neighbours in memory: pairs of channels are read, and transposed."""
+    parts = conversion.tile_parts
+    with builder.goto_entry_block():
+        square = builder.alloca(ir.ArrayType(I32, parts * 256))
+        slot = builder.alloca(vector(element.working))
+    square.align = LINE
+    square = builder.bitcast(square, offsets.type)
+    interleave = ir.Constant(vector(I32, 32), [lane // 2 + 16 * (lane % 2) for lane in range(32)])
+    pairs = builder.ashr(builder.add(count, I64(1)), I64(1))
+
+    def read(channel: ir.Value) -> ir.Value:
+        entry = offset(builder, channels, builder.shl(channel, I64(4)))
+        here = offset(builder, at, load(builder, I64, entry, 8))
+        table = load(builder, I64, offset(builder, entry, 8), 8)
+        run = offset(builder, runs, builder.mul(table, run_bytes))
+        places = offset(builder, offsets, builder.mul(table, builder.shl(run_bytes, I64(2))))
+        read_positions(builder, element, here, run, places, builder.icmp_signed("<", channel, count), slot)
+        return builder.load(slot)
+
+    def pair(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
+        values = [read(builder.add(builder.shl(index, I64(1)), I64(which))) for which in (0, 1)]
+        for part, both in enumerate(parts_of(builder, conversion, values)):
+            both = builder.shuffle_vector(both, both, interleave)
+            store(builder, both, offset(builder, square, _row(builder, part, index)), LINE)
+        return widened_range(builder, values, limits)
+
+    found = loop(builder, pairs, found, pair)
+    for part in range(parts):
+        rows = []
+        for index in range(16):
+            row = load(builder, vector(I32), offset(builder, square, _row(builder, part, I64(index))), LINE)
+            rows.append(builder.select(builder.icmp_signed("<", I64(index), pairs), row, zero(vector(I32))))
+        to = offset(builder, target, builder.mul(part_bytes, I64(part)))
+        for index, line in enumerate(transpose(builder, rows)):
+            store(builder, line, offset(builder, to, LINE * index), LINE)
+    return found
+
+
+def _row(builder: ir.IRBuilder, part: int, index: ir.Value) -> ir.Value:
+    return builder.add(builder.shl(index, I64(6)), I64(part * TILE))
+
+
+@subroutine
+def _pack_one(leaf, job, array, group):
+    """One group of the positions of one plane of one block of channels; zeros outside of the images."""
+    plan = job.plan
+    part_bytes, parts = field("plan", plan, "part_bytes"), field("plan", plan, "parts")
+    target = job.target + array * field("plan", plan, "array_bytes") + 1024 * (group - job.region)
+    if group < 0 or group >= field("plan", plan, "all_groups"):
+        for part in range(parts):
+            clear(target + part * part_bytes, 1024)
+        return
+    planes, groups, tables = field("plan", plan, "planes"), field("plan", plan, "groups"), field("plan", plan, "tables")
+    plane, block, row = array % planes, array // planes, group % groups
+    place = plane * tables * groups + row
+    _pack_group(
+        leaf.source, leaf.conversion, job.at + group // groups * field("plan", plan, "period_stride"),
+        field("plan", plan, "runs") + RUN_BYTES * place, field("plan", plan, "offsets") + 64 * place,
+        RUN_BYTES * groups,
+        field("plan", plan, "channels") + 512 * block, min(32, field("plan", plan, "count") - 32 * block),
+        target, part_bytes, job.limits,
+    )  # fmt: skip
+
+
+@subroutine
+def _pack_lines(leaf, job):
+    # In memory's order: positions of a channel, or the channels of a position.
+    if constant(leaf.source, "along_k"):
+        for group in range(job.first, job.last):
+            for array in range(job.first_array, job.last_array):
+                _pack_one(leaf, job, array, group)
+    else:
+        for array in range(job.first_array, job.last_array):
+            for group in range(job.first, job.last):
+                _pack_one(leaf, job, array, group)
+
+
+LineArguments = namedtuple("LineArguments", "plan at target limits region first last first_array last_array")
+"""Groups `first` to `last` into the region at `target`, which begins with group `region`."""
+
+
+class PackLines(NamedTuple):
+    """Leaf: pack groups of positions. Fields: tags of a source and of a conversion."""
+
+    source: NamedTuple
+    conversion: NamedTuple
+    run = _pack_lines
+    arguments = LineArguments

@@ -1,0 +1,364 @@
+"""The innermost code of thin products: a block of the few rows times vectors of columns, or lines, of a matrix.
+
+The matrix is read in place, or from a *strip*. For many rows its values are widened, rounded or split once, and written
+one after the other into a strip in the L1 cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..block.conversions import convert_lanes, in_two_bf16
+from ..block.emit import (
+    F64,
+    I32,
+    I64,
+    LINE,
+    POINTER,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    opaque,
+    prefetch_to_l2,
+    store,
+    transpose,
+    vector,
+    zero,
+)
+from ..block.microkernels import Rows
+from ..block.sources import Float32, Float64
+from ..block.tags import field_class
+from ..runtime.jit import cgutils, intrinsic, ir, types
+
+
+class One(NamedTuple):
+    """A block: `height` rows with so many `vectors` of columns, or with so many `lines` along K.
+
+    Sums stay in registers for `places` along K, or for `step` vectors of lines. With `strip`, so many places of the
+    vectors are written to a strip first. `asks`: the matrix is prefetched.
+    """
+
+    height, vectors, places, lines, step, strip, asks = 1, 8, 8, 4, 256, False, True
+
+
+class Four(NamedTuple):
+    height, vectors, places, lines, step, strip, asks = 4, 6, 16, 4, 256, False, True
+
+
+class Eight(NamedTuple):
+    height, vectors, places, lines, step, strip, asks = 8, 3, 16, 3, 64, False, True
+
+
+class Many(NamedTuple):
+    height, vectors, places, strip, asks = 8, 3, 64, True, True
+
+
+class OneOfAvx2(NamedTuple):
+    height, vectors, places, lines, step, strip, asks = 1, 4, 8, 4, 256, False, False
+
+
+class FourOfAvx2(NamedTuple):
+    height, vectors, places, lines, step, strip, asks = 4, 1, 8, 2, 256, False, False
+
+
+class SixOfAvx2(NamedTuple):
+    height, vectors, places, lines, step, strip, asks = 6, 1, 8, 1, 256, False, False
+
+
+class TwoOfAvx2(NamedTuple):
+    height, vectors, places, lines, step, strip = 2, 1, 0, 3, 64, False
+
+
+_OF_AVX512 = {1: One(), 4: Four(), 8: Eight(), math.inf: Many()}
+_OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), math.inf: SixOfAvx2()}
+
+ROWS = {"avx512": _OF_AVX512, "avx2": _OF_AVX2}
+"""For each instruction set: the block by the largest number of rows that it is for. Without strips few places read long
+runs of memory. A Zen 3 is faster without prefetching, and with as few places as its L1 cache has lines 4096 bytes apart
+(bench/NOTES.md, "Blocks of thin products")."""
+
+ROWS_ALONG_K = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), math.inf: TwoOfAvx2()}}
+"""The same for a matrix that runs along K and is not rounded, so that reading it again costs little. With the 16
+registers of AVX2, 2 rows by 3 lines load least for each sum (bench/NOTES.md, the same section)."""
+
+
+class _Vectors:
+    """Emits the reading of vectors of the matrix, widened and rounded, in one or two parts."""
+
+    def __init__(self, builder: ir.IRBuilder, leaf: Any) -> None:
+        self.builder = builder
+        self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
+        self.number = Float64 if self.element.working is F64 else Float32
+        self.lanes = LINE // self.number.size
+        self.kind = vector(self.number.stored, self.lanes)
+        self.matrix, self.sums = (Rows(builder, element, self.lanes) for element in (self.element, self.number))
+        self.all = ir.Constant(vector(ir.IntType(1), self.lanes), [1] * self.lanes)
+        self.parts, self.rows = self.conversion.vector_parts, field_class(leaf, "rows")
+
+    def read(self, at: ir.Value, mask: ir.Value) -> list[ir.Value]:
+        """The parts of a vector of the matrix, the smaller one first."""
+        return self.in_parts(self.matrix.read(at, None, mask))
+
+    def in_parts(self, value: ir.Value) -> list[ir.Value]:
+        """The parts of a vector, the smaller one first."""
+        if self.parts == 2:
+            return in_two_bf16(self.builder, value)[::-1]
+        return [convert_lanes(self.builder, value, self.conversion)]
+
+    def in_strip(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
+        """The addresses of the parts of the `width` neighbouring vectors at one place of a strip."""
+        at = offset(self.builder, strip, self.builder.mul(index, I64(width * self.parts * LINE)))
+        places = [offset(self.builder, at, LINE * number) for number in range(width * self.parts)]
+        return [places[first : first + self.parts] for first in range(0, len(places), self.parts)]
+
+    def strip_parts(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
+        """The parts at these addresses."""
+        places = self.in_strip(strip, width, index)
+        return [[load(self.builder, self.kind, place, LINE) for place in each] for each in places]
+
+    def factors(self, count: ir.Value, a_row: ir.Value, a_part: ir.Value) -> list[list[ir.Value]]:
+        """The distances in bytes of the rows from the first of `count`, for each part in the order of `read`. Rows
+        beyond the last one repeat it."""
+        builder, parts, last = self.builder, range(self.parts)[::-1], self.builder.sub(count, I64(1))
+        found = []
+        for row in map(I64, range(self.rows.height)):
+            start = builder.mul(a_row, builder.select(builder.icmp_signed("<", row, last), row, last))
+            found.append([opaque(builder, builder.add(start, builder.mul(a_part, I64(part)))) for part in parts])
+        return found
+
+    def rows_of(self, count: ir.Value, add: Callable[[int], None]) -> None:
+        """Emit `add(row)` for each row of the block; the result has `count` of them, at least one."""
+        for row in range(self.rows.height):
+            if row == 0:
+                add(row)
+                continue
+            with self.builder.if_then(self.builder.icmp_signed("<", I64(row), count)):
+                add(row)
+
+    def masks(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The number of whole vectors in `count` values, and the mask of the rest."""
+        whole = self.builder.sdiv(count, I64(self.lanes))
+        return whole, self.first(self.builder.sub(count, self.builder.mul(whole, I64(self.lanes))))
+
+    def first(self, count: ir.Value) -> ir.Value:
+        """The mask of the lanes that so many values fill."""
+        left = broadcast(self.builder, self.builder.trunc(count, I32), self.lanes)
+        return self.builder.icmp_signed("<", lane_numbers(self.lanes), left)
+
+    def with_products(self, total: ir.Value, factors: list[ir.Value], parts: list[ir.Value]) -> ir.Value:
+        """A vector of sums with the products of the parts."""
+        name = f"llvm.fma.v{self.lanes}f{8 * self.number.size}"
+        for factor, part in zip(factors, parts, strict=True):
+            total = call(self.builder, name, self.kind, factor, part, total)
+        return total
+
+
+def _pieces(builder: ir.IRBuilder, how: _Vectors, count: ir.Value, sums: list, piece: Callable) -> list:
+    """Emit `piece(index, mask, sums)` for every vector of `count` values; the last sums."""
+    whole, rest = how.masks(count)
+    some = builder.icmp_signed(">", whole, I64(0))
+    sums = _where(
+        builder, some, sums, lambda: loop(builder, whole, sums, lambda index, now: piece(index, how.all, now))
+    )
+    ragged = builder.icmp_signed("!=", builder.mul(whole, I64(how.lanes)), count)
+    return _where(builder, ragged, sums, lambda: piece(whole, rest, sums))
+
+
+def _where(builder: ir.IRBuilder, condition: ir.Value, before: list, emit: Callable[[], list]) -> list:
+    """What `emit` makes of the values where the condition holds; else they as they are."""
+    entry = builder.block
+    with builder.if_then(condition):
+        after, last = emit(), builder.block
+    merged = [builder.phi(value.type) for value in before]
+    for phi, old, new in zip(merged, before, after, strict=True):
+        phi.add_incoming(old, entry)
+        phi.add_incoming(new, last)
+    return merged
+
+
+def _of_width(builder: ir.IRBuilder, several: ir.Value, width: int, emit: Callable[[int, bool], None]) -> None:
+    """`emit(width, True)` where the boolean holds; else `emit(1, False)`."""
+    with builder.if_else(builder.trunc(several, ir.IntType(1))) as (those, one):
+        with those:
+            emit(width, True)
+        with one:
+            emit(1, False)
+
+
+@intrinsic
+def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, strip):
+    """Write `depth` places of one (possibly partial) vector of columns, or of `several` whole ones, to a strip. The
+    columns are neighbours in the matrix, or lie `by_column` bytes apart and are transposed."""
+
+    def codegen(context, builder, signature, arguments):
+        several, depth, b, by_k, by_column, columns, strip = arguments[1:]
+        b, strip = (builder.inttoptr(x, POINTER) for x in (b, strip))
+        how = _Vectors(builder, leaf)
+
+        def put(value: ir.Value, places: list[ir.Value]) -> None:
+            for part, at in zip(how.in_parts(value), places, strict=True):
+                store(builder, part, at, LINE)
+
+        def across(width: int) -> None:
+            mask = how.first(columns)
+
+            def place(index: ir.Value, _: list) -> list:
+                start = offset(builder, b, builder.mul(index, by_k))
+                for number, places in enumerate(how.in_strip(strip, width, index)):
+                    at = offset(builder, start, builder.mul(by_column, I64(how.lanes * number)))
+                    put(how.matrix.read(at, None, mask), places)
+                return []
+
+            loop(builder, depth, [], place)
+
+        def transpose_lanes(width: int) -> None:
+            def square(index: ir.Value, _: list) -> list:
+                first = builder.mul(index, I64(how.lanes))
+                start, left = offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
+                mask = how.first(left)
+                for number in range(width):
+                    lines = range(number * how.lanes, (number + 1) * how.lanes)
+                    values = []
+                    for line in lines:
+                        there = builder.select(builder.icmp_signed("<", I64(line), columns), mask, zero(mask.type))
+                        at = offset(builder, start, builder.mul(by_column, I64(line)))
+                        values.append(how.matrix.read(at, None, there))
+                    for place, value in enumerate(transpose(builder, values)):
+                        with builder.if_then(builder.icmp_signed("<", I64(place), left), likely=True):
+                            put(value, how.in_strip(strip, width, builder.add(first, I64(place)))[number])
+                return []
+
+            loop(builder, builder.sdiv(builder.add(depth, I64(how.lanes - 1)), I64(how.lanes)), [], square)
+
+        emit = transpose_lanes if leaf.instance_class.turns else across
+        _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
+        return context.get_dummy_value()
+
+    return types.void(leaf, types.boolean, *[types.int64] * 6), codegen
+
+
+@intrinsic
+def add_rows(typingctx, leaf, several, rows, depth, a, b, step, ahead, half, totals, columns):
+    """totals[r] += the sum over `depth` of a[r, q] * b[q], for `rows` rows, at most those that are multiplied at a
+    time, and one (possibly partial) vector of columns, or `several` whole ones. a is an address with the bytes from row
+    to row and from part to part, totals one with those from row to row. b is a strip where the leaf has one.
+    From `ahead` on in steps of `step` bytes, which lie between rows of b unless it is a strip, the matrix is
+    prefetched: of a strip the first or the second `half` of each step."""
+
+    def codegen(context, builder, signature, arguments):
+        several, rows, depth, a, b, step, ahead, half, totals, columns = arguments[1:]
+        (a, a_row, a_part), (totals, totals_row) = (cgutils.unpack_tuple(builder, each) for each in (a, totals))
+        a, b, ahead, totals = (builder.inttoptr(x, POINTER) for x in (a, b, ahead, totals))
+        how = _Vectors(builder, leaf)
+        size, bytes_of_b, strip = how.number.size, how.lanes * how.element.size, how.rows.strip
+        turns = leaf.instance_class.turns
+
+        def emit(width: int, whole: bool) -> None:
+            of_a, mask = how.factors(rows, a_row, a_part), how.all if whole else how.first(columns)
+            asked = how.element.size * how.rows.places if turns else width * bytes_of_b
+            lines = -(-asked // (2 * LINE if strip else LINE))
+            soon = offset(builder, ahead, builder.mul(half, I64(lines * LINE)))
+            last = I64(width * how.lanes - 1)
+
+            def place(index: ir.Value, sums: list) -> list:
+                after = []
+                if strip:
+                    of_b = how.strip_parts(b, width, index)
+                else:
+                    at = offset(builder, b, builder.mul(index, step))
+                    of_b = [how.read(offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
+                if how.rows.asks:
+                    line = builder.select(builder.icmp_signed("<", index, last), index, last) if turns else index
+                    prefetch_to_l2(builder, offset(builder, soon, builder.mul(line, step)), lines)
+                start = offset(builder, a, builder.mul(index, I64(size)))
+                for row, starts in enumerate(of_a):
+                    factors = [load(builder, how.number.stored, offset(builder, start, by), size) for by in starts]
+                    factors = [broadcast(builder, factor, how.lanes) for factor in factors]
+                    for number, parts in enumerate(of_b):
+                        after.append(how.with_products(sums[row * width + number], factors, parts))
+                return after
+
+            sums = loop(builder, depth, [zero(how.kind)] * (how.rows.height * width), place)
+
+            def add(row: int) -> None:
+                for number in range(width):
+                    at = offset(builder, offset(builder, totals, builder.mul(totals_row, I64(row))), LINE * number)
+                    how.sums.write(builder.fadd(how.sums.read(at, None, mask), sums[row * width + number]), at, mask)
+
+            how.rows_of(rows, add)
+
+        _of_width(builder, several, how.rows.vectors, emit)
+        return context.get_dummy_value()
+
+    integer, of_a, of_totals = types.int64, types.UniTuple(types.int64, 3), types.UniTuple(types.int64, 2)
+    return types.void(leaf, types.boolean, integer, integer, of_a, *[integer] * 4, of_totals, integer), codegen
+
+
+@intrinsic
+def sum_rows(typingctx, leaf, several, rows, depth, a, b, b_line, totals):
+    """totals[r, c] += the sum over `depth` of a[r] * b[c], for `rows` rows, at most those that are multiplied at a
+    time, and one line of the matrix or `several`. a is an address with the bytes from row to row and from part to part,
+    totals one with those from row to row and from column to column."""
+
+    def codegen(context, builder, signature, arguments):
+        several, rows, depth, a, b, b_line, totals = arguments[1:]
+        (a, a_row, a_part), (totals, totals_row, totals_column) = (
+            cgutils.unpack_tuple(builder, each) for each in (a, totals)
+        )
+        a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
+        how = _Vectors(builder, leaf)
+        size = how.number.size
+
+        def emit(width: int, _: bool) -> None:
+            of_a = how.factors(rows, a_row, a_part)
+            of_b = [offset(builder, b, builder.mul(b_line, I64(line))) for line in range(width)]
+
+            def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
+                first, after = builder.mul(index, I64(how.lanes * how.element.size)), []
+                values = [how.read(offset(builder, at, first), mask) for at in of_b]
+                start = offset(builder, a, builder.shl(index, I64(6)))
+                for row, starts in enumerate(of_a):
+                    factors = [how.sums.read(offset(builder, start, by), None, mask) for by in starts]
+                    for line, parts in enumerate(values):
+                        after.append(how.with_products(sums[row * width + line], factors, parts))
+                return after
+
+            sums = _pieces(builder, how, depth, [zero(how.kind)] * (how.rows.height * width), piece)
+            found = [_totals(builder, sums[first : first + how.lanes]) for first in range(0, len(sums), how.lanes)]
+
+            def add(row: int) -> None:
+                start = offset(builder, totals, builder.mul(totals_row, I64(row)))
+                for line in range(width):
+                    at = offset(builder, start, builder.mul(totals_column, I64(line)))
+                    vector_of, lane = divmod(row * width + line, how.lanes)
+                    total = builder.extract_element(found[vector_of], I32(lane))
+                    store(builder, builder.fadd(load(builder, how.number.stored, at, size), total), at, size)
+
+            how.rows_of(rows, add)
+
+        _of_width(builder, several, how.rows.lines, emit)
+        return context.get_dummy_value()
+
+    integer, place = types.int64, types.UniTuple(types.int64, 3)
+    return types.void(leaf, types.boolean, integer, integer, place, integer, integer, place), codegen
+
+
+def _totals(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:
+    """The sums of at most as many vectors as they have lanes, one in each lane: two become one that has both their
+    halves added up, and so on."""
+    count = lanes = values[0].type.count
+    while lanes > 1:
+        lanes //= 2
+        starts = range(0, 2 * count, 2 * lanes)
+        halves = [[lane for start in starts for lane in range(start + by, start + by + lanes)] for by in (0, lanes)]
+        pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
+        values = [
+            builder.fadd(*[builder.shuffle_vector(*pair, ir.Constant(vector(I32, count), half)) for half in halves])
+            for pair in pairs
+        ]
+    return values[0]
