@@ -43,7 +43,7 @@ _LAYOUTS_KEPT = 64
 _LOG2_E = math.log2(math.e)
 _BITS = {4: (struct.Struct("<f"), struct.Struct("<I")), 8: (struct.Struct("<d"), struct.Struct("<q"))}
 WEIGHTS = 0x3F800000 << 32 | 0x3F800000
-"""The magnitudes of weights as `gemm.ranges` takes them: up to 1. Smaller ones may be flushed, at an error that their
+"""The magnitudes of weights as `block.ranges` takes them: up to 1. Smaller ones may be flushed, at an error that their
 sum bounds."""
 
 

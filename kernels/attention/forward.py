@@ -25,7 +25,7 @@ from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
 from .masks import mask_panel
 
 OPERANDS = 3
-"""Whose magnitudes are found, each in `gemm.loops.LIMITS_BYTES` of a worker: q, k and v."""
+"""Whose magnitudes are found, each in `block.loops.LIMITS_BYTES` of a worker: q, k and v."""
 
 
 Numbers = namedtuple(
@@ -243,7 +243,7 @@ def _is_admitted(found, least, greatest):
 @njit
 def attend(pool, threads, template, q, k, v, out, statistics, mask, indirect, memory):
     """Attention of all heads. Returns whether the magnitudes of q, k and v lie between the template's `least` and
-    `greatest`. The first words of `memory` are then these magnitudes, as `gemm.loops.found_limits` gives them.
+    `greatest`. The first words of `memory` are then these magnitudes, as `block.loops.found_limits` gives them.
 
     `template` is the address of a `Numbers` without the addresses of arrays and memory, which a copy at the beginning
     of `memory` gets. Arrays are addresses, or with `indirect` the addresses of addresses.

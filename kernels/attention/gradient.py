@@ -140,7 +140,7 @@ def _dense(mask: np.ndarray, seen: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _magnitude_limits(limits: np.ndarray, operand: int) -> int:
-    """The magnitudes of an operand as `gemm.ranges` takes them."""
+    """The magnitudes of an operand as `block.ranges` takes them."""
     least, greatest = int(limits[:, operand, 0].min()), int(limits[:, operand, 1].max())
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
 

@@ -2,7 +2,7 @@
 
 The weights are made again, from the scores and the statistics: a block of scores is a product in the worker's own
 memory, and weights are packed, and so rounded to the precision, as the left operand of the products with the cotangents
-and the values. What is packed, and how, are leaves of `gemm.loops` known by their addresses, so that this is compiled
+and the values. What is packed, and how, are leaves of `block.loops` known by their addresses, so that this is compiled
 once, and for float64 once more. The gradients of keys and values are summed in the order of the blocks, by one thread
 for each group.
 """
@@ -18,7 +18,7 @@ from ..runtime.launch import call_at, launch
 from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
 
 LIMITS = 640
-"""Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
+"""Bytes of a worker for the magnitudes that it finds in five operands (`block.loops.LIMITS_BYTES` each)."""
 
 
 Operand = namedtuple("Operand", "leaf batch_stride head_stride line_stride k_stride panel k_bytes step")

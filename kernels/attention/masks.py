@@ -12,7 +12,7 @@ from .lanes import Form
 
 
 class NoMask(NamedTuple):
-    """In place of a `gemm.sources.Source`: nothing is added."""
+    """In place of a `block.sources.Source`: nothing is added."""
 
 
 @intrinsic

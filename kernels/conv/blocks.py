@@ -1,6 +1,6 @@
 """Convolutions on vector units: an implicit product, whose rows are read where the padded input lies.
 
-A row of a block is a position, a column an output channel. The microkernels of `gemm.vectors` multiply one value of
+A row of a block is a position, a column an output channel. The microkernels of `block.vectors` multiply one value of
 each position at a time with vectors of weights, packed as the right operand of a product. Positions lie in segments of
 7 neighbours (AVX-512) or 3, two for each microkernel, so that rows of an image that end with a segment leave no place
 empty. What explicit im2col would copy for every tap is read for each from the L1 and L2 caches.
@@ -217,7 +217,7 @@ def _convolve(leaf, job):
 
 
 class ConvolveVectors(NamedTuple):
-    """Leaf: a part of the result. Fields: a microkernel of `gemm.vectors`, and the result's element type."""
+    """Leaf: a part of the result. Fields: a microkernel of `block.vectors`, and the result's element type."""
 
     kernel: NamedTuple
     element: NamedTuple

@@ -52,7 +52,7 @@ class Unit(NamedTuple):
 
     @property
     def has_limits(self) -> bool:
-        """Whether only operands of some magnitudes are certain (`gemm.ranges`)."""
+        """Whether only operands of some magnitudes are certain (`block.ranges`)."""
         return self.how.paired or self.how.vector_parts == 2
 
     @property

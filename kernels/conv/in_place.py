@@ -5,7 +5,7 @@ words of two bf16, are broadcast and multiplied with vectors of packed weights. 
 the distance to the first channel that they meet, or `NOWHERE` outside of the image, where zeros are read. (M. Dukhan,
 "The Indirect Convolution Algorithm", arXiv 1907.02129.) Sums never leave the registers before they are results.
 
-The magnitudes of the images (`gemm.ranges`) are found by the leaf that lays images out elsewhere.
+The magnitudes of the images (`block.ranges`) are found by the leaf that lays images out elsewhere.
 """
 
 from __future__ import annotations

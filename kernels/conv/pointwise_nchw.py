@@ -267,7 +267,7 @@ _Arguments = namedtuple("_Arguments", "plan x out a bias memory sums limits firs
 
 
 class MultiplyRows(NamedTuple):
-    """Leaf: one strip. Fields: a class of `gemm.tiles`, an element type, and a conversion of operands."""
+    """Leaf: one strip. Fields: a class of `block.tiles`, an element type, and a conversion of operands."""
 
     kernel: NamedTuple
     element: Any

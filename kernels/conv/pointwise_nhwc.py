@@ -188,7 +188,7 @@ _Arguments = namedtuple("_Arguments", "plan x out b bias memory limits first las
 
 
 class MultiplyFlat(NamedTuple):
-    """Leaf: some positions with some panels. Fields: a class of `gemm.tiles`, an element type, a conversion of
+    """Leaf: some positions with some panels. Fields: a class of `block.tiles`, an element type, a conversion of
     operands, and the order of reading."""
 
     kernel: NamedTuple

@@ -1,7 +1,7 @@
 """Convolutions on AMX tiles: the tile load is the im2col.
 
 The loop along K walks through a table of distances, one for each block of 32 channels and tap: 16 lines from there on
-are the tile of A. Weights are panels of 32 output channels, as `gemm.packing` has them, in the order of the table.
+are the tile of A. Weights are panels of 32 output channels, as `block.packing` has them, in the order of the table.
 
 A step of the table is a tap of a block of channels, taps first, so that the lines of one block stay in the L1 cache
 for all of its taps.
@@ -165,7 +165,7 @@ BlockArguments = namedtuple("BlockArguments", "plan one a b bias out scratch fir
 
 
 class ConvolveBlock(NamedTuple):
-    """Leaf: a part of the result. Field: a class of `gemm.tiles`."""
+    """Leaf: a part of the result. Field: a class of `block.tiles`."""
 
     kernel: NamedTuple
     run = _convolve_block

@@ -122,7 +122,7 @@ def _multiply_rows(leaf, job):
 
 
 class MultiplyRows(NamedTuple):
-    """Leaf: some blocks, at some rows of images. Fields: a microkernel of `gemm.vectors`, and a conversion."""
+    """Leaf: some blocks, at some rows of images. Fields: a microkernel of `block.vectors`, and a conversion."""
 
     kernel: NamedTuple
     conversion: NamedTuple

@@ -160,7 +160,7 @@ _MultiplyArguments = namedtuple("_MultiplyArguments", "plan a b out columns scra
 
 
 class MultiplyPairs(NamedTuple):
-    """Leaf: a part of the result. Field: a class of `gemm.tiles`."""
+    """Leaf: a part of the result. Field: a class of `block.tiles`."""
 
     kernel: NamedTuple
     run = _multiply

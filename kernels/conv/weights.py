@@ -95,7 +95,7 @@ def _pack_panels(leaf, job):
 
 
 class PackWeights(NamedTuple):
-    """Leaf: pack panels of weights. Fields: tags of a source and of a panel format of `gemm.packing`."""
+    """Leaf: pack panels of weights. Fields: tags of a source and of a panel format of `block.packing`."""
 
     source: NamedTuple
     panel: NamedTuple
@@ -200,7 +200,7 @@ class _Job(NamedTuple):
 
 @njit
 def pack_weights(pool, threads, of, at, target, limits):
-    """Pack the weights of one pass at an address, for all groups; the magnitudes found, as `gemm.loops.pack` has them.
+    """Pack the weights of one pass at an address, for all groups; the magnitudes found, as `block.loops.pack` has them.
     Behind the limits of each thread lies its scratch memory."""
     reset_limits(limits, threads)
     tasks = (of.panels + of.panel_chunk - 1) // of.panel_chunk

@@ -1,7 +1,7 @@
 """Winograd's convolutions, compiled: a block of tiles is read, multiplied and written while it is in the L2 cache.
 
 Lanes are tiles: 16 of one channel are gathered, place by place, transformed, and stored as values (places, channels,
-tiles). The microkernels of `gemm.vectors` multiply them with panels of transformed weights, some panels at a time, for
+tiles). The microkernels of `block.vectors` multiply them with panels of transformed weights, some panels at a time, for
 each place (sums: places, outputs, tiles), and what these become is scattered to the result.
 """
 
@@ -248,7 +248,7 @@ _Arguments = namedtuple("_Arguments", "plan x out weights bias memory block firs
 
 
 class Tiles(NamedTuple):
-    """Leaf: results of a block of tiles. Fields: a microkernel of `gemm.vectors`, and `Tile4` or `Tile6`."""
+    """Leaf: results of a block of tiles. Fields: a microkernel of `block.vectors`, and `Tile4` or `Tile6`."""
 
     kernel: NamedTuple
     tile: NamedTuple

@@ -119,7 +119,7 @@ def _step_leaf(leaf, of):
 
 
 class StepLeaf(NamedTuple):
-    """Leaf: a function of `cells`, for arrays of a type of `gemm.sources`."""
+    """Leaf: a function of `cells`, for arrays of a type of `block.sources`."""
 
     function: NamedTuple
     element: NamedTuple

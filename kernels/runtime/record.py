@@ -35,7 +35,7 @@ Address = NewType("Address", int)
 Bytes = NewType("Bytes", int)
 Count = NewType("Count", int)
 Tag = Any
-"""A NamedTuple of a class that selects code (`gemm.tags`)."""
+"""A NamedTuple of a class that selects code (`block.tags`)."""
 
 _NUMBERS = (Address, Bytes, Count, int)
 

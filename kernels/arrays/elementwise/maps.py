@@ -74,7 +74,7 @@ def _map_leaf(leaf, part):
 
 
 class Map(NamedTuple):
-    """Leaf: a function of `functions` over elements of a type of `gemm.sources`."""
+    """Leaf: a function of `functions` over elements of a type of `block.sources`."""
 
     function: NamedTuple
     element: NamedTuple
@@ -88,7 +88,7 @@ def _cast_leaf(leaf, part):
 
 
 class Cast(NamedTuple):
-    """Leaf: elements of one type of `gemm.sources` cast to another; vectors of float32 read both."""
+    """Leaf: elements of one type of `block.sources` cast to another; vectors of float32 read both."""
 
     source: NamedTuple
     target: NamedTuple

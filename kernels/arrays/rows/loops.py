@@ -94,7 +94,7 @@ def _strips_leaf(leaf, at):
 
 
 class Rows(NamedTuple):
-    """Leaf: a function of rows, whose elements are a type of `gemm.sources`."""
+    """Leaf: a function of rows, whose elements are a type of `block.sources`."""
 
     function: NamedTuple
     element: NamedTuple

@@ -236,7 +236,7 @@ def _reduce(leaf, at):
 
 
 class Reduction(NamedTuple):
-    """Leaf: units of a reduction by one of `FUNCTIONS`, of elements of a type of `gemm.sources`."""
+    """Leaf: units of a reduction by one of `FUNCTIONS`, of elements of a type of `block.sources`."""
 
     function: NamedTuple
     element: NamedTuple

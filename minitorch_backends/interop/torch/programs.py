@@ -20,7 +20,7 @@ from torch.fx import graph_module
 
 from ...autograd.extras import module_scope
 from ...autograd.extras.program_parts import calls_in, parts_run_by, paths_of, scopes_of_parts
-from ...kernels.locks import lock
+from ...kernels.runtime.locks import lock
 from .modules import enter_part
 
 
