@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels.block import ranges
-from minitorch_backends.kernels.gemm import addmm, exact_addmm, exact_matmul, matmul, multiply_packed, pack, warmup
+from minitorch_backends.kernels.gemm import addmm, exact_addmm, exact_matmul, matmul, multiply_packed, pack
 from minitorch_backends.kernels.gemm.compiled import passed_over
 from minitorch_backends.kernels.gemm.product import Packed
+from minitorch_backends.kernels.gemm.warm import warmup
 from minitorch_backends.kernels.precisions.parts import split
 from minitorch_backends.kernels.precisions.products import PRECISIONS, PRODUCT_BOUND
 from minitorch_backends.kernels.registry import Refused
