@@ -22,10 +22,9 @@ import numpy as np
 
 from .precisions.products import ALIASES, is_scaled, without_alias
 from .runtime import cpu, invariance, threading
-from .runtime.context import Binding, restorable, restore_on_failure
+from .runtime.context import Binding, restorable, restore_on_failure, with_reason
 from .runtime.first_use import stopwatch
 from .runtime.locks import lock
-from .runtime.reasons import with_reason
 
 _MODULES = "attention", "conv", "fft.contract", "gemm", "gemm.half", "gemm.linear", "gemm.scaled", "recurrence"
 """The modules that declare kernels."""

@@ -18,12 +18,40 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..registry import forget_decisions
 from ..runtime import cpu, machine
-from ..runtime.thresholds import Thresholds
+
+Row = TypeVar("Row", bound=Any)  # a NamedTuple
+
+
+class Thresholds(Generic[Row]):
+    """The thresholds of a family of kernels: the row in force in this process, which `override` replaces for a block.
+
+    Code reads `row` at each use, and stores nothing that follows from it unless `when_changed` has a function that
+    drops what is stored."""
+
+    def __init__(self, row: Row, when_changed: list[Callable[[], Any]] | None = None) -> None:
+        self.row = row
+        self.when_changed = [] if when_changed is None else when_changed
+
+    @contextmanager
+    def override(self, **fields: Any) -> Iterator[Row]:
+        """Replace fields of the row in the whole process while the block runs."""
+        before = self.row
+        self._set(before._replace(**fields))
+        try:
+            yield self.row
+        finally:
+            self._set(before)
+
+    def _set(self, row: Row) -> None:
+        self.row = row
+        for forget in self.when_changed:
+            forget()
 
 
 class Tuning(NamedTuple):

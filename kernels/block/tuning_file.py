@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..runtime import cpu, machine
-from ..runtime.files import DAMAGE, write_file
-from ..runtime.ownership import danger, refuse_what_others_can_write
+from ..runtime.files import DAMAGE, danger, refuse_what_others_can_write, write_file
 
 FOLDER_VARIABLE = "MINITORCH_CONFIG_DIR"
 """Environment variable that names the folder of the user's configuration, in the place of one in ~/.config."""

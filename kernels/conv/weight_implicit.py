@@ -10,12 +10,11 @@ import numpy as np
 
 from ..block import ranges
 from ..block.loops import LIMITS_BYTES, leaf_address
-from ..block.tuning import tuning
+from ..block.tuning import Thresholds, tuning
 from ..gemm.compiled import vector_isa, working_dtype
 from ..registry import Refused
 from ..runtime import threading
 from ..runtime.record import Address, Bytes, Count
-from ..runtime.thresholds import Thresholds
 from ..runtime.workspace import address_of, return_workspace, take_workspace
 from . import geometry, implicit, pointwise_vector, weight_rows
 from .fast import CHUNK_BYTES

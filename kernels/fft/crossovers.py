@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..block.tuning import Thresholds
 from ..runtime.plan_cache import fft_plans
-from ..runtime.thresholds import Thresholds
 from .contract import fft
 
 

@@ -86,3 +86,19 @@ def chain_length(level: Any) -> int:
     while level is not None:
         level, length = level.parent, length + 1
     return length
+
+
+_reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None)
+
+
+def because(sentence: str) -> Binding:
+    """Report why kernels are called, with the origin of the precision, to observers of the calls in the block."""
+    return Binding(_reason, sentence)
+
+
+def with_reason(decided_by: str | None) -> str | None:
+    """The origin of the precision, and the reason of the block, if given."""
+    return "; ".join(each for each in (decided_by, _reason.get()) if each) or None
+
+
+restorable(_reason)

@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import cpu
-from .files import write_file
-from .ownership import danger, refuse_what_others_can_write
+from .files import danger, refuse_what_others_can_write, write_file
 
 if sys.platform != "win32":
     import fcntl
@@ -66,7 +65,7 @@ _NOT_CODE = {
     for name in (
         "__init__", "block/__init__", "block/tuning", "block/tuning_file", "runtime/__init__", "runtime/context",
         "runtime/cpu", "runtime/files", "runtime/first_use", "runtime/jit", "runtime/locks", "runtime/machine",
-        "runtime/native", "runtime/notice", "runtime/ownership", "runtime/store", "runtime/threading",
+        "runtime/native", "runtime/notice", "runtime/store", "runtime/threading",
     )
 }  # fmt: skip
 """Modules that compiled functions import but whose statements are not compiled: an edit of the file handling leaves the

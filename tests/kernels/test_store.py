@@ -16,7 +16,7 @@ import pytest
 
 from minitorch_backends.kernels.arrays.sums import loops, vectors
 from minitorch_backends.kernels.block import sources
-from minitorch_backends.kernels.runtime import jit, native, ownership, store
+from minitorch_backends.kernels.runtime import files, jit, native, store
 
 ROUND = """
 import numpy as np
@@ -297,12 +297,12 @@ def test_a_group_is_private_where_nobody_else_is_in_it(members, primary, private
     ]
     monkeypatch.setattr(grp, "getgrgid", lambda group: SimpleNamespace(gr_mem=members))
     monkeypatch.setattr(pwd, "getpwall", lambda: users)
-    assert ownership._is_private_group.__wrapped__(77) is private
+    assert files._is_private_group.__wrapped__(77) is private
 
 
 def test_a_group_that_the_system_does_not_know_is_not_private(monkeypatch):
     monkeypatch.setattr(grp, "getgrgid", {}.__getitem__)
-    assert not ownership._is_private_group.__wrapped__(77)
+    assert not files._is_private_group.__wrapped__(77)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")

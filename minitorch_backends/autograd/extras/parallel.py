@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from ...kernels.block.tuning import Thresholds
 from ...kernels.runtime.threading import get_num_threads
-from ...kernels.runtime.thresholds import Thresholds
 from ...tensor.tensor import Tensor
 from .. import nodes
 from ..accumulation import accumulate, fit_gradient

@@ -22,8 +22,7 @@ from ...kernels import registry
 from ...kernels.attention import attention as kernel
 from ...kernels.attention import attention_gradient as gradient_kernel
 from ...kernels.registry import ArraySpec, Refused
-from ...kernels.runtime.context import restore_on_failure
-from ...kernels.runtime.reasons import because
+from ...kernels.runtime.context import because, restore_on_failure
 from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
