@@ -9,6 +9,7 @@ an ONNX file. The inputs of MODEL come from `inputs` in the same file (a tensor,
 dict of named ones, or a function that returns these), or from an NPZ file. Arrays of an NPZ file are passed by name;
 arr_0, arr_1 and so on by position. An ONNX file takes its inputs from an NPZ file. A checkpoint of transformers, or its
 folder, is the model that its configuration names. It takes an NPZ file, or a text file whose lines its tokenizer reads.
+With --generate the logits of new tokens are measured, each precision with the tokens that it chooses.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=("bound on the metric's first measure, or on the relative error; or bounds by name, including "
              "gradient_error"),
     )  # fmt: skip
+    add("--generate", metavar="TOKENS", type=int, help="audit generation of so many tokens, of transformers' models")
     add("--gradients", action=argparse.BooleanOptionalAction, default=False, help="also measure gradients")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
     add("--page", metavar="PATH", help="write a page of HTML")
@@ -50,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
     inputs = inputs_of(options.inputs, options.target, model)
     if isinstance(inputs, dict) and options.inputs.endswith(".npz") and not options.target.endswith(".onnx"):
         _check_names(model, inputs)
+    if options.generate is not None:
+        model, inputs = _generation(model, inputs, options.generate)
     with usage_errors():
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
@@ -67,6 +71,14 @@ def run(options: argparse.Namespace) -> int:
         write_table([found.header(), *found.cells(limit=8)])
         write(f"\n{found.summary()}\n{found.policy}")
     return 0
+
+
+def _generation(model: Any, inputs: Any, tokens: int) -> tuple[Any, dict[str, Any]]:
+    """The method of a model that generates text, and its arguments."""
+    if not hasattr(model, "generate") or not isinstance(inputs, dict):
+        raise UsageError(f"--generate must be used with a model of transformers and named inputs, got {type(model)}")
+    options = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True}
+    return model.generate, {**inputs, "max_new_tokens": tokens, **options}
 
 
 def load_model(target: str) -> Any:

@@ -190,6 +190,50 @@ def test_a_process_that_another_program_starts_reports_itself(tmp_path: Path) ->
     assert done.stderr.count("minitorch-backends torch:") == 1
 
 
+RANKS = """
+import os, sys
+import torch, torch.distributed as dist
+from errors import error
+
+def train(rank, ranks, path):
+    dist.init_process_group("gloo", store=dist.FileStore(path, ranks), rank=rank, world_size=ranks)
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8, bias=False))
+    model(torch.full((4, 8), 1.0 + rank)).sum().backward()
+    mean = model.module.weight.grad.clone()
+    dist.all_reduce(mean)
+    assert torch.equal(mean / ranks, model.module.weight.grad)
+    assert error(rank) > 1e-3
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+"""Two products of a layer for each rank, forward and backward, and one of `error`."""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mp.spawn"])
+def test_ranks_count_and_the_exit_code_is_kept(launcher: str, tmp_path: Path) -> None:
+    program = f"{RANKS}\nif __name__ == '__main__':\n"
+    if launcher == "torchrun":
+        program += "    train(int(os.environ['RANK']), 2, 'store')\n    sys.exit(int(sys.argv[1]))\n"
+        command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "ranks.py"]
+    else:
+        program += "    torch.multiprocessing.spawn(train, (2, 'store'), 2)\n    sys.exit(int(sys.argv[1]))\n"
+        command = ["ranks.py"]
+    (tmp_path / "errors.py").write_text(ERROR)
+    (tmp_path / "ranks.py").write_text(program)
+    done = subprocess.run(
+        [*COMMAND, "--flag", "fp32_precision=bf16", "--json", "r.json", *command, "3"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False, env=CLEAN,
+    )  # fmt: skip
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert done.returncode == report["exit"] == (1 if launcher == "torchrun" else 3), (
+        done.stderr
+    )  # torchrun has its own
+    assert matmuls(report) == [("matmul", "bf16", 6, 2 * (FLOPS + 2 * 2 * 4 * 8 * 8))]
+    assert report["left"] == []
+    assert report["processes"] == 2
+
+
 def test_runs_of_each_process_and_a_policy(tmp_path: Path) -> None:
     program = """
 import multiprocessing, torch

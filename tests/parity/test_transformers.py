@@ -68,8 +68,7 @@ ARCHITECTURES = [(head, name) for head, family in FAMILIES.items() for name in f
 def model_of(head: str, name: str) -> Any:
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(name, **FAMILIES[head][name])
-    options = {"experts_implementation": "eager"} if "num_experts" in FAMILIES[head][name] else {}
-    return getattr(transformers, head).from_config(config, **options).eval()
+    return getattr(transformers, head).from_config(config).eval()
 
 
 def inputs_of(head: str) -> dict[str, Any]:
@@ -96,6 +95,23 @@ def test_an_architecture_runs_and_is_audited(head: str, name: str) -> None:
     assert len(found.layers()) >= 3
     assert 1e-6 < found.whole("tf32")["error"] < 2e-2
     assert found.whole("tf32")["flips"] <= 0.2
+
+
+@pytest.mark.parametrize(("name", "experts"), [("mixtral", "mlp"), ("granitemoe", "block_sparse_moe")])
+def test_experts_have_a_name_in_audits_and_policies(name: str, experts: str) -> None:
+    """By the grouped products that transformers computes them with."""
+    model, inputs = model_of("AutoModelForCausalLM", name), inputs_of("AutoModelForCausalLM")
+    experts = f"model.layers.0.{experts}.experts"
+    assert model.config._experts_implementation == "grouped_mm"
+    assert experts in {row["module"] for row in lab.audit(model, inputs, "bf16", metric="logits").layers()}
+    model.train()
+    policy = lab.Policy({"*.experts": lab.Rule({"fp32_precision": "bf16"}, "tf32", "bf16x3")})
+    with emulate() as mode, policy, explain.record() as log:
+        model(**inputs).logits.square().sum().backward()
+    assert mode.left == []
+    found = {(each.module == experts, each.direction, each.precision) for each in log if each.kernel == "matmul"}
+    backward = {(True, "backward", "tf32"), (True, "backward", "bf16x3"), (False, "backward", "ieee")}
+    assert found == {(True, "forward", "bf16"), (False, "forward", "ieee"), *backward}
 
 
 def test_there_are_forty_architectures() -> None:
@@ -157,6 +173,10 @@ def test_a_checkpoint_is_audited_in_a_shell(tmp_path: Path, capsys: pytest.Captu
         found = json.loads(capsys.readouterr().out)
         assert len(found["rows"]) == len(expected.rows)
         assert found["error"] == pytest.approx(expected.error, rel=1e-6)
+    assert cli.main(["audit", str(folder), *options, "--metric", "logits", "--generate", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured"]["log_probability_error"] > 0
+    assert "lm_head" in {row["module"] for row in found["rows"]}
     vocabulary = {"<pad>": 0, "a": 3, "b": 4}
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<pad>"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()

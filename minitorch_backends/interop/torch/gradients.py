@@ -42,7 +42,7 @@ def kept_now() -> Kept | None:
 _FACTORS = {
     "AddbmmBackward0": ("batch1", "batch2"), "AddmmBackward0": ("mat1", "mat2"), "AddmvBackward0": ("mat", "vec"),
     "BaddbmmBackward0": ("batch1", "batch2"), "BmmBackward0": ("self", "mat2"), "DotBackward0": ("self", "tensor"),
-    "MmBackward0": ("self", "mat2"), "MvBackward0": ("self", "vec"),
+    "GroupedMmBackward0": ("self", "mat2"), "MmBackward0": ("self", "mat2"), "MvBackward0": ("self", "vec"),
 }  # fmt: skip
 """What nodes of torch's graph call the two factors of their product, which are their last inputs."""
 
