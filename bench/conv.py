@@ -110,7 +110,13 @@ OTHERS = [
     Layer("1-D", 256, 256, (512,), (3,), 1, 1),
 ]
 
-QUICK = [RESNET[2], RESNET[13], OTHERS[0], OTHERS[6]]
+USUAL = [RESNET[2], RESNET[13], OTHERS[0], OTHERS[6]]
+QUICK = [
+    square(32, 32, 14, 3),
+    square(64, 32, 14, 1),
+    square(32, 32, 14, 3, 1, 32, "separable"),
+    Layer("1-D", 32, 32, (64,), (3,), 1, 1),
+]
 
 
 def _align(x: np.ndarray) -> np.ndarray:
@@ -315,7 +321,7 @@ def _algorithms(batch: int, seed: int) -> list[dict[str, Any]]:
 def run(session: Session) -> dict[str, Any]:
     """Measure the layers, and the algorithms for one of them."""
     every = RESNET + OTHERS, (1, 8), tuple(DIRECTIONS)
-    layers, batches, directions = session.choose((QUICK, (1,), ("forward",)), (QUICK, (1,), tuple(DIRECTIONS)), every)
+    layers, batches, directions = session.choose((QUICK, (1,), ("forward",)), (USUAL, (1,), tuple(DIRECTIONS)), every)
     jobs = [(layer, batch, direction) for layer in layers for batch in batches for direction in directions]
     rows: list[dict[str, Any]] = []
     with session.progress(TITLE) as report:

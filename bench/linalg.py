@@ -139,10 +139,11 @@ def _refine_study(session: Session, n: int) -> list[dict[str, Any]]:
 def run(session: Session) -> dict[str, Any]:
     """Time large matrices, batches of small ones, and refined solutions."""
     sizes, small, dtypes = session.choose(
-        ((128,), (8,), DTYPES[:1]), (SIZES[1:3], SMALL_SIZES[::2], DTYPES[:1]), (SIZES, SMALL_SIZES, DTYPES)
+        ((96,), (8,), DTYPES[:1]), (SIZES[1:3], SMALL_SIZES[::2], DTYPES[:1]), (SIZES, SMALL_SIZES, DTYPES)
     )
     large_cases = [(task, (n, n), dtype) for dtype in dtypes for n in sizes for task in LARGE_BARS]
-    small_cases = [(task, (BATCH, n, n), dtype) for dtype in dtypes for n in small for task in BATCHED_BARS]
+    batch = session.choose(64, BATCH, BATCH)
+    small_cases = [(task, (batch, n, n), dtype) for dtype in dtypes for n in small for task in BATCHED_BARS]
     found = []
     with session.progress(TITLE) as report:
         for done, (task, shape, dtype) in enumerate(large_cases + small_cases):

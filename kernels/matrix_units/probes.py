@@ -13,6 +13,7 @@ Science 7:e330) and of FTTN (X. Li et al., arXiv 2403.00232).
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import math
@@ -74,8 +75,13 @@ class Probes(NamedTuple):
     rows: list[Row]
 
 
-def probes(name: str, result: str = "float32") -> Iterator[Probes]:
+@functools.lru_cache(2)
+def probes(name: str, result: str = "float32") -> tuple[Probes, ...]:
     """The groups for a format (a key of `RANGES`) and a type of results (`RESULTS`)."""
+    return tuple(_groups(name, result))
+
+
+def _groups(name: str, result: str) -> Iterator[Probes]:
     half = result == "float16"
     make = _Maker(RANGES[name], half, random.Random(f"{name} {result}"))
     yield Probes("order", make.order(PLACES, [(i, j) for i in range(32) for j in range(i + 1, 32)], range(PLACES)))

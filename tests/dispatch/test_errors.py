@@ -209,13 +209,13 @@ def test_numbers_beyond_the_dtype_are_infinite_without_a_warning() -> None:
 
 # Arguments of wrong types
 
-PUBLIC = (mt, mt.nn.functional, mt.linalg, mt.fft, Tensor)
+PUBLIC = {name for each in (mt, mt.nn.functional, mt.linalg, mt.fft, Tensor) for name in dir(each)}
 OBJECT = object()
 STRANGE = (OBJECT, "text", 1.5, None, -1000, [], (None,))
 DOCUMENTED = (RuntimeError, TypeError, ValueError, IndexError)
 
 
-@pytest.mark.parametrize("name", [name for name in registry if any(hasattr(each, name) for each in PUBLIC)])
+@pytest.mark.parametrize("name", [name for name in registry if name in PUBLIC])
 def test_arguments_of_wrong_types_give_errors_that_torch_has(name: str) -> None:
     """Each argument in turn of the op's first sample is replaced: no argument may be an object of no type that is
     known, and what raises, raises a documented kind of error."""

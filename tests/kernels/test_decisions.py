@@ -79,10 +79,14 @@ def call(kernel, shapes, dtype, keywords):
 
 
 @functools.cache
-def decide(name, threads=2):
-    """The decisions of the CPU `name` on all calls of this file."""
+def by_threads(name):
+    """The decisions of the CPU `name` on all calls of this file, by the number of threads."""
     calls = [call(*row[:4]) for row in CHOICES] + [call(*row) for row in SPLIT_K_CALLS]
-    return decisions(name, calls, threads)
+    return decisions(name, calls, (1, 2, 64))
+
+
+def decide(name):
+    return by_threads(name)[2]
 
 
 def test_what_is_chosen():
@@ -100,7 +104,7 @@ def test_zen5_chooses_as_zen4():
 def test_the_number_of_threads_changes_no_choice(name):
     """Another implementation might give other bits."""
     for threads in (1, 64):
-        assert decide(name, threads) == decide(name), threads
+        assert by_threads(name)[threads] == decide(name), threads
 
 
 @pytest.mark.parametrize("name", [name for name in CPUS if name != "portable"])

@@ -544,7 +544,7 @@ def test_copies_in_row_major_order(dtype, threads):
                     result = in_order(y)
                     assert result.flags.c_contiguous
                     assert not np.shares_memory(result, y)
-                    np.testing.assert_array_equal(result, y)
+                    assert np.array_equal(result, y)
                     by_tiles += y.size >= LARGE and _transpose_tiles(y) is not None
         assert by_tiles > 30 if np.dtype(dtype).itemsize <= 8 else by_tiles == 0
 

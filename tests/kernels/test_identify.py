@@ -66,10 +66,8 @@ OF_EACH_KIND = (
 
 UNITS = [
     (name, operand, way)
-    for name, profile in PROFILES.items()
-    for operand, ways in profile.formats.items()
-    for way in ways
-    if f"{name} {operand}" in OF_EACH_KIND
+    for name, operand in sorted(map(str.split, OF_EACH_KIND), key=lambda each: each[1])  # whose probes are made once
+    for way in PROFILES[name].formats[operand]
 ]
 
 

@@ -175,6 +175,14 @@ def test_search_fails_where_not_even_the_exact_level_holds():
     assert cheapest_levels(options, "ieee", lambda levels: False) is None
 
 
+def test_search_asks_nothing_of_levels_that_cannot_be_cheaper():
+    """Each question is a run of the model."""
+    asked = []
+    options = {place: {level: option(COSTS[level], 0.1) for level in COSTS} for place in range(3)}
+    assert cheapest_levels(options, "ieee", lambda levels: not asked.append(levels)) == dict.fromkeys(range(3), "e4m3")
+    assert len(asked) == 1
+
+
 @pytest.fixture(scope="module")
 def deep():
     mt.manual_seed(0)

@@ -75,6 +75,10 @@ FILES = {dotted_name(path): path for folder in (PACKAGE, "kernels") for path in 
 PARTS = {part_of(name) for name in FILES}
 
 
+BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
+"""The fields in which nodes have statements, or nodes that have them."""
+
+
 class Import(NamedTuple):
     importer: tuple[str, ...]
     imported: tuple[str, ...]
@@ -86,17 +90,22 @@ class Import(NamedTuple):
         return part_of(self.imported) if len(self.imported) > 1 and self.imported[1] in PARTS else "__init__"
 
 
-def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node below `node`, except under `if TYPE_CHECKING:`, whose imports never run."""
-    yield node
-    guarded = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-    for child in node.orelse if guarded else ast.iter_child_nodes(node):
-        yield from nodes_that_run(child)
+def statements_that_run(node: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement below `node`, except under `if TYPE_CHECKING:`, whose imports never run."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting += node.orelse
+        else:
+            waiting += (each for part in BODIES for each in getattr(node, part, ()))
 
 
 def imports_of(name: tuple[str, ...], path: Path) -> Iterator[Import]:
     """Each import of a file, at the top or inside a function, with relative ones resolved."""
-    for node in nodes_that_run(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements_that_run(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import | ast.ImportFrom):
             level = getattr(node, "level", 0)
             base = name[:-level] if level else ()

@@ -1,6 +1,6 @@
 """CPUs that a process can pretend to run on, so that every machine checks what is decided on all of them.
 
-`python -m tests.support.cpus NAME THREADS` reads calls as JSON lines and prints what that CPU would choose.
+`python -m tests.support.cpus NAME` reads numbers of threads and calls as JSON lines, and prints what that CPU chooses.
 """
 
 import json
@@ -42,18 +42,20 @@ def pretend(name: str) -> None:
         memo.cache_clear()
 
 
-def decisions(name: str, calls: list[tuple], threads: int = 2) -> list[tuple[list[str], dict[str, str]]]:
-    """For each call (kernel, shapes, dtype, keywords) the implementations that the CPU `name` would try, best first,
-    and the sentences of those that refuse, by name."""
-    command = [sys.executable, "-m", "tests.support.cpus", name, str(threads)]
-    lines = "".join(json.dumps(call) + "\n" for call in calls)
+def decisions(
+    name: str, calls: list[tuple], threads: tuple[int, ...]
+) -> dict[int, list[tuple[list[str], dict[str, str]]]]:
+    """By the number of threads, for each call (kernel, shapes, dtype, keywords) the implementations that the CPU `name`
+    would try, best first, and the sentences of those that refuse, by name."""
+    command = [sys.executable, "-m", "tests.support.cpus", name]
+    lines = "".join(json.dumps([count, *call]) + "\n" for count in threads for call in calls)
     printed = subprocess.run(command, input=lines, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return [tuple(json.loads(line)) for line in printed.splitlines()]
+    found = [tuple(json.loads(line)) for line in printed.splitlines()]
+    return {count: found[place * len(calls) :][: len(calls)] for place, count in enumerate(threads)}
 
 
 def _main() -> None:
-    name, threads = sys.argv[1:]
-    pretend(name)
+    pretend(sys.argv[1])
     import minitorch_backends.kernels.conv
     import minitorch_backends.kernels.fft
     import minitorch_backends.kernels.gemm
@@ -61,9 +63,9 @@ def _main() -> None:
     from minitorch_backends.kernels.registry import ArraySpec, kernels
     from minitorch_backends.kernels.runtime.threading import set_num_threads
 
-    set_num_threads(int(threads))
     for line in sys.stdin:
-        kernel, shapes, dtype, keywords = json.loads(line)
+        threads, kernel, shapes, dtype, keywords = json.loads(line)
+        set_num_threads(threads)
         specs = [ArraySpec(tuple(shape), np.dtype(dtype)) for shape in shapes]
         decision = kernels[kernel].decide(*specs, **keywords)
         sys.stdout.write(json.dumps([[each.name for each in decision.candidates], dict(decision.refusals)]) + "\n")
