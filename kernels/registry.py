@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .precisions.products import ALIASES, is_scaled, without_alias
+from .precisions.products import ALIASES, is_emulated, is_scaled, without_alias
 from .runtime import cpu, invariance, threading
 from .runtime.context import Binding, restorable, restore_on_failure, with_reason
 from .runtime.first_use import stopwatch
@@ -78,7 +78,7 @@ class Implementation(NamedTuple):
     in_parts: bool = False
     """Whether it adds parts of K as a keyword `partial` describes."""
     scales: bool = False
-    """Whether it takes precisions that scale operands, or passes them on to products that do."""
+    """Whether it takes precisions that scale or emulate operands, or passes them on to products that do."""
     keeps: invariance.Demand = invariance.Demand()
     """Which invariances its bits have; kernels that it calls answer for themselves."""
 
@@ -90,6 +90,8 @@ class Implementation(NamedTuple):
             return "sums all of K, and backends.partial_sums splits it"
         if not self.scales and is_scaled(keywords.get("precision", "")) and specs[0].dtype.char in "fF":
             return "multiplies operands without scales"
+        if not self.scales and is_emulated(keywords.get("precision", "")) and specs[0].dtype.char in "dD":
+            return "multiplies float64 by the instructions of the CPU"
         missing = cpu.refusal(self.isa) or invariance.refusal(self.keeps)
         return missing if missing is not None or self.refuses is None else self.refuses(*specs, **keywords)
 

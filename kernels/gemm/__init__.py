@@ -21,8 +21,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import partial_sums
-from ..precisions.products import PRODUCT_BOUND
-from ..registry import Kernel
+from ..precisions.products import PRODUCT_BOUND, is_emulated
+from ..registry import ArraySpec, Kernel, without_observers
+from ..runtime.context import restore_on_failure
 from ..runtime.invariance import BATCH, BOTH
 from . import blas, compiled, complexes, device, integers, scaled_operands, skinny, small, split_k
 from .compiled import multiply_packed, pack
@@ -58,6 +59,30 @@ matmul.impl("partial_sums", refuses=partial_sums.refuses, by_unit=True, in_parts
 matmul.impl("scaled", refuses=scaled_operands.refuses, by_unit=True, scales=True, keeps=BOTH)(
     scaled_operands.implementation(matmul)
 )
+
+
+def _refuses_emulation(a: ArraySpec, b: ArraySpec, precision: str = "ieee", **_: int) -> str | None:
+    """Why a product is not emulated."""
+    if not is_emulated(precision):
+        return f"makes float64 of 8-bit integers, which {precision} does not ask for"
+    return None if a.dtype.char in "dD" else f"multiplies float64 and complex128, not {a.dtype.name}"
+
+
+@matmul.impl("emulated", refuses=_refuses_emulation, scales=True, keeps=BOTH)
+def _by_integers(a: np.ndarray, b: np.ndarray, *, precision: str, **keywords: int) -> np.ndarray:
+    from .emulated import multiply
+
+    return multiply(matmul, a, b, precision, **keywords)
+
+
+@matmul.impl("float64", refuses=_refuses_emulation, scales=True, keeps=BOTH)
+@restore_on_failure
+def _native(a: np.ndarray, b: np.ndarray, *, precision: str, bits: int = 53) -> np.ndarray:
+    """What libraries fall back to: the product in float64."""
+    with without_observers():
+        return matmul(a, b)
+
+
 for _name, _isa, _named in (("amx_small", "amx", "amx"), ("small", "avx2", None)):
     _shared = {"refuses": small.refuses(_named), "specialise": small.specialise(_named), "keeps": BATCH}
     matmul.impl(_name, isa=_isa, **_shared)(small.implementation(_named))

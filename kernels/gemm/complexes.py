@@ -22,7 +22,7 @@ from ..runtime.context import restore_on_failure
 from ..runtime.shapes import broadcast_shapes
 
 
-def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: int) -> str | None:
     """Why products of real arrays do not make up this one."""
     if invariance.is_demanded() and a.dtype.kind == "c":
         return None
@@ -42,11 +42,12 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
         if is_scaled(precision) or any(
             invariance.current_demand()
         ):  # the order of others is that of the larger operand
-            return _by_parts(partial(product, precision=precision, rounding=rounding), a, b)
+            return by_parts(partial(product, precision=precision, rounding=rounding), a, b)
         return as_real(product, a, b, precision=precision, rounding=rounding)
 
 
-def _by_parts(product: Callable[..., np.ndarray], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def by_parts(product: Callable[..., np.ndarray], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product by four of real and imaginary parts."""
     real = product(a.real, b.real) - product(a.imag, b.imag)
     out = np.empty(real.shape, a.dtype)
     out.real, out.imag = real, product(a.real, b.imag) + product(a.imag, b.real)

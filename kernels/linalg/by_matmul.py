@@ -1,4 +1,5 @@
-"""Blocked factorisations whose products are calls of `matmul`: for operands with scales, and for units of devices.
+"""Blocked factorisations whose products are calls of `matmul`: for operands with scales, units of devices, and emulated
+float64.
 
 Panels and triangles of `BLOCK` columns are LAPACK's, and all behind them is a product at the precision and by the unit
 of the call, with K along the block's columns: right-looking LU and Cholesky factorisation (LAPACK's getrf, potrf),
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
-from ..precisions.products import is_scaled
+from ..precisions.products import is_emulated, is_scaled
 from ..registry import without_observers
 from ..runtime.context import restore_on_failure
 from . import lapack
@@ -29,12 +30,15 @@ Times = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 def applies(keywords: dict[str, Any]) -> bool:
     """Whether products of these keywords are made here."""
-    return "unit" in keywords or is_scaled(keywords.get("precision", "ieee"))
+    precision = keywords.get("precision", "ieee")
+    return "unit" in keywords or is_scaled(precision) or is_emulated(precision)
 
 
 def _times(keywords: dict[str, Any]) -> Times:
     """The product of a call."""
-    return partial(matmul, **{name: keywords[name] for name in ("precision", "rounding", "unit") if name in keywords})
+    return partial(
+        matmul, **{name: keywords[name] for name in ("precision", "rounding", "unit", "bits") if name in keywords}
+    )
 
 
 def _blocks(n: int) -> Iterator[slice]:

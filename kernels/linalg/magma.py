@@ -32,7 +32,9 @@ def refusal(*specs: ArraySpec, **_: Any) -> str | None:
 
 def options(keywords: dict[str, Any]) -> dict[str, Any]:
     """Those of the products."""
-    return {name: keywords[name] for name in ("precision", "rounding", "to_be_refined", "unit") if name in keywords}
+    return {
+        name: keywords[name] for name in ("precision", "rounding", "to_be_refined", "unit", "bits") if name in keywords
+    }
 
 
 def _each(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:

@@ -1,7 +1,7 @@
-"""Iterative refinement: a solution from factors of low precision is brought to the accuracy of float32.
+"""Iterative refinement: a solution from factors of low precision is brought to the accuracy of its type.
 
-The correction is the solution for the residual, which is a product of float32 values summed in float32: fixed
-precision refinement, whose backward error is that of a stable float32 solver as long as the factors are good enough for
+The correction is the solution for the residual, which is a product of values of that type, float32 or float64: fixed
+precision refinement, whose backward error is that of a stable solver as long as the factors are good enough for
 the condition of the matrix (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter 12; A. Haidar et
 al., "Harnessing GPU tensor cores for fast FP16 arithmetic to speed up mixed-precision iterative refinement solvers",
 2018).
@@ -19,11 +19,9 @@ from ..runtime.threading import pool
 MOST_STEPS = 12
 """Corrections after which a matrix is given up on."""
 
-_ROUNDOFF = 2.0**-24
-
 
 class Refined(NamedTuple):
-    """A solution, how many corrections it took, its backward error, and whether that is what float32 promises."""
+    """A solution, how many corrections it took, its backward error, and whether that is what its type promises."""
 
     x: np.ndarray
     steps: int
@@ -57,14 +55,14 @@ def refine_solution(
     correction: Callable[[np.ndarray], np.ndarray],
     small: float | None = None,
 ) -> Refined:
-    """Refine the solution x (n, k) for b: `apply` multiplies by the matrix in float32, whose row norm is `norm`, and
+    """Refine the solution x (n, k) for b: `apply` multiplies by the matrix in ieee, whose row norm is `norm`, and
     `correction` solves for a residual.
 
-    Stops when the backward error is `small` (by default max(1, sqrt(n) / 16) unit roundoffs, half of what factors of
-    float32 leave for random matrices) or when a correction no longer halves it; then it has converged if the error is
+    Stops when the backward error is `small` (by default max(1, sqrt(n) / 16) unit roundoffs, half of what exact
+    factors leave for random matrices) or when a correction no longer halves it; then it has converged if the error is
     at most four times that: one of 600 that was let off at sixteen times left 14 times the error of float32.
     """
-    usual = max(_ROUNDOFF, _ROUNDOFF * np.sqrt(b.shape[0]) / 16)
+    usual = float(np.finfo(b.dtype).eps / 2) * max(1.0, b.shape[0] ** 0.5 / 16)
     small, enough = usual if small is None else small, 4 * usual
     with np.errstate(all="ignore"):
         residual = b - apply(x)

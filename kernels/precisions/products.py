@@ -268,6 +268,49 @@ for _row in (
 ):
     add(_row)
 
+MODULI = (
+    256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191, 181, 179, 173,
+)  # fmt: skip
+"""The largest coprime numbers up to 256."""
+
+_MOST_SLICES = 10
+
+
+class Emulation(NamedTuple):
+    """A row of `EMULATIONS`: by slices or by moduli, how many (0: chosen by the number of bits), and a sentence."""
+
+    by_moduli: bool
+    count: int
+    meaning: str
+
+    def bits(self, count: int, k: int) -> float:
+        """Bits below the largest number of a row that `count` slices or moduli keep in products of length k."""
+        return modulus_limit(count) - math.log2(max(k, 1)) / 2 if self.by_moduli else 8 * count - 1
+
+    def least_count(self, bits: float, k: int) -> int | None:
+        """The least count that keeps so many bits; None where none does."""
+        counts = range(2, len(MODULI) + 1) if self.by_moduli else range(2, _MOST_SLICES + 1)
+        return next((count for count in counts if self.bits(count, k) >= bits), None)
+
+
+def modulus_limit(count: int) -> float:
+    """The logarithm (base 2) of the largest norm of rows and of columns for which so many moduli are certain."""
+    return math.log2(math.prod(MODULI[:count]) // 2 - 1) / 2
+
+
+EMULATIONS: dict[str, Emulation] = {
+    "int8": Emulation(False, 0, "as many slices of 8 bits as `fp64_bits` needs"),
+    **{f"int8x{n}": Emulation(False, n, f"{n} slices of 8 bits") for n in range(3, _MOST_SLICES + 1)},
+    "int8mod": Emulation(True, 0, "as many moduli of 8 bits as `fp64_bits` needs"),
+    **{f"int8mod{n}": Emulation(True, n, f"{n} moduli of 8 bits") for n in range(8, len(MODULI) + 1)},
+}
+"""How float64 products are emulated, by name (`emulated`)."""
+
+
+def is_emulated(name: str) -> bool:
+    return name in EMULATIONS
+
+
 OF_HALF = {"bfloat16": "bf16", "float16": "fp16"}
 """The precision of float32 products that holds all values of a half type, by the type's name."""
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from ..flags import NO_OPINION, State, current, per_state, rows
 from ..kernels.gemm.device import Unit
+from ..kernels.partial_sums import PartialSums
 from ..kernels.precisions.float8 import FORMATS, PACKED, is_float8
-from ..kernels.precisions.products import OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
+from ..kernels.precisions.products import EMULATIONS, OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
 from .invariance import partial_of
 from .operands import DTYPES, Roles, by_formats, formats_of
 from .profiles import PROFILES
@@ -48,6 +49,7 @@ class _Product(NamedTuple):
         asks_blas: whether `cuda.blas_library` may send the product to BLAS first.
         rounds_sums: whether flags may round sums of half types along the way.
         in_parts: whether flags may split K into parts.
+        emulated: whether flags may have float64 made of integers.
     """
 
     governed_by: str
@@ -55,18 +57,19 @@ class _Product(NamedTuple):
     asks_blas: bool = False
     rounds_sums: bool = False
     in_parts: bool = False
+    emulated: bool = False
 
 
 _REAL = (np.dtype(np.float32),)
 
 _PRODUCTS = {
-    "matmul": _Product("matmul", asks_blas=True, rounds_sums=True, in_parts=True),
-    "vector": _Product("matmul", asks_blas=True, rounds_sums=True, in_parts=True),
+    "matmul": _Product("matmul", asks_blas=True, rounds_sums=True, in_parts=True, emulated=True),
+    "vector": _Product("matmul", asks_blas=True, rounds_sums=True, in_parts=True, emulated=True),
     "conv": _Product("conv"),
     "rnn": _Product("rnn", asks_blas=True, rounds_sums=True, in_parts=True),
     "recurrence": _Product("rnn", asks_blas=True),
     "attention": _Product("matmul", _REAL),
-    "linalg": _Product("matmul", _REAL),
+    "linalg": _Product("matmul", _REAL, emulated=True),
 }
 """The kinds of products: matrix products, those with a vector, convolutions, products in recurrences and whole
 recurrences, attention, and products inside linear algebra."""
@@ -134,7 +137,7 @@ def resolve(
         return _resolve(kind, dtype, precision, in_backward())  # type: ignore[arg-type]
     if not precision.holds_always and current().read("backward_precision") != "recorded":
         return _resolve(kind, dtype, None, in_backward())
-    call = _resolve(kind, dtype, str(precision), False)
+    call = _resolve(kind, dtype, None if dtype in _DOUBLE else str(precision), False)
     return call if dtype not in _product(kind).dtypes and not precision.by_role else _of_forward(call, precision)
 
 
@@ -150,6 +153,10 @@ def _of_forward(call: Call, recorded: Recorded) -> Call:
 @per_state()
 def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, backward: bool) -> Call:
     product = _product(kind)
+    if product.emulated and dtype in _DOUBLE and (emulated := _emulation(state, precision)) is not None:
+        return emulated if (partial := partial_of()) is None or not product.in_parts else _in_parts(emulated, partial)
+    if precision in EMULATIONS:
+        return Call(Choice("ieee", f"precision={precision!r} of the call makes products of float64 only"), {}, "")
     choice = _choose(product.governed_by, precision, backward)
     stack = STACKS.get(state.read("emulate"))
     if kind == "vector" and precision is None and stack is not None and stack.exact_vectors:
@@ -175,9 +182,29 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
         keywords["unit"], decided_by = unit, f"{decided_by}; {set_by}{over}"
     if partial is not None:
         over = "" if sums is None else f", which overrides {sums.decided_by}"
-        keywords["partial"], decided_by = partial, f"{decided_by}; partial_sums: {partial!r}{over}"
-        keywords.pop("prefer", None)
+        return _in_parts(Call(choice, keywords, decided_by), partial, over)
     return Call(choice, keywords, decided_by)
+
+
+def _in_parts(call: Call, partial: PartialSums, over: str = "") -> Call:
+    keywords = {name: value for name, value in call.keywords.items() if name != "prefer"}
+    return Call(call.choice, {**keywords, "partial": partial}, f"{call.decided_by}; partial_sums: {partial!r}{over}")
+
+
+_DOUBLE = (np.dtype(np.float64), np.dtype(np.complex128))
+
+
+def _emulation(state: State, precision: str | None) -> Call | None:
+    """How float64 products are emulated, by the call or by the flag; None where they are not."""
+    if precision in EMULATIONS:
+        name, decided_by = precision, f"precision={precision!r} of the call"
+    else:
+        name, path = state.resolve("fp64_precision")
+        decided_by = f"{path} = {name!r}"
+        if name == "ieee" or precision == "ieee":
+            return None
+    keywords = {"precision": name} | ({} if EMULATIONS[name].count else {"bits": state.read("fp64_bits")})
+    return Call(Choice(name, decided_by), keywords, decided_by + _of_invariance(state))
 
 
 def _of_invariance(state: State) -> str:

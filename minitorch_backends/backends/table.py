@@ -12,7 +12,7 @@ from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.partial_sums import DTYPES, ORDERS
 from ..kernels.partial_sums import start as start_parts
 from ..kernels.precisions import FORMATS
-from ..kernels.precisions.products import ALIASES, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
+from ..kernels.precisions.products import ALIASES, EMULATIONS, PRECISIONS, ROUNDINGS, SCALED_ROUNDINGS
 from ..kernels.runtime.invariance import start as start_invariance
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
@@ -98,6 +98,14 @@ _precision(
     None,
     "the fastest precision allowed for float32 products, in every family that does not set its own",
 )
+Flag(
+    "fp64_precision",
+    "ieee",
+    ("ieee", *EMULATIONS),
+    "how matrix products of float64 and complex128 are made, also in linear algebra: in float64, or of products of "
+    "8-bit integers by slices (int8x7) or moduli (int8mod14), whose number int8 and int8mod choose",
+)
+Flag("fp64_bits", 53, Whole(1), "the number of bits of each result that int8 and int8mod keep")
 Flag(
     "emulate",
     None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..kernels.precisions.products import is_emulated
 from ..kernels.registry import Call, kernels
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 def acted_on(call: Record | Call) -> bool:
     """Whether a precision affects a call."""
-    return not {"float32", "complex64"}.isdisjoint(call.dtypes) and _multiplies(call)
+    precision = call.keywords.get("precision", "ieee") if isinstance(call, Call) else call.precision
+    affected = not {"float32", "complex64"}.isdisjoint(call.dtypes) or is_emulated(str(precision))
+    return affected and _multiplies(call)
 
 
 def _multiplies(call: Record | Call) -> bool:

@@ -63,6 +63,10 @@ def bfloat() -> Observation:
     return product(mt.bfloat16)
 
 
+def double() -> Observation:
+    return product(mt.float64)
+
+
 def chain() -> Observation:
     """Matrices whose best order begins in the middle; every order rounds differently."""
     mt.manual_seed(0)
@@ -181,6 +185,8 @@ FLIPS: dict[str, list[Flip]] = {
         Flip("live", "tf32", observe=gradient),
         Flip("recorded", "tf32", observe=gradient),
     ],
+    "fp64_precision": [Flip("ieee", name, observe=double) for name in ("int8", "int8x3", "int8mod8")],
+    "fp64_bits": [Flip(53, 20, {"fp64_precision": name}, double) for name in ("int8", "int8mod")],
     "profile": [Flip(None, "a100", {"fp32_precision": "tf32"}), Flip("a100", "h100", {"fp32_precision": "tf32"})],
     "input_gradient_precision": [Flip("ieee", "tf32", observe=gradient)],
     "weight_gradient_precision": [Flip("ieee", "tf32", observe=lambda: gradient(mt.nn.Parameter))],

@@ -214,6 +214,24 @@ def test_refinement_gives_the_accuracy_of_float32(results):
             assert errors[condition, precision, False] > 20 * errors[condition, "ieee", True]
 
 
+def test_shards_change_bits_but_where_they_are_told_not_to(results):
+    *others, kept = results["shards"]["rows"]
+    assert all(row["error"] > 0 for row in others)
+    assert kept["error"] == 0
+    assert "by partial_sums" in results["shards"]["first_difference"]
+
+
+def test_emulated_solutions_lose_what_slices_drop_and_refinement_gives_it_back(results):
+    rows = {
+        (row["flags"]["fp64_precision"], row["condition"], row["refine"]): row for row in results["emulated"]["rows"]
+    }
+    for condition in (1e2, 1e5):
+        native = rows["ieee", condition, True]["error"]
+        assert rows["int8x4", condition, False]["error"] > 100 * native
+        assert rows["int8x4", condition, True]["error"] < 20 * native
+        assert rows["int8mod15", condition, False]["error"] < 20 * native
+
+
 def test_contractions_by_strategy_and_precision(results):
     for entry in results["parts"]["einsum"]["networks"]:
         flops = {order["strategy"]: order["flops"] for order in entry["orders"]}

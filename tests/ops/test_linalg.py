@@ -779,3 +779,27 @@ def test_exponentials_at_every_precision_stay_in_its_range(precision: str) -> No
     for each, wanted in zip(found, (expm(a), expm(a / 16)), strict=True):
         assert np.abs(each - wanted).max() <= 0.02 * np.abs(wanted).max()
         assert not each[2, :2].any()
+
+
+@pytest.mark.parametrize("name", ["int8x4", "int8mod8"])
+def test_solvers_on_emulated_float64_are_refined_to_it(name: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (mt.from_numpy(rng.standard_normal(shape)) for shape in ((150, 150), (150, 2)))
+    exact = {"solve": mt.linalg.solve(a, b), "inv": mt.linalg.inv(a) @ b}
+    for refine in (True, False):
+        with backends.flags(fp64_precision=name), explain.record() as log:
+            found = {"solve": mt.linalg.solve(a, b, refine=refine), "inv": mt.linalg.inv(a, refine=refine)}
+        found["inv"] = found["inv"] @ b
+        errors = {key: ((found[key] - exact[key]).norm() / exact[key].norm()).item() for key in exact}
+        assert all(error < 1e-11 if refine else error > 1e-9 for error in errors.values()), errors
+        assert all(dict(each.options)["factored_at"] == name for each in log) if refine else True
+
+
+def test_einsum_takes_emulated_float64() -> None:
+    rng = np.random.default_rng(0)
+    factors = [mt.from_numpy(rng.standard_normal((20, 20))) for _ in range(3)]
+    exact = mt.einsum("ab,bc,cd->ad", *factors)
+    with backends.flags(fp64_precision="int8x3"), explain.record() as log:
+        found = mt.einsum("ab,bc,cd->ad", *factors)
+    assert {each.implementation for each in log} == {"emulated"}
+    assert 1e-9 < ((found - exact).norm() / exact.norm()).item() < 1e-4

@@ -21,6 +21,7 @@ from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
 from ...kernels.precisions.float8 import FORMATS, from_float32, is_float8
+from ...kernels.precisions.products import is_emulated
 from ...kernels.registry import ArraySpec
 from ...kernels.runtime.invariance import is_demanded
 from ...tensor.casting import cast_unchecked
@@ -196,4 +197,5 @@ def plain_call(dtype: np.dtype, precision: str | None = None) -> Call | None:
     """How the kernel `matmul` is called for a dtype; None where sums are rounded on the way, or by a device's rule, or
     in parts."""
     call = resolve("matmul", dtype, precision)
-    return None if call.keywords.keys() & {"sums", "unit", "partial", "operands"} else call
+    special = call.keywords.keys() & {"sums", "unit", "partial", "operands"} or is_emulated(call.choice.precision)
+    return None if special else call
