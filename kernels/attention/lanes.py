@@ -9,22 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..block import emit as e
 from ..block.conversions import ToBf16, convert_lanes
-from ..block.emit import (
-    I1,
-    I16,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    lane_numbers,
-    load,
-    loop,
-    offset,
-    store,
-    transpose,
-    vector,
-)
+from ..block.emit import broadcast, load, store
 from ..block.microkernels import Rows, convert
 from ..block.packing import TilePanel, VectorPanel, factors_in_two, interleaved_parts
 from ..block.sources import Float32, Float64
@@ -58,17 +45,17 @@ class Form(Powers):
         self.degree = _DEGREES.get(self.conversion.target) or (5 if self.conversion.tile_parts == 2 else self.exact)
 
     def row(self, at: ir.Value, index: ir.Value) -> ir.Value:
-        return offset(self.builder, at, self.builder.mul(index, I64(self.row_bytes)))
+        return e.offset(self.builder, at, self.builder.mul(index, e.I64(self.row_bytes)))
 
     def load(self, at: ir.Value, number: int) -> ir.Value:
-        return load(self.builder, self.kind, offset(self.builder, at, number * self.vector_bytes), 4)
+        return load(self.builder, self.kind, e.offset(self.builder, at, number * self.vector_bytes), 4)
 
     def store(self, value: ir.Value, at: ir.Value, number: int) -> None:
-        store(self.builder, value, offset(self.builder, at, number * self.vector_bytes), 4)
+        store(self.builder, value, e.offset(self.builder, at, number * self.vector_bytes), 4)
 
     def broadcast(self, bits: ir.Value) -> ir.Value:
         """A vector of the number that these bits, an int64, are."""
-        own = bits if self.size == 8 else self.builder.trunc(bits, I32)
+        own = bits if self.size == 8 else self.builder.trunc(bits, e.I32)
         return broadcast(self.builder, self.builder.bitcast(own, self.element), self.lanes)
 
     def larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -76,7 +63,7 @@ class Form(Powers):
 
 
 def _pointers(builder: ir.IRBuilder, *addresses: ir.Value) -> list[ir.Value]:
-    return [builder.inttoptr(address, POINTER) for address in addresses]
+    return [builder.inttoptr(address, e.POINTER) for address in addresses]
 
 
 def _any(builder: ir.IRBuilder, flags: list[ir.Value]) -> ir.Value:
@@ -108,9 +95,9 @@ def hide_lanes(typingctx, tag, row, first):
 
     def codegen(context, builder, signature, arguments):
         form, [row] = Form(builder, tag), _pointers(builder, arguments[1])
-        last = broadcast(builder, builder.trunc(arguments[2], I32), form.lanes)
+        last = broadcast(builder, builder.trunc(arguments[2], e.I32), form.lanes)
         for number in range(form.count):
-            hidden = builder.icmp_signed("<", lane_numbers(form.lanes, number * form.lanes), last)
+            hidden = builder.icmp_signed("<", e.lane_numbers(form.lanes, number * form.lanes), last)
             form.store(builder.select(hidden, form.splat(float("-inf")), form.load(row, number)), row, number)
         return context.get_dummy_value()
 
@@ -122,15 +109,15 @@ def _maxima(form: Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]
     builder, chains = form.builder, 4 if form.height % 4 == 0 else 1
 
     def step(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-        at = form.row(scores, builder.mul(index, I64(chains)))
+        at = form.row(scores, builder.mul(index, e.I64(chains)))
         after = []
         for chain in range(chains):
-            row = offset(builder, at, chain * form.row_bytes)
+            row = e.offset(builder, at, chain * form.row_bytes)
             before = found[chain * form.count :]
             after += [form.larger(form.load(row, number), before[number]) for number in range(form.count)]
         return after
 
-    found = loop(builder, builder.sdiv(keys, I64(chains)), before * chains, step)
+    found = e.loop(builder, builder.sdiv(keys, e.I64(chains)), before * chains, step)
     while len(found) > form.count:
         half = len(found) // 2
         found = [form.larger(a, b) for a, b in zip(found[:half], found[half:], strict=True)]
@@ -138,10 +125,10 @@ def _maxima(form: Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]
         return found
 
     def rest(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-        at = form.row(scores, builder.sub(keys, builder.add(index, I64(1))))
+        at = form.row(scores, builder.sub(keys, builder.add(index, e.I64(1))))
         return [form.larger(form.load(at, number), value) for number, value in enumerate(found)]
 
-    return loop(builder, builder.srem(keys, I64(chains)), found, rest) if form.panel is VectorPanel else found
+    return e.loop(builder, builder.srem(keys, e.I64(chains)), found, rest) if form.panel is VectorPanel else found
 
 
 def _weights_of_vectors(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
@@ -150,7 +137,7 @@ def _weights_of_vectors(form: Form, scores: ir.Value, weights: ir.Value, keys: i
 
     def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         row, after = form.row(scores, index), []
-        target = form.row(weights, builder.mul(index, I64(parts)))
+        target = form.row(weights, builder.mul(index, e.I64(parts)))
         for number, total in enumerate(sums):
             weight = weigh(form.load(row, number), number)
             rows = (
@@ -159,11 +146,11 @@ def _weights_of_vectors(form: Form, scores: ir.Value, weights: ir.Value, keys: i
                 else [convert_lanes(builder, weight, form.conversion)]
             )
             for part, value in enumerate(rows):
-                form.store(value, offset(builder, target, part * form.row_bytes), number)
+                form.store(value, e.offset(builder, target, part * form.row_bytes), number)
             after.append(builder.fadd(total, weight))
         return after
 
-    return loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
+    return e.loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
 
 
 def _weights_of_tiles(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
@@ -171,19 +158,19 @@ def _weights_of_tiles(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.
     builder, parts = form.builder, form.conversion.tile_parts
 
     def pair(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-        above = form.row(scores, builder.shl(index, I64(1)))
-        below = offset(builder, above, form.row_bytes)
-        step, line = builder.lshr(index, I64(4)), builder.and_(index, I64(15))
-        begin = builder.add(builder.mul(step, I64(2048 * parts)), builder.mul(line, I64(64)))
-        at, after = offset(builder, weights, begin), []
+        above = form.row(scores, builder.shl(index, e.I64(1)))
+        below = e.offset(builder, above, form.row_bytes)
+        step, line = builder.lshr(index, e.I64(4)), builder.and_(index, e.I64(15))
+        begin = builder.add(builder.mul(step, e.I64(2048 * parts)), builder.mul(line, e.I64(64)))
+        at, after = e.offset(builder, weights, begin), []
         for number, total in enumerate(sums):
             both = [weigh(form.load(row, number), number) for row in (above, below)]
             for part, value in enumerate(interleaved_parts(builder, form.conversion, both)):
-                store(builder, value, offset(builder, at, 2048 * part + 1024 * number), 64)
+                store(builder, value, e.offset(builder, at, 2048 * part + 1024 * number), 64)
             after.append(builder.fadd(total, builder.fadd(*both)))
         return after
 
-    return loop(builder, builder.ashr(keys, I64(1)), [form.splat(0.0)] * form.count, pair)
+    return e.loop(builder, builder.ashr(keys, e.I64(1)), [form.splat(0.0)] * form.count, pair)
 
 
 @intrinsic
@@ -220,7 +207,7 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
             total = builder.fmul(form.load(state, count + number), shrinks[number])
             form.store(builder.fadd(total, totals[number]), state, count + number)
         changed = _any(builder, [builder.fcmp_unordered("!=", value, form.splat(1.0)) for value in shrinks])
-        with builder.if_then(builder.and_(changed, builder.icmp_signed(">", sum_rows, I64(0)))):
+        with builder.if_then(builder.and_(changed, builder.icmp_signed(">", sum_rows, e.I64(0)))):
 
             def shrink(index: ir.Value, _: list) -> list:
                 row = form.row(sums, index)
@@ -228,7 +215,7 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
                     form.store(builder.fmul(form.load(row, number), factor), row, number)
                 return []
 
-            loop(builder, sum_rows, [], shrink)
+            e.loop(builder, sum_rows, [], shrink)
         return context.get_dummy_value()
 
     return types.void(tag, *[types.int64] * 7), codegen
@@ -249,26 +236,26 @@ def _store_turned(
     builder, lanes, width = form.builder, form.lanes, access.lanes
 
     def square(index: ir.Value, _: list) -> list:
-        first = builder.mul(index, I64(width))
+        first = builder.mul(index, e.I64(width))
         at = form.row(sums, first)
-        read = [load(builder, form.kind, offset(builder, at, k * form.row_bytes), 4) for k in range(width)]
+        read = [load(builder, form.kind, e.offset(builder, at, k * form.row_bytes), 4) for k in range(width)]
         scaled = [builder.fmul(each, factor) for each in read]
         if width > lanes:
             pairs = [interleaved_parts(builder, ToBf16, scaled[k : k + 2])[0] for k in range(0, width, 2)]
-            lines = transpose(builder, [builder.bitcast(pair, vector(I32, lanes)) for pair in pairs])
-            turned = [builder.bitcast(line, vector(I16, width)) for line in lines]
+            lines = e.transpose(builder, [builder.bitcast(pair, e.vector(e.I32, lanes)) for pair in pairs])
+            turned = [builder.bitcast(line, e.vector(e.I16, width)) for line in lines]
         else:
-            turned = [convert(builder, value, access.element) for value in transpose(builder, scaled)]
-        inside = broadcast(builder, builder.trunc(builder.sub(columns, first), I32), width)
-        mask = builder.icmp_signed("<", lane_numbers(width), inside)
-        begin = offset(builder, out, builder.mul(first, I64(access.element.size)))
+            turned = [convert(builder, value, access.element) for value in e.transpose(builder, scaled)]
+        inside = broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), width)
+        mask = builder.icmp_signed("<", e.lane_numbers(width), inside)
+        begin = e.offset(builder, out, builder.mul(first, e.I64(access.element.size)))
         for line, value in enumerate(turned):
-            here = builder.icmp_signed("<", I64(line), rows)
-            chosen = builder.select(here, mask, ir.Constant(vector(I1, width), [0] * width))
-            access.write(value, offset(builder, begin, builder.mul(I64(line), out_stride)), chosen)
+            here = builder.icmp_signed("<", e.I64(line), rows)
+            chosen = builder.select(here, mask, ir.Constant(e.vector(e.I1, width), [0] * width))
+            access.write(value, e.offset(builder, begin, builder.mul(e.I64(line), out_stride)), chosen)
         return []
 
-    loop(builder, builder.sdiv(builder.add(columns, I64(width - 1)), I64(width)), [], square)
+    e.loop(builder, builder.sdiv(builder.add(columns, e.I64(width - 1)), e.I64(width)), [], square)
 
 
 @intrinsic
@@ -283,22 +270,23 @@ def finish_panel(typingctx, tag, element, state, unit, sums, rows, columns, out,
         _, _, state, unit, sums, rows, columns, out, out_stride, *statistics = arguments
         state, sums, out, *statistics = _pointers(builder, state, sums, out, *statistics)
         unit = form.broadcast(unit)
-        lanes, paired = form.lanes, form.panel is TilePanel and target.stored is I16
+        lanes, paired = form.lanes, form.panel is TilePanel and target.stored is e.I16
         access = Rows(builder, target, 2 * lanes if paired else lanes)
         whole = Rows(builder, form.number, lanes)
-        present = broadcast(builder, builder.trunc(rows, I32), lanes)
+        present = broadcast(builder, builder.trunc(rows, e.I32), lanes)
         for number in range(form.count):
             total, largest = form.load(state, form.count + number), form.load(state, number)
             empty = builder.fcmp_ordered("==", total, form.splat(0.0))
             total = builder.select(empty, form.splat(1.0), total)
             factor = builder.fdiv(form.splat(1.0), total)
             largest = builder.select(empty, form.splat(float("inf")), builder.fmul(largest, unit))
-            mask = builder.icmp_signed("<", lane_numbers(lanes, number * lanes), present)
+            mask = builder.icmp_signed("<", e.lane_numbers(lanes, number * lanes), present)
             for value, at in zip((largest, total), statistics, strict=True):
-                whole.write(value, offset(builder, at, number * form.vector_bytes), mask)
-            begin = offset(builder, sums, number * form.vector_bytes)
-            _store_turned(form, access, begin, factor, builder.sub(rows, I64(number * lanes)), columns,
-                          offset(builder, out, builder.mul(I64(number * lanes), out_stride)), out_stride)  # fmt: skip
+                whole.write(value, e.offset(builder, at, number * form.vector_bytes), mask)
+            begin = e.offset(builder, sums, number * form.vector_bytes)
+            left = builder.sub(rows, e.I64(number * lanes))
+            here = e.offset(builder, out, builder.mul(e.I64(number * lanes), out_stride))
+            _store_turned(form, access, begin, factor, left, columns, here, out_stride)
         return context.get_dummy_value()
 
     return types.void(tag, element, *[types.int64] * 9), codegen

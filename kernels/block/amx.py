@@ -11,29 +11,12 @@ from __future__ import annotations
 
 from ..runtime import cpu
 from ..runtime.jit import ir
+from . import emit as e
 from .avx512 import flush_subnormals, fma, pairs_of
-from .emit import (
-    F32,
-    I8,
-    I32,
-    I64,
-    LINE,
-    POINTER,
-    TILE,
-    VOID,
-    broadcast,
-    call,
-    call_outlined,
-    load,
-    loop,
-    offset,
-    store,
-    vector,
-)
 from .emit import zero as nothing
 
 _REGISTERS = 8
-_ROWS = TILE // LINE
+_ROWS = e.TILE // e.LINE
 
 
 def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
@@ -41,15 +24,15 @@ def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     if cpu.is_emulated("amx"):
         _emulate(builder, name, *arguments)
     else:
-        call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
+        e.call(builder, f"llvm.x86.{name}", e.VOID, *[e.I8(a) if isinstance(a, int) else a for a in arguments])
 
 
 def _emulate(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     if name in _NOT_NEEDED:
         return
     registers = _registers(builder)
-    given = [offset(builder, registers, TILE * a) if isinstance(a, int) else a for a in arguments]
-    call_outlined(builder, f"emulated_{name}", VOID, given, _EMULATED[name])
+    given = [e.offset(builder, registers, e.TILE * a) if isinstance(a, int) else a for a in arguments]
+    e.call_outlined(builder, f"emulated_{name}", e.VOID, given, _EMULATED[name])
 
 
 def _registers(builder: ir.IRBuilder) -> ir.Value:
@@ -58,36 +41,36 @@ def _registers(builder: ir.IRBuilder) -> ir.Value:
     with builder.goto_entry_block():
         for made in entry.instructions:
             if made.name == "tile_registers":
-                return builder.bitcast(made, POINTER)
-        slot = builder.alloca(ir.ArrayType(I8, _REGISTERS * TILE), name="tile_registers")
-        slot.align = LINE
-        return builder.bitcast(slot, POINTER)
+                return builder.bitcast(made, e.POINTER)
+        slot = builder.alloca(ir.ArrayType(e.I8, _REGISTERS * e.TILE), name="tile_registers")
+        slot.align = e.LINE
+        return builder.bitcast(slot, e.POINTER)
 
 
 def _copy(builder: ir.IRBuilder, target: ir.Value, target_row: ir.Value, source: ir.Value, source_row: ir.Value):
     """The rows of a tile, so many bytes apart."""
 
     def row(_: ir.Value, places: list[ir.Value]) -> list[ir.Value]:
-        store(builder, load(builder, vector(I32), places[1], 1), places[0], 1)
-        return [offset(builder, place, step) for place, step in zip(places, (target_row, source_row), strict=True)]
+        e.store(builder, e.load(builder, e.vector(e.I32), places[1], 1), places[0], 1)
+        return [e.offset(builder, place, step) for place, step in zip(places, (target_row, source_row), strict=True)]
 
-    loop(builder, I64(_ROWS), [target, source], row)
+    e.loop(builder, e.I64(_ROWS), [target, source], row)
 
 
 def _load_tile(builder: ir.IRBuilder, register: ir.Value, at: ir.Value, stride: ir.Value) -> None:
-    _copy(builder, register, I64(LINE), at, stride)
+    _copy(builder, register, e.I64(e.LINE), at, stride)
 
 
 def _store_tile(builder: ir.IRBuilder, register: ir.Value, at: ir.Value, stride: ir.Value) -> None:
-    _copy(builder, at, stride, register, I64(LINE))
+    _copy(builder, at, stride, register, e.I64(e.LINE))
 
 
 def _clear_tile(builder: ir.IRBuilder, register: ir.Value) -> None:
     def row(_: ir.Value, place: list[ir.Value]) -> list[ir.Value]:
-        store(builder, nothing(vector(I32)), place[0], LINE)
-        return [offset(builder, place[0], LINE)]
+        e.store(builder, nothing(e.vector(e.I32)), place[0], e.LINE)
+        return [e.offset(builder, place[0], e.LINE)]
 
-    loop(builder, I64(_ROWS), [register], row)
+    e.loop(builder, e.I64(_ROWS), [register], row)
 
 
 def _multiply_tiles(builder: ir.IRBuilder, sums: ir.Value, a: ir.Value, b: ir.Value) -> None:
@@ -97,18 +80,18 @@ def _multiply_tiles(builder: ir.IRBuilder, sums: ir.Value, a: ir.Value, b: ir.Va
         at, of_a = places
 
         def pair(index: ir.Value, chains: list[ir.Value]) -> list[ir.Value]:
-            word = load(builder, I32, offset(builder, of_a, builder.shl(index, I64(2))), 4)
-            words = load(builder, vector(I32), offset(builder, b, builder.mul(index, I64(LINE))), LINE)
-            factors = pairs_of(builder, broadcast(builder, word)), pairs_of(builder, words)
+            word = e.load(builder, e.I32, e.offset(builder, of_a, builder.shl(index, e.I64(2))), 4)
+            words = e.load(builder, e.vector(e.I32), e.offset(builder, b, builder.mul(index, e.I64(e.LINE))), e.LINE)
+            factors = pairs_of(builder, e.broadcast(builder, word)), pairs_of(builder, words)
             return [fma(builder, *each) for each in zip(*factors, chains, strict=True)]
 
-        even, odd = loop(builder, I64(_ROWS), [nothing(vector(F32))] * 2, pair)
-        before = flush_subnormals(builder, load(builder, vector(F32), at, LINE))
+        even, odd = e.loop(builder, e.I64(_ROWS), [nothing(e.vector(e.F32))] * 2, pair)
+        before = flush_subnormals(builder, e.load(builder, e.vector(e.F32), at, e.LINE))
         both = flush_subnormals(builder, builder.fadd(even, odd))
-        store(builder, flush_subnormals(builder, builder.fadd(before, both)), at, LINE)
-        return [offset(builder, place, LINE) for place in places]
+        e.store(builder, flush_subnormals(builder, builder.fadd(before, both)), at, e.LINE)
+        return [e.offset(builder, place, e.LINE) for place in places]
 
-    loop(builder, I64(_ROWS), [sums, a], row)
+    e.loop(builder, e.I64(_ROWS), [sums, a], row)
 
 
 _NOT_NEEDED = ("ldtilecfg", "tilerelease")

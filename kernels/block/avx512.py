@@ -9,58 +9,38 @@ from __future__ import annotations
 
 from ..runtime import cpu
 from ..runtime.jit import ir
-from .emit import (
-    BF16,
-    F32,
-    I8,
-    I16,
-    I32,
-    I64,
-    LINE,
-    VOID,
-    call,
-    call_outlined,
-    load,
-    loop,
-    offset,
-    pointers,
-    splat,
-    store,
-    suffix,
-    vector,
-    zero,
-)
+from . import emit as e
 
-_WORDS, _NUMBERS = vector(I32), vector(F32)
+_WORDS, _NUMBERS = e.vector(e.I32), e.vector(e.F32)
 
 
 def instruction(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
     """Emit the instruction `name`, by LLVM's name of it."""
     if not cpu.is_emulated("avx512_bf16" if name.startswith("avx512bf16") else "avx512"):
-        return call(builder, f"llvm.x86.{name}", result, *arguments)
-    given = [builder.bitcast(a, _WORDS) if a.type == vector(BF16, 32) else a for a in arguments]
-    kind = vector(I16, result.count) if result in (vector(BF16), vector(BF16, 32)) else result
-    found = call_outlined(builder, f"emulated_{name}", kind, given, _EMULATED[name])
+        return e.call(builder, f"llvm.x86.{name}", result, *arguments)
+    given = [builder.bitcast(a, _WORDS) if a.type == e.vector(e.BF16, 32) else a for a in arguments]
+    kind = e.vector(e.I16, result.count) if result in (e.vector(e.BF16), e.vector(e.BF16, 32)) else result
+    found = e.call_outlined(builder, f"emulated_{name}", kind, given, _EMULATED[name])
     return builder.bitcast(found, result) if kind != result else found
 
 
 def flush_subnormals(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """Zero of the same sign for subnormal numbers, as the instructions for bf16 read and write them."""
     bits = builder.bitcast(value, _WORDS)
-    subnormal = builder.icmp_unsigned("<", builder.and_(bits, splat(I32, 0x7FFFFFFF)), splat(I32, 0x00800000))
-    sign = builder.and_(bits, splat(I32, 0x80000000))
+    subnormal = builder.icmp_unsigned("<", builder.and_(bits, e.splat(e.I32, 0x7FFFFFFF)), e.splat(e.I32, 0x00800000))
+    sign = builder.and_(bits, e.splat(e.I32, 0x80000000))
     return builder.bitcast(builder.select(subnormal, sign, bits), _NUMBERS)
 
 
 def pairs_of(builder: ir.IRBuilder, words: ir.Value) -> list[ir.Value]:
     """The bf16 numbers in the lower and in the upper halves of words, as those instructions read them."""
-    halves = builder.shl(words, splat(I32, 16)), builder.and_(words, splat(I32, 0xFFFF0000))
+    halves = builder.shl(words, e.splat(e.I32, 16)), builder.and_(words, e.splat(e.I32, 0xFFFF0000))
     return [flush_subnormals(builder, builder.bitcast(half, _NUMBERS)) for half in halves]
 
 
 def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a * b + c in one rounding, as those instructions write it."""
-    return flush_subnormals(builder, call(builder, "llvm.fma.v16f32", _NUMBERS, a, b, c))
+    return flush_subnormals(builder, e.call(builder, "llvm.fma.v16f32", _NUMBERS, a, b, c))
 
 
 def _add_products(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -72,39 +52,39 @@ def _add_products(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, b: ir.Val
 def _to_bf16(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """VCVTNEPS2BF16: rounds to nearest even; a NaN becomes quiet."""
     bits = builder.bitcast(flush_subnormals(builder, value), _WORDS)
-    odd = builder.and_(builder.lshr(bits, splat(I32, 16)), splat(I32, 1))
-    rounded = builder.add(builder.add(bits, splat(I32, 0x7FFF)), odd)
-    quiet = builder.or_(bits, splat(I32, 0x00400000))
+    odd = builder.and_(builder.lshr(bits, e.splat(e.I32, 16)), e.splat(e.I32, 1))
+    rounded = builder.add(builder.add(bits, e.splat(e.I32, 0x7FFF)), odd)
+    quiet = builder.or_(bits, e.splat(e.I32, 0x00400000))
     words = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
-    return builder.trunc(builder.lshr(words, splat(I32, 16)), vector(I16))
+    return builder.trunc(builder.lshr(words, e.splat(e.I32, 16)), e.vector(e.I16))
 
 
 def _both_to_bf16(builder: ir.IRBuilder, second: ir.Value, first: ir.Value) -> ir.Value:
     """VCVTNE2PS2BF16: the last operand is the lower half of the result."""
     halves = [_to_bf16(builder, each) for each in (first, second)]
-    return builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(32))))
+    return builder.shuffle_vector(*halves, ir.Constant(e.vector(e.I32, 32), list(range(32))))
 
 
 def _looked_up(builder: ir.IRBuilder, table: ir.Value, places: ir.Value) -> ir.Value:
     """VPERMB: bytes of a table of 64 at places modulo 64."""
     slot = builder.alloca(table.type)
-    store(builder, table, slot, LINE)
-    start = builder.bitcast(slot, I8.as_pointer())
+    e.store(builder, table, slot, e.LINE)
+    start = builder.bitcast(slot, e.I8.as_pointer())
 
     def byte(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-        place = builder.and_(builder.extract_element(places, index), I8(63))
-        value = load(builder, I8, offset(builder, start, builder.zext(place, I64)), 1)
+        place = builder.and_(builder.extract_element(places, index), e.I8(63))
+        value = e.load(builder, e.I8, e.offset(builder, start, builder.zext(place, e.I64)), 1)
         return [builder.insert_element(found[0], value, index)]
 
-    return loop(builder, I64(64), [zero(table.type)], byte)[0]
+    return e.loop(builder, e.I64(64), [e.zero(table.type)], byte)[0]
 
 
 def _add_products_of_bytes(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """VPDPBUSD: to each word the products of the four bytes of a word without signs and of one with signs."""
     for byte in range(4):
-        shift, up = splat(I32, 8 * byte), splat(I32, 24 - 8 * byte)
-        factor = builder.and_(builder.lshr(a, shift), splat(I32, 0xFF))
-        total = builder.add(total, builder.mul(factor, builder.ashr(builder.shl(b, up), splat(I32, 24))))
+        shift, up = e.splat(e.I32, 8 * byte), e.splat(e.I32, 24 - 8 * byte)
+        factor = builder.and_(builder.lshr(a, shift), e.splat(e.I32, 0xFF))
+        total = builder.add(total, builder.mul(factor, builder.ashr(builder.shl(b, up), e.splat(e.I32, 24))))
     return total
 
 
@@ -112,43 +92,43 @@ def _gather(
     builder: ir.IRBuilder, other: ir.Value, at: ir.Value, offsets: ir.Value, mask: ir.Value, _scale: ir.Value
 ) -> ir.Value:
     """VPGATHERDD of offsets in bytes: `other` where the mask has no bit."""
-    places = pointers(builder, at, offsets, I32)
-    return call(builder, "llvm.masked.gather.v16i32.v16p0", _WORDS, places, I32(1), mask, other)
+    places = e.pointers(builder, at, offsets, e.I32)
+    return e.call(builder, "llvm.masked.gather.v16i32.v16p0", _WORDS, places, e.I32(1), mask, other)
 
 
 def _scatter(
     builder: ir.IRBuilder, at: ir.Value, mask: ir.Value, offsets: ir.Value, value: ir.Value, _scale: ir.Value
 ) -> None:
     """VSCATTERDPS of offsets in bytes."""
-    places = pointers(builder, at, offsets, F32)
-    call(builder, "llvm.masked.scatter.v16f32.v16p0", VOID, value, places, I32(1), mask)
+    places = e.pointers(builder, at, offsets, e.F32)
+    e.call(builder, "llvm.masked.scatter.v16f32.v16p0", e.VOID, value, places, e.I32(1), mask)
 
 
 def _of_lanes(builder: ir.IRBuilder, name: str, x: ir.Value) -> ir.Value:
-    return call(builder, f"llvm.{name}.{suffix(x.type.element, x.type.count)}", x.type, x)
+    return e.call(builder, f"llvm.{name}.{e.suffix(x.type.element, x.type.count)}", x.type, x)
 
 
 def _reduce(builder: ir.IRBuilder, x: ir.Value, *_: ir.Value) -> ir.Value:
     """VREDUCE to no bits, rounding down: what x has beyond an integer; -0 of integers and of infinity."""
-    floor, infinity = _of_lanes(builder, "floor", x), splat(x.type.element, float("inf"), x.type.count)
+    floor, infinity = _of_lanes(builder, "floor", x), e.splat(x.type.element, float("inf"), x.type.count)
     infinite = builder.fcmp_ordered("==", _of_lanes(builder, "fabs", x), infinity)
     none = builder.or_(infinite, builder.fcmp_ordered("==", x, floor))
-    return builder.select(none, splat(x.type.element, -0.0, x.type.count), builder.fsub(x, floor))
+    return builder.select(none, e.splat(x.type.element, -0.0, x.type.count), builder.fsub(x, floor))
 
 
 def _scale(builder: ir.IRBuilder, value: ir.Value, x: ir.Value, *_: ir.Value) -> ir.Value:
     """VSCALEF, of values near one: value * 2**floor(x), in three factors; only the last one may round."""
     element, lanes = value.type.element, value.type.count
-    integer, shift, bias = (I32, 23, 127) if element == F32 else (I64, 52, 1023)
+    integer, shift, bias = (e.I32, 23, 127) if element == e.F32 else (e.I64, 52, 1023)
     exponent = _of_lanes(builder, "floor", x)
     for condition, limit in ((">", -2.0 * bias), ("<", 2.0 * bias)):
-        limit = splat(element, limit, lanes)
+        limit = e.splat(element, limit, lanes)
         exponent = builder.select(builder.fcmp_ordered(condition, exponent, limit), exponent, limit)
-    left = builder.fptosi(exponent, vector(integer, lanes))
+    left = builder.fptosi(exponent, e.vector(integer, lanes))
     for factors in (3, 2, 1):
-        some = builder.sdiv(left, splat(integer, factors, lanes))
+        some = builder.sdiv(left, e.splat(integer, factors, lanes))
         left = builder.sub(left, some)
-        power = builder.shl(builder.add(some, splat(integer, bias, lanes)), splat(integer, shift, lanes))
+        power = builder.shl(builder.add(some, e.splat(integer, bias, lanes)), e.splat(integer, shift, lanes))
         value = builder.fmul(value, builder.bitcast(power, value.type))
     return builder.select(builder.fcmp_unordered("uno", x, x), x, value)
 

@@ -12,30 +12,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..runtime.jit import intrinsic, ir, types
-from .emit import (
-    F16,
-    F32,
-    F64,
-    I16,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    call,
-    lane_numbers,
-    loop,
-    masked_load,
-    offset,
-    splat,
-    suffix,
-    vector,
-)
+from . import emit as e
 from .sources import Contiguous, Strided
 from .tags import field_class, instance
 
 
 def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
-    return [builder.inttoptr(value, POINTER) for value in values]
+    return [builder.inttoptr(value, e.POINTER) for value in values]
 
 
 @intrinsic
@@ -116,19 +99,19 @@ class Affine(NamedTuple):
 
 def convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
     """Accumulators rounded to the element's type, to nearest even, subnormals kept; 16 bits are taken as they are."""
-    if value.type.element is I16:
+    if value.type.element is e.I16:
         return value
-    if element.stored is F16:
-        return builder.fptrunc(value, vector(F16, value.type.count))
-    if element.stored is not I16:
+    if element.stored is e.F16:
+        return builder.fptrunc(value, e.vector(e.F16, value.type.count))
+    if element.stored is not e.I16:
         return value
     lanes = value.type.count
-    bits = builder.bitcast(value, vector(I32, lanes))
-    odd = builder.and_(builder.lshr(bits, splat(I32, 16, lanes)), splat(I32, 1, lanes))
-    rounded = builder.add(builder.add(bits, splat(I32, 0x7FFF, lanes)), odd)
-    quiet = builder.or_(bits, splat(I32, 0x400000, lanes))
+    bits = builder.bitcast(value, e.vector(e.I32, lanes))
+    odd = builder.and_(builder.lshr(bits, e.splat(e.I32, 16, lanes)), e.splat(e.I32, 1, lanes))
+    rounded = builder.add(builder.add(bits, e.splat(e.I32, 0x7FFF, lanes)), odd)
+    quiet = builder.or_(bits, e.splat(e.I32, 0x400000, lanes))
     rounded = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
-    return builder.trunc(builder.lshr(rounded, splat(I32, 16, lanes)), vector(I16, lanes))
+    return builder.trunc(builder.lshr(rounded, e.splat(e.I32, 16, lanes)), e.vector(e.I16, lanes))
 
 
 class Rows:
@@ -136,21 +119,21 @@ class Rows:
 
     def __init__(self, builder: ir.IRBuilder, element: type, lanes: int) -> None:
         self.builder, self.element, self.lanes = builder, element, lanes
-        self.kind = vector(element.stored, lanes)
+        self.kind = e.vector(element.stored, lanes)
 
     def write(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
         at = self.builder.bitcast(at, self.kind.as_pointer())
-        name = f"llvm.masked.store.{suffix(self.element.stored, self.lanes)}.p0"
-        call(self.builder, name, ir.VoidType(), value, at, I32(self.element.size), mask)
+        name = f"llvm.masked.store.{e.suffix(self.element.stored, self.lanes)}.p0"
+        e.call(self.builder, name, ir.VoidType(), value, at, e.I32(self.element.size), mask)
 
     def read(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value) -> ir.Value:
         builder, lanes = self.builder, self.lanes
-        found = masked_load(builder, self.kind, at, self.element.size, mask, stride)
-        if self.element.stored is F16:
-            return builder.fpext(found, vector(F32, lanes))
-        if self.element.stored is I16:
-            wide = builder.shl(builder.zext(found, vector(I32, lanes)), splat(I32, 16, lanes))
-            return builder.bitcast(wide, vector(F32, lanes))
+        found = e.masked_load(builder, self.kind, at, self.element.size, mask, stride)
+        if self.element.stored is e.F16:
+            return builder.fpext(found, e.vector(e.F32, lanes))
+        if self.element.stored is e.I16:
+            wide = builder.shl(builder.zext(found, e.vector(e.I32, lanes)), e.splat(e.I32, 16, lanes))
+            return builder.bitcast(wide, e.vector(e.F32, lanes))
         return found
 
 
@@ -171,12 +154,12 @@ def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta,
     def codegen(context, builder, signature, arguments):
         c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride = arguments[1:]
         c, out = _addresses(builder, [c, out])
-        working = F64 if kernel.size == 8 else F32
-        lanes = 8 if working is F64 else 16
+        working = e.F64 if kernel.size == 8 else e.F32
+        lanes = 8 if working is e.F64 else 16
         access = Rows(builder, target, lanes)
         if affine:
-            factors = [builder.fptrunc(x, F32) if working is F32 else x for x in (alpha, beta)]
-            factors = [broadcast(builder, factor, lanes) for factor in factors]
+            factors = [builder.fptrunc(x, e.F32) if working is e.F32 else x for x in (alpha, beta)]
+            factors = [e.broadcast(builder, factor, lanes) for factor in factors]
             stride = None if field_class(finish, "spacing").unit else column_stride
 
         def finish_value(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
@@ -184,25 +167,25 @@ def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta,
                 return builder.fsub(access.read(at, None, mask), value)
             if not affine:
                 return value
-            place = builder.add(builder.mul(row, row_stride), builder.mul(I64(column), column_stride))
-            added = access.read(builder.inttoptr(builder.add(addend, place), POINTER), stride, mask)
+            place = builder.add(builder.mul(row, row_stride), builder.mul(e.I64(column), column_stride))
+            added = access.read(builder.inttoptr(builder.add(addend, place), e.POINTER), stride, mask)
             return builder.fadd(builder.fmul(factors[0], value), builder.fmul(factors[1], added))
 
         def one_row(index: ir.Value, _: list) -> list:
-            source = offset(builder, c, builder.mul(index, I64(kernel.nr * kernel.size)))
-            target_row = offset(builder, out, builder.mul(index, out_stride))
-            left = broadcast(builder, builder.trunc(columns, I32), lanes)
+            source = e.offset(builder, c, builder.mul(index, e.I64(kernel.nr * kernel.size)))
+            target_row = e.offset(builder, out, builder.mul(index, out_stride))
+            left = e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
             for first in range(0, kernel.nr, lanes):
-                mask = builder.icmp_signed("<", lane_numbers(lanes, first), left)
-                in_block = ir.Constant(vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
+                mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
+                in_block = ir.Constant(e.vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
                 reader = Rows(builder, _Working[kernel.size], lanes)
-                value = reader.read(offset(builder, source, first * kernel.size), None, in_block)
-                at = offset(builder, target_row, first * target.size)
+                value = reader.read(e.offset(builder, source, first * kernel.size), None, in_block)
+                at = e.offset(builder, target_row, first * target.size)
                 value = convert(builder, finish_value(value, index, first, mask, at), target)
                 access.write(value, at, mask)
             return []
 
-        loop(builder, rows, [], one_row)
+        e.loop(builder, rows, [], one_row)
         return context.get_dummy_value()
 
     integer = types.int64
@@ -212,11 +195,11 @@ def store_block(typingctx, leaf, c, out, out_stride, rows, columns, alpha, beta,
 
 
 class _Float32:
-    stored, size = F32, 4
+    stored, size = e.F32, 4
 
 
 class _Float64:
-    stored, size = F64, 8
+    stored, size = e.F64, 8
 
 
 _Working: dict[int, Any] = {4: _Float32, 8: _Float64}

@@ -8,49 +8,33 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..runtime.jit import ir
-from .emit import (
-    F16,
-    F32,
-    F64,
-    I1,
-    I16,
-    I32,
-    I64,
-    broadcast,
-    lane_numbers,
-    load,
-    masked_load,
-    offset,
-    splat,
-    vector,
-    zero,
-)
+from . import emit as e
 from .tags import field_class
 
 
 class Float32(NamedTuple):
     size = 4
-    stored = working = F32
+    stored = working = e.F32
     fused = True  # whether a product is added without being rounded, where the CPU can
 
 
 class Float64(NamedTuple):
     size = 8
-    stored = working = F64
+    stored = working = e.F64
     fused = True
 
 
 class Float16(NamedTuple):
     size = 2
-    stored = F16
-    working = F32
+    stored = e.F16
+    working = e.F32
     fused = True
 
 
 class BFloat16(NamedTuple):
     size = 2
-    stored = I16
-    working = F32
+    stored = e.I16
+    working = e.F32
     fused = True
 
 
@@ -127,55 +111,57 @@ class Reader:
         self.along_k = field_class(source, "order").along_k
         self.unit = field_class(source, "spacing").unit
         self.element = field_class(source, "element")
-        self.lanes = 8 if self.element.working is F64 else 16
+        self.lanes = 8 if self.element.working is e.F64 else 16
 
     def along(self, line: ir.Value, first: int = 0) -> ir.Value:
         """The values at `first`, `first` + 1, ... along K of one line."""
         builder = self.builder
-        at = offset(builder, self.at, builder.mul(line, self.line_stride))
-        at = offset(builder, at, builder.mul(self.k_stride, I64(first)))
+        at = e.offset(builder, self.at, builder.mul(line, self.line_stride))
+        at = e.offset(builder, at, builder.mul(self.k_stride, e.I64(first)))
         return self._read(at, self.k_stride, self._mask(self.k_left, first, line, self.lines_left))
 
     def across(self, k: ir.Value, first: int = 0) -> ir.Value:
         """The values of the lines `first`, `first` + 1, ... at one place along K."""
         builder = self.builder
-        at = offset(builder, self.at, builder.mul(k, self.k_stride))
-        at = offset(builder, at, builder.mul(self.line_stride, I64(first)))
+        at = e.offset(builder, self.at, builder.mul(k, self.k_stride))
+        at = e.offset(builder, at, builder.mul(self.line_stride, e.I64(first)))
         return self._read(at, self.line_stride, self._mask(self.lines_left, first, k, self.k_left))
 
     def whole(self, index: int) -> ir.Value:
         """The vector at so many vectors after the first place, which exists completely and has adjacent values."""
-        at = offset(self.builder, self.at, index * self.lanes * self.element.size)
-        return self._widen(load(self.builder, vector(self.element.stored, self.lanes), at, self.element.size))
+        at = e.offset(self.builder, self.at, index * self.lanes * self.element.size)
+        return self._widen(e.load(self.builder, e.vector(self.element.stored, self.lanes), at, self.element.size))
 
     def load_stored(self, index: ir.Value, lanes: int) -> ir.Value:
         """Neighbouring 16-bit values as they are: `lanes` places along K of one line, or lines at one place."""
         builder, (stride, other) = self.builder, (self.line_stride, self.k_stride)
         inside, left = (self.k_left, self.lines_left) if self.along_k else (self.lines_left, self.k_left)
-        at = offset(builder, self.at, builder.mul(index, stride if self.along_k else other))
-        kind = vector(I16, lanes)
+        at = e.offset(builder, self.at, builder.mul(index, stride if self.along_k else other))
+        kind = e.vector(e.I16, lanes)
         mask = self._mask(inside, 0, index, left, lanes)
-        return masked_load(builder, kind, at, 2, mask)
+        return e.masked_load(builder, kind, at, 2, mask)
 
     def _mask(self, left: ir.Value, first: int, index: ir.Value, index_limit: ir.Value, lanes: int = 0) -> ir.Value:
         builder, lanes = self.builder, lanes or self.lanes
-        least = builder.select(builder.icmp_signed("<", left, I64(64)), left, I64(64))
+        least = builder.select(builder.icmp_signed("<", left, e.I64(64)), left, e.I64(64))
         inside = builder.icmp_signed(
-            "<", lane_numbers(lanes, first), broadcast(builder, builder.trunc(least, I32), lanes)
+            "<", e.lane_numbers(lanes, first), e.broadcast(builder, builder.trunc(least, e.I32), lanes)
         )
         exists = builder.icmp_signed("<", index, index_limit)
-        return builder.select(exists, inside, zero(vector(I1, lanes)))
+        return builder.select(exists, inside, e.zero(e.vector(e.I1, lanes)))
 
     def _read(self, at: ir.Value, stride: ir.Value, mask: ir.Value) -> ir.Value:
-        kind, stride = vector(self.element.stored, self.lanes), None if self.unit else stride
-        found = masked_load(self.builder, kind, at, self.element.size, mask, stride)
+        kind, stride = e.vector(self.element.stored, self.lanes), None if self.unit else stride
+        found = e.masked_load(self.builder, kind, at, self.element.size, mask, stride)
         return self._widen(found)
 
     def _widen(self, stored: ir.Value) -> ir.Value:
         """Stored values as those that are worked with."""
         builder, kind = self.builder, self.element.stored
-        if kind is F16:
-            return builder.fpext(stored, vector(F32, self.lanes))
-        if kind is I16:  # bfloat16: the upper half of a float32
-            return builder.bitcast(builder.shl(builder.zext(stored, vector(I32)), splat(I32, 16)), vector(F32))
+        if kind is e.F16:
+            return builder.fpext(stored, e.vector(e.F32, self.lanes))
+        if kind is e.I16:  # bfloat16: the upper half of a float32
+            return builder.bitcast(
+                builder.shl(builder.zext(stored, e.vector(e.I32)), e.splat(e.I32, 16)), e.vector(e.F32)
+            )
         return stored

@@ -18,25 +18,7 @@ from typing import Any, NamedTuple
 
 from ..runtime import cpu
 from ..runtime.jit import intrinsic, ir, subroutine, types
-from .emit import (
-    F32,
-    F64,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    either,
-    lane_numbers,
-    load,
-    loop_of_any,
-    masked_load,
-    offset,
-    opaque,
-    prefetch_to_write,
-    store,
-    vector,
-    zero,
-)
+from . import emit as e
 from .microkernels import Rows
 from .sources import ELEMENTS
 from .tags import constant, field_class, instance
@@ -61,7 +43,7 @@ def _opaque_after(builder: ir.IRBuilder, address: ir.Value, values: list[ir.Valu
     """An address and vectors, opaque to LLVM: it cannot read from the address before the vectors are computed. Where it
     can, it reads values of A far ahead of their products, and has no registers for them."""
     if cpu.is_emulated("avx512"):  # whose vectors no register holds
-        return [opaque(builder, address), *values]
+        return [e.opaque(builder, address), *values]
     all_values = [address, *values]
     kinds = [each.type for each in all_values]
     both = ir.LiteralStructType(kinds)
@@ -71,7 +53,7 @@ def _opaque_after(builder: ir.IRBuilder, address: ir.Value, values: list[ir.Valu
 
 
 def _multiple(builder: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
-    return builder.mul(value, I64(count))
+    return builder.mul(value, e.I64(count))
 
 
 UnpackedArguments = namedtuple("UnpackedArguments", "a a_row a_k b b_k b_pair c c_row rows columns depth more")
@@ -84,18 +66,18 @@ class Strip:
 
     def __init__(self, builder: ir.IRBuilder, kernel: Any, width: int, heights: dict[int, int]) -> None:
         self.builder, self.kernel, self.width, self.height = builder, kernel, width, heights[width]
-        self.kind = vector(kernel.element, kernel.lanes)
+        self.kind = e.vector(kernel.element, kernel.lanes)
         self.in_panel = kernel.nr // kernel.lanes
 
     def zeros(self) -> list[ir.Value]:
         """The sums of no products."""
-        return [zero(self.kind)] * (self.height * self.width)
+        return [e.zero(self.kind)] * (self.height * self.width)
 
     def mask(self, columns: ir.Value) -> ir.Value:
         """The lanes of the last vector that are among so many columns."""
         lanes = self.kernel.lanes
-        left = broadcast(self.builder, self.builder.trunc(columns, I32), lanes)
-        return self.builder.icmp_signed("<", lane_numbers(lanes, lanes * (self.width - 1)), left)
+        left = e.broadcast(self.builder, self.builder.trunc(columns, e.I32), lanes)
+        return self.builder.icmp_signed("<", e.lane_numbers(lanes, lanes * (self.width - 1)), left)
 
     def panels(self, first: ir.Value, step: ir.Value) -> list[ir.Value]:
         """The addresses of panels so many bytes apart."""
@@ -106,11 +88,11 @@ class Strip:
         """The vectors of B so many bytes after the first ones; the last one where the mask says so."""
         builder, size, found = self.builder, self.kernel.size, []
         for v in range(self.width):
-            at = offset(builder, panels[v // self.in_panel], distance)
-            at = offset(builder, at, v % self.in_panel * self.kernel.lanes * size)
+            at = e.offset(builder, panels[v // self.in_panel], distance)
+            at = e.offset(builder, at, v % self.in_panel * self.kernel.lanes * size)
             whole = mask is None or v < self.width - 1
             found.append(
-                load(builder, self.kind, at, size) if whole else masked_load(builder, self.kind, at, size, mask)
+                e.load(builder, self.kind, at, size) if whole else e.masked_load(builder, self.kind, at, size, mask)
             )
         return found
 
@@ -128,8 +110,8 @@ class Strip:
         some rows; `steps` are the distances between these and between places, of neighbouring values unless given."""
         builder, kernel, width = self.builder, self.kernel, self.width
         group = 1 if len(bases) == self.height else _GROUP
-        row_step, a_k = steps or (I64(0), I64(kernel.size))
-        panels = [builder.inttoptr(opaque(builder, panel), POINTER) for panel in panels]
+        row_step, a_k = steps or (e.I64(0), e.I64(kernel.size))
+        panels = [builder.inttoptr(e.opaque(builder, panel), e.POINTER) for panel in panels]
         for place in range(count):
             line, after = self._row_of_b(panels, _multiple(builder, b_k, place), mask), list[ir.Value]()
             for row in range(self.height):
@@ -137,10 +119,10 @@ class Strip:
                     chain = after or sums
                     before = width if group == 1 else 1
                     base, *chain[-before:] = _opaque_after(builder, bases[row // group], chain[-before:])
-                    at = builder.inttoptr(base, POINTER)
-                at_row = offset(builder, at, _multiple(builder, row_step, row % group))
-                at_row = offset(builder, at_row, _multiple(builder, a_k, place))
-                x = broadcast(builder, load(builder, kernel.element, at_row, kernel.size), kernel.lanes)
+                    at = builder.inttoptr(base, e.POINTER)
+                at_row = e.offset(builder, at, _multiple(builder, row_step, row % group))
+                at_row = e.offset(builder, at_row, _multiple(builder, a_k, place))
+                x = e.broadcast(builder, e.load(builder, kernel.element, at_row, kernel.size), kernel.lanes)
                 after += [kernel.add_product(builder, x, y, sums[row * width + v]) for v, y in enumerate(line)]
             sums = after
         return sums
@@ -151,7 +133,7 @@ class _Unpacked(Strip):
 
     def __init__(self, builder: ir.IRBuilder, kernel: Any, along: bool, width: int, job: UnpackedArguments) -> None:
         super().__init__(builder, kernel, width, HEIGHTS)
-        size = I64(kernel.size)
+        size = e.I64(kernel.size)
         self.a, self.steps = job.a, (job.a_row, size) if along else (size, job.a_k)
         self.b, self.b_k, self.b_pair = job.b, job.b_k, job.b_pair
 
@@ -165,7 +147,7 @@ class _Unpacked(Strip):
 
     def products(self, depth: ir.Value, mask: ir.Value) -> list[ir.Value]:
         """The sums of all products, row by row."""
-        builder, shift = self.builder, I64(_UNROLLED.bit_length() - 1)
+        builder, shift = self.builder, e.I64(_UNROLLED.bit_length() - 1)
         turns = builder.ashr(depth, shift)
         done = builder.shl(turns, shift)
 
@@ -175,22 +157,22 @@ class _Unpacked(Strip):
         def single(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             return self.places(builder.add(done, index), 1, sums, mask)
 
-        sums = loop_of_any(builder, turns, self.zeros(), turn)
-        return loop_of_any(builder, builder.sub(depth, done), sums, single)
+        sums = e.loop_of_any(builder, turns, self.zeros(), turn)
+        return e.loop_of_any(builder, builder.sub(depth, done), sums, single)
 
     def put(self, at: ir.Value, sums: list[ir.Value], more: ir.Value, mask: ir.Value) -> None:
         """Store the sums of a row, or add them to what is stored there where `more` says so."""
         builder, size = self.builder, self.kernel.size
         access = Rows(builder, type(ELEMENTS[f"float{8 * size}"]), self.kernel.lanes)
-        *whole, last = [offset(builder, at, v * self.kernel.lanes * size) for v in range(self.width)]
+        *whole, last = [e.offset(builder, at, v * self.kernel.lanes * size) for v in range(self.width)]
         with builder.if_else(more) as (resume, start):
             with resume:
                 for to, each in zip(whole, sums[:-1], strict=True):
-                    store(builder, builder.fadd(load(builder, self.kind, to, size), each), to, size)
+                    e.store(builder, builder.fadd(e.load(builder, self.kind, to, size), each), to, size)
                 access.write(builder.fadd(access.read(last, None, mask), sums[-1]), last, mask)
             with start:
                 for to, each in zip(whole, sums[:-1], strict=True):
-                    store(builder, each, to, size)
+                    e.store(builder, each, to, size)
                 access.write(sums[-1], last, mask)
 
 
@@ -212,9 +194,9 @@ def _height(typingctx, leaf, width):
     heights = instance(leaf).heights
 
     def codegen(context, builder, signature, arguments):
-        found = I64(heights[1])
+        found = e.I64(heights[1])
         for vectors, rows in heights.items():
-            found = builder.select(builder.icmp_signed("==", arguments[1], I64(vectors)), I64(rows), found)
+            found = builder.select(builder.icmp_signed("==", arguments[1], e.I64(vectors)), e.I64(rows), found)
         return found
 
     return types.int64(leaf, types.int64), codegen
@@ -251,20 +233,20 @@ class MultiplyUnpacked(NamedTuple):
     @staticmethod
     def emit(builder: ir.IRBuilder, leaf: Any, vectors: int, job: UnpackedArguments, first, start, skipped) -> None:
         kernel, along = field_class(leaf, "kernel"), field_class(leaf, "order").along_k
-        missing = builder.sub(I64(HEIGHTS[vectors]), job.rows)  # rows before this block, which are not stored
-        missing = builder.select(builder.icmp_signed(">", missing, I64(0)), missing, I64(0))
+        missing = builder.sub(e.I64(HEIGHTS[vectors]), job.rows)  # rows before this block, which are not stored
+        missing = builder.select(builder.icmp_signed(">", missing, e.I64(0)), missing, e.I64(0))
         start, skipped = builder.sub(start, missing), builder.add(skipped, missing)
-        panel = builder.mul(builder.sdiv(first, I64(2 * kernel.lanes)), job.b_pair)
+        panel = builder.mul(builder.sdiv(first, e.I64(2 * kernel.lanes)), job.b_pair)
         a, b = builder.add(job.a, builder.mul(start, job.a_row)), builder.add(job.b, panel)
         c = builder.add(builder.add(job.c, builder.mul(start, job.c_row)), _multiple(builder, first, kernel.size))
         strip = _Unpacked(builder, kernel, along, vectors, job._replace(a=a, b=b))
-        c, mask = builder.inttoptr(c, POINTER), strip.mask(builder.sub(job.columns, first))
-        rows = [offset(builder, c, _multiple(builder, job.c_row, row)) for row in range(strip.height)]
+        c, mask = builder.inttoptr(c, e.POINTER), strip.mask(builder.sub(job.columns, first))
+        rows = [e.offset(builder, c, _multiple(builder, job.c_row, row)) for row in range(strip.height)]
         for at in rows:
-            prefetch_to_write(builder, at, vectors)
-        sums, more = strip.products(job.depth, mask), builder.icmp_signed("!=", job.more, I64(0))
+            e.prefetch_to_write(builder, at, vectors)
+        sums, more = strip.products(job.depth, mask), builder.icmp_signed("!=", job.more, e.I64(0))
         for row, at in enumerate(rows):
-            with builder.if_then(builder.icmp_signed("<=", skipped, I64(row))):
+            with builder.if_then(builder.icmp_signed("<=", skipped, e.I64(row))):
                 strip.put(at, sums[row * vectors : (row + 1) * vectors], more, mask)
 
 
@@ -274,36 +256,36 @@ def _finish_row(typingctx, leaf, at, columns, alpha, beta, addend, step, relu):
     where `relu` says so; NaN stays."""
     kernel = field_class(leaf, "kernel")
     lanes, size = kernel.lanes, kernel.size
-    kind, element = vector(kernel.element, lanes), ELEMENTS[f"float{8 * kernel.size}"]
+    kind, element = e.vector(kernel.element, lanes), ELEMENTS[f"float{8 * kernel.size}"]
 
     def codegen(context, builder, signature, arguments):
         at, columns, alpha, beta, addend, step, relu = arguments[1:]
-        at, addend = (builder.inttoptr(each, POINTER) for each in (at, addend))
-        factors = [builder.bitcast(each, F64) for each in (alpha, beta)]
-        factors = [builder.fptrunc(each, F32) if size == 4 else each for each in factors]
-        alpha, beta = (broadcast(builder, each, lanes) for each in factors)
-        relu = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), lanes)
-        access, neighbours = Rows(builder, type(element), lanes), builder.icmp_signed("==", step, I64(size))
+        at, addend = (builder.inttoptr(each, e.POINTER) for each in (at, addend))
+        factors = [builder.bitcast(each, e.F64) for each in (alpha, beta)]
+        factors = [builder.fptrunc(each, e.F32) if size == 4 else each for each in factors]
+        alpha, beta = (e.broadcast(builder, each, lanes) for each in factors)
+        relu = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)), lanes)
+        access, neighbours = Rows(builder, type(element), lanes), builder.icmp_signed("==", step, e.I64(size))
 
         def some(index: ir.Value, _: list) -> list:
             first = _multiple(builder, index, lanes)
-            left = broadcast(builder, builder.trunc(builder.sub(columns, first), I32), lanes)
+            left = e.broadcast(builder, builder.trunc(builder.sub(columns, first), e.I32), lanes)
             mask, here = (
-                builder.icmp_signed("<", lane_numbers(lanes), left),
-                offset(builder, at, _multiple(builder, first, size)),
+                builder.icmp_signed("<", e.lane_numbers(lanes), left),
+                e.offset(builder, at, _multiple(builder, first, size)),
             )
-            of_addend = offset(builder, addend, builder.mul(first, step))
-            added = either(
+            of_addend = e.offset(builder, addend, builder.mul(first, step))
+            added = e.either(
                 builder, neighbours, lambda: [access.read(of_addend, None, mask)],
                 lambda: [access.read(of_addend, step, mask)],
             )[0]  # fmt: skip
             value = builder.fmul(alpha, access.read(here, None, mask))
             value = builder.fadd(value, builder.fmul(beta, added))
-            negative = builder.fcmp_ordered("<", value, zero(kind))
-            access.write(builder.select(builder.and_(negative, relu), zero(kind), value), here, mask)
+            negative = builder.fcmp_ordered("<", value, e.zero(kind))
+            access.write(builder.select(builder.and_(negative, relu), e.zero(kind), value), here, mask)
             return []
 
-        loop_of_any(builder, builder.sdiv(builder.add(columns, I64(lanes - 1)), I64(lanes)), [], some)
+        e.loop_of_any(builder, builder.sdiv(builder.add(columns, e.I64(lanes - 1)), e.I64(lanes)), [], some)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen

@@ -10,24 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..runtime.jit import ir
-from .emit import (
-    F32,
-    F64,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    call,
-    load,
-    loop_of_any,
-    offset,
-    opaque,
-    prefetch_to_l2,
-    prefetch_to_write,
-    store,
-    vector,
-    zero,
-)
+from . import emit as e
 
 
 class Avx512Float32(NamedTuple):
@@ -40,7 +23,7 @@ class Avx512Float32(NamedTuple):
     """
 
     mr, nr, lanes = 14, 32, 16
-    element, size, fused = F32, 4, True
+    element, size, fused = e.F32, 4, True
     a_bytes, b_bytes = 64, 128
     step = 1
     turn, ahead_a, ahead_b = 8, 1, 1
@@ -55,21 +38,21 @@ class Avx512Float32(NamedTuple):
     def emit(
         cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b, less=False
     ) -> None:
-        kind, columns = vector(cls.element, cls.lanes), cls.nr // cls.lanes
+        kind, columns = e.vector(cls.element, cls.lanes), cls.nr // cls.lanes
 
         def turn(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             cls._fetch(builder, ahead_a, cls.ahead_a, index)
             cls._fetch(builder, ahead_b, cls.ahead_b, index)
-            return cls._places(builder, a, b, builder.mul(index, I64(cls.unrolled)), cls.unrolled, sums)
+            return cls._places(builder, a, b, builder.mul(index, e.I64(cls.unrolled)), cls.unrolled, sums)
 
         def single(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             return cls._places(builder, a, b, builder.add(done, index), 1, sums)
 
         places = result_places(builder, cls, range(cls.mr), out, out_stride, c)
-        turns = builder.sdiv(depth, I64(cls.unrolled))
-        done = builder.mul(turns, I64(cls.unrolled))
-        sums = loop_of_any(builder, turns, [zero(kind)] * (cls.mr * columns), turn)
-        sums = loop_of_any(builder, builder.sub(depth, done), sums, single)
+        turns = builder.sdiv(depth, e.I64(cls.unrolled))
+        done = builder.mul(turns, e.I64(cls.unrolled))
+        sums = e.loop_of_any(builder, turns, [e.zero(kind)] * (cls.mr * columns), turn)
+        sums = e.loop_of_any(builder, builder.sub(depth, done), sums, single)
         store_sums(builder, cls, sums, places, accumulate, less)
 
     @classmethod
@@ -82,18 +65,18 @@ class Avx512Float32(NamedTuple):
         beside the product's. LLVM reads a value twice only where it does not know that the pointers are equal.
         """
         columns = cls.nr // cls.lanes
-        places = (offset(builder, at, builder.mul(first, I64(k))) for at, k in ((a, cls.a_bytes), (b, cls.b_bytes)))
-        at_a, at_b = (opaque(builder, builder.ptrtoint(at, I64)) for at in places)
+        places = (e.offset(builder, at, builder.mul(first, e.I64(k))) for at, k in ((a, cls.a_bytes), (b, cls.b_bytes)))
+        at_a, at_b = (e.opaque(builder, builder.ptrtoint(at, e.I64)) for at in places)
         copies = [at_a]
         while cls.embedded and len(copies) < columns:
-            copies.append(opaque(builder, copies[-1]))
-        lines, of_b = [builder.inttoptr(at, POINTER) for at in copies], builder.inttoptr(at_b, POINTER)
+            copies.append(e.opaque(builder, copies[-1]))
+        lines, of_b = [builder.inttoptr(at, e.POINTER) for at in copies], builder.inttoptr(at_b, e.POINTER)
         for place in range(count):
 
             def of_a(row: int, column: int, place: int = place) -> ir.Value:
-                return offset(builder, lines[column], place * cls.a_bytes + row * cls.size)
+                return e.offset(builder, lines[column], place * cls.a_bytes + row * cls.size)
 
-            sums = cls.add_place(builder, of_a, offset(builder, of_b, place * cls.b_bytes), sums, cls.embedded)
+            sums = cls.add_place(builder, of_a, e.offset(builder, of_b, place * cls.b_bytes), sums, cls.embedded)
         return sums
 
     @classmethod
@@ -107,16 +90,16 @@ class Avx512Float32(NamedTuple):
     ) -> list[ir.Value]:
         """The sums with the products of one place along K: `of_a(row, column)` is where a row's value is read for a
         vector of columns."""
-        columns, kind = cls.nr // cls.lanes, vector(cls.element, cls.lanes)
+        columns, kind = cls.nr // cls.lanes, e.vector(cls.element, cls.lanes)
         row_of_b = [
-            load(builder, kind, offset(builder, of_b, j * cls.lanes * cls.size), cls.size) for j in range(columns)
+            e.load(builder, kind, e.offset(builder, of_b, j * cls.lanes * cls.size), cls.size) for j in range(columns)
         ]
         after = []
         for row in range(cls.mr):
             alone = (row + 1) * embedded // cls.mr > row * embedded // cls.mr
             for j, x in enumerate(row_of_b):
                 if alone or j == 0:
-                    value = broadcast(builder, load(builder, cls.element, of_a(row, j), cls.size), cls.lanes)
+                    value = e.broadcast(builder, e.load(builder, cls.element, of_a(row, j), cls.size), cls.lanes)
                 after.append(cls.add_product(builder, value, x, sums[row * columns + j]))
         return after
 
@@ -125,13 +108,13 @@ class Avx512Float32(NamedTuple):
         """Ask for this turn's part of what comes soon; less than a line is asked for again in the next turn."""
         count = 64 * lines * max(1, cls.a_bytes // 64) * cls.unrolled // cls.turn
         if count:
-            prefetch_to_l2(builder, offset(builder, at, builder.mul(turn, I64(count))), max(1, count // 64))
+            e.prefetch_to_l2(builder, e.offset(builder, at, builder.mul(turn, e.I64(count))), max(1, count // 64))
 
     @classmethod
     def add_product(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         if cls.fused:
             name = f"llvm.fma.v{cls.lanes}f{8 * cls.size}"
-            return call(builder, name, a.type, a, b, total)
+            return e.call(builder, name, a.type, a, b, total)
         return builder.fadd(total, builder.fmul(a, b))
 
     @staticmethod
@@ -153,13 +136,13 @@ def result_places(
     """Where the vectors of some rows of a block are stored, asked for here, and where those of before are."""
 
     def vectors_of(base: ir.Value, stride: ir.Value) -> list[ir.Value]:
-        starts = [offset(builder, base, builder.mul(stride, I64(row))) for row in rows]
+        starts = [e.offset(builder, base, builder.mul(stride, e.I64(row))) for row in rows]
         size = kernel.lanes * kernel.size
-        return [offset(builder, at, column * size) for at in starts for column in range(kernel.nr // kernel.lanes)]
+        return [e.offset(builder, at, column * size) for at in starts for column in range(kernel.nr // kernel.lanes)]
 
-    places = list(zip(vectors_of(out, out_stride), vectors_of(c, I64(kernel.nr * kernel.size)), strict=True))
+    places = list(zip(vectors_of(out, out_stride), vectors_of(c, e.I64(kernel.nr * kernel.size)), strict=True))
     for at, _ in places:
-        prefetch_to_write(builder, at)
+        e.prefetch_to_write(builder, at)
     return places
 
 
@@ -176,13 +159,13 @@ def store_sums(
 
     def put(value: ir.Value, at: ir.Value) -> None:
         if less:
-            value = builder.fsub(load(builder, value.type, at, kernel.size), value)
-        store(builder, value, at, kernel.size)
+            value = builder.fsub(e.load(builder, value.type, at, kernel.size), value)
+        e.store(builder, value, at, kernel.size)
 
     with builder.if_else(accumulate) as (resume, start):
         with resume:
             for value, (at, before) in zip(sums, places, strict=True):
-                put(kernel.add_before(builder, load(builder, value.type, before, kernel.size), value), at)
+                put(kernel.add_before(builder, e.load(builder, value.type, before, kernel.size), value), at)
         with start:
             for value, (at, _) in zip(sums, places, strict=True):
                 put(value, at)
@@ -196,7 +179,7 @@ class Avx512Float32Narrow(Avx512Float32):
 
 class Avx512Float64(Avx512Float32):
     mr, nr, lanes = 14, 16, 8
-    element, size = F64, 8
+    element, size = e.F64, 8
     a_bytes, b_bytes = 128, 128
     turn, ahead_a, ahead_b = 16, 1, 2
 
@@ -210,7 +193,7 @@ class Avx2Float32(Avx512Float32):
 
 class Avx2Float64(Avx512Float32):
     mr, nr, lanes, tall = 6, 8, 4, False
-    element, size = F64, 8
+    element, size = e.F64, 8
     a_bytes, b_bytes = 64, 64
     turn, ahead_a, ahead_b = 32, 1, 2
     unrolled, embedded = 4, 0
@@ -254,7 +237,7 @@ class PortableFloat32(Avx512Float32):
 
 class PortableFloat64(PortableFloat32):
     mr, nr, lanes = 4, 4, 2
-    element, size = F64, 8
+    element, size = e.F64, 8
     a_bytes, b_bytes = 32, 32
 
 
@@ -271,7 +254,7 @@ class _InTwo(NamedTuple):
 
     @classmethod
     def emit(cls, builder: ir.IRBuilder, depth: ir.Value, *others: ir.Value, less: bool = False) -> None:
-        cls.of_one.emit(builder, builder.shl(depth, I64(1)), *others, less=less)
+        cls.of_one.emit(builder, builder.shl(depth, e.I64(1)), *others, less=less)
 
 
 class Avx512InTwo(_InTwo, Avx512Float32):
@@ -317,24 +300,24 @@ class _Integers(NamedTuple):
 
 
 class Avx512Int32(_Integers, Avx512Float32):
-    element = I32
+    element = e.I32
 
 
 class Avx512Int64(_Integers, Avx512Float64):
-    element = I64
+    element = e.I64
 
 
 class Avx2Int32(_Integers, Avx2Float32):
-    element = I32
+    element = e.I32
 
 
 class Avx2Int64(_Integers, Avx2Float64):
-    element = I64
+    element = e.I64
 
 
 class PortableInt32(_Integers, PortableFloat32):
-    element = I32
+    element = e.I32
 
 
 class PortableInt64(_Integers, PortableFloat64):
-    element = I64
+    element = e.I64

@@ -13,22 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..block.emit import (
-    F64,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    lane_numbers,
-    load,
-    loop,
-    offset,
-    opaque,
-    store,
-    transpose,
-    vector,
-    zero,
-)
+from ..block import emit as e
 from ..block.microkernels import Rows, convert
 from ..block.tags import constant, instance
 from ..runtime.jit import intrinsic, ir, subroutine, types
@@ -65,35 +50,35 @@ def _multiply(typingctx, tag, steps, first, second, table, weights, sums):
     def codegen(context, builder, signature, arguments):
         _, steps, first, second, table, weights, sums = arguments
         table, weights, sums = (pointer(builder, x) for x in (table, weights, sums))
-        kind = vector(kernel.element, kernel.lanes)
+        kind = e.vector(kernel.element, kernel.lanes)
 
         def step(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-            shift = load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8)
+            shift = e.load(builder, e.I64, e.offset(builder, table, builder.shl(index, e.I64(3))), 8)
             copies = []
             for segment in (first, second):
-                places = [opaque(builder, builder.add(segment, shift))]
+                places = [e.opaque(builder, builder.add(segment, shift))]
                 while len(places) < columns:
-                    places.append(opaque(builder, places[-1]) if kernel.embedded else places[-1])
-                copies.append([builder.inttoptr(place, POINTER) for place in places])
+                    places.append(e.opaque(builder, places[-1]) if kernel.embedded else places[-1])
+                copies.append([builder.inttoptr(place, e.POINTER) for place in places])
 
             def of_a(row: int, column: int) -> ir.Value:
-                return offset(builder, copies[row // length][column], row % length * kernel.size)
+                return e.offset(builder, copies[row // length][column], row % length * kernel.size)
 
-            of_b = offset(builder, weights, builder.mul(index, I64(kernel.b_bytes)))
+            of_b = e.offset(builder, weights, builder.mul(index, e.I64(kernel.b_bytes)))
             return kernel.add_place(builder, of_a, of_b, totals, _EMBEDDED if kernel.embedded else 0)
 
-        totals = loop(builder, steps, [zero(kind)] * (kernel.mr * columns), step)
+        totals = e.loop(builder, steps, [e.zero(kind)] * (kernel.mr * columns), step)
         for place, total in enumerate(totals):
-            store(builder, total, offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
+            e.store(builder, total, e.offset(builder, sums, place * kernel.lanes * kernel.size), kernel.size)
         return context.get_dummy_value()
 
     return types.void(tag, *[types.int64] * 6), codegen
 
 
 def _activate(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
-    wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), value.type.count)
-    negative = builder.fcmp_ordered("<", value, zero(value.type))
-    return builder.select(builder.and_(negative, wanted), zero(value.type), value)
+    wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)), value.type.count)
+    negative = builder.fcmp_ordered("<", value, e.zero(value.type))
+    return builder.select(builder.and_(negative, wanted), e.zero(value.type), value)
 
 
 @intrinsic
@@ -105,15 +90,15 @@ def _put_row(typingctx, tag, element, sums, bias, at, columns, relu):
         _, _, sums, bias, at, columns, relu = arguments
         sums, bias, at = (pointer(builder, x) for x in (sums, bias, at))
         lanes, size = kernel.lanes, kernel.size
-        access, left = Rows(builder, kind, lanes), broadcast(builder, builder.trunc(columns, I32), lanes)
+        access, left = Rows(builder, kind, lanes), e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
         for first in range(0, kernel.nr, lanes):
             value, added = (
-                load(builder, vector(kernel.element, lanes), offset(builder, each, first * size), size)
+                e.load(builder, e.vector(kernel.element, lanes), e.offset(builder, each, first * size), size)
                 for each in (sums, bias)
             )
             value = convert(builder, _activate(builder, builder.fadd(value, added), relu), kind)
-            mask = builder.icmp_signed("<", lane_numbers(lanes, first), left)
-            access.write(value, offset(builder, at, first * kind.size), mask)
+            mask = builder.icmp_signed("<", e.lane_numbers(lanes, first), left)
+            access.write(value, e.offset(builder, at, first * kind.size), mask)
         return context.get_dummy_value()
 
     return types.void(tag, element, *[types.int64] * 5), codegen
@@ -127,15 +112,15 @@ def _turn(typingctx, tag, sums, turned):
     def codegen(context, builder, signature, arguments):
         sums, turned = (pointer(builder, x) for x in arguments[1:])
         lanes, size = kernel.lanes, kernel.size
-        kind = vector(kernel.element, lanes)
+        kind = e.vector(kernel.element, lanes)
         for row in range(0, GROUP, lanes):
             for column in range(0, kernel.nr, lanes):
                 lines = [
-                    load(builder, kind, offset(builder, sums, ((row + i) * kernel.nr + column) * size), size)
+                    e.load(builder, kind, e.offset(builder, sums, ((row + i) * kernel.nr + column) * size), size)
                     for i in range(lanes)
                 ]
-                for i, line in enumerate(transpose(builder, lines)):
-                    store(builder, line, offset(builder, turned, ((column + i) * GROUP + row) * size), size)
+                for i, line in enumerate(e.transpose(builder, lines)):
+                    e.store(builder, line, e.offset(builder, turned, ((column + i) * GROUP + row) * size), size)
         return context.get_dummy_value()
 
     return types.void(tag, *[types.int64] * 2), codegen
@@ -149,14 +134,14 @@ def _put_column(typingctx, element, sums, bias, at, run, base, offsets, relu):
     def codegen(context, builder, signature, arguments):
         _, sums, bias, at, run, base, offsets, relu = arguments
         sums, bias, at, offsets = (pointer(builder, x) for x in (sums, bias, at, offsets))
-        wide, size = vector(kind.working, GROUP), 8 if kind.working is F64 else 4
-        added = broadcast(builder, load(builder, kind.working, bias, size), GROUP)
-        value = _activate(builder, builder.fadd(load(builder, wide, sums, size), added), relu)
-        here, bits = offset(builder, at, base), ir.IntType(GROUP)
-        lanes = builder.bitcast(builder.trunc(run, bits), vector(ir.IntType(1), GROUP))
-        with builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
+        wide, size = e.vector(kind.working, GROUP), 8 if kind.working is e.F64 else 4
+        added = e.broadcast(builder, e.load(builder, kind.working, bias, size), GROUP)
+        value = _activate(builder, builder.fadd(e.load(builder, wide, sums, size), added), relu)
+        here, bits = e.offset(builder, at, base), ir.IntType(GROUP)
+        lanes = builder.bitcast(builder.trunc(run, bits), e.vector(ir.IntType(1), GROUP))
+        with builder.if_else(builder.icmp_unsigned("<=", run, e.I64(0xFFFF))) as (together, apart):
             with together:
-                holes = builder.icmp_signed("!=", builder.and_(run, builder.add(run, I64(1))), I64(0))
+                holes = builder.icmp_signed("!=", builder.and_(run, builder.add(run, e.I64(1))), e.I64(0))
                 with builder.if_else(holes) as (some, none):
                     with some:
                         write_together(builder, kind, value, here, lanes)

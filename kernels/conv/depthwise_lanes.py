@@ -12,26 +12,8 @@ import functools
 from collections import namedtuple
 from typing import Any
 
+from ..block import emit as e
 from ..block.conversions import convert_lanes
-from ..block.emit import (
-    F64,
-    I1,
-    I32,
-    I64,
-    VOID,
-    broadcast,
-    call,
-    either,
-    lane_numbers,
-    load,
-    masked_load,
-    offset,
-    pointers,
-    store,
-    suffix,
-    vector,
-    zero,
-)
 from ..block.microkernels import convert
 from ..block.tags import field_class
 from ..runtime import cpu
@@ -99,9 +81,9 @@ class Lanes:
         self.builder = builder
         self.fields = {name: read_field(builder, "depthwise", plan, name) for name in DEPTHWISE if plan is not None}
         self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
-        self.size = 8 if self.element.working is F64 else 4
+        self.size = 8 if self.element.working is e.F64 else 4
         self.count = VECTOR_BYTES // self.size
-        self.kind = vector(self.element.working, self.count)
+        self.kind = e.vector(self.element.working, self.count)
 
     def field(self, name: str) -> ir.Value:
         """A field of the plan, which is read before all loops."""
@@ -109,30 +91,33 @@ class Lanes:
 
     def add(self, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         """total + a * b, with one rounding."""
-        return call(self.builder, f"llvm.fma.{suffix(self.element.working, self.count)}", self.kind, a, b, total)
+        return e.call(self.builder, f"llvm.fma.{e.suffix(self.element.working, self.count)}", self.kind, a, b, total)
 
     def working(self, at: ir.Value) -> ir.Value:
         """A vector of the working type."""
-        return load(self.builder, self.kind, at, self.size)
+        return e.load(self.builder, self.kind, at, self.size)
 
     def below(self, limit: ir.Value, numbers: ir.Constant | None = None) -> ir.Value:
         """Lanes whose numbers are less than an int64."""
-        builder, numbers = self.builder, numbers or lane_numbers(self.count)
-        limit = builder.select(builder.icmp_signed("<", limit, I64(1 << 30)), limit, I64(1 << 30))
-        limit = builder.select(builder.icmp_signed(">", limit, I64(-1 << 30)), limit, I64(-1 << 30))
-        return builder.icmp_signed("<", numbers, broadcast(builder, builder.trunc(limit, I32), self.count))
+        builder, numbers = self.builder, numbers or e.lane_numbers(self.count)
+        limit = builder.select(builder.icmp_signed("<", limit, e.I64(1 << 30)), limit, e.I64(1 << 30))
+        limit = builder.select(builder.icmp_signed(">", limit, e.I64(-1 << 30)), limit, e.I64(-1 << 30))
+        return builder.icmp_signed("<", numbers, e.broadcast(builder, builder.trunc(limit, e.I32), self.count))
 
     def store_some(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
         """Store the lanes of a mask."""
-        name, size = suffix(value.type.element, self.count), self.size if value.type == self.kind else self.element.size
+        name, size = (
+            e.suffix(value.type.element, self.count),
+            self.size if value.type == self.kind else self.element.size,
+        )
         at = self.builder.bitcast(at, value.type.as_pointer())
-        call(self.builder, f"llvm.masked.store.{name}.p0", VOID, value, at, I32(size), mask)
+        e.call(self.builder, f"llvm.masked.store.{name}.p0", e.VOID, value, at, e.I32(size), mask)
 
     def store_elements(self, value: ir.Value, at: ir.Value, mask: ir.Value | None) -> None:
         """Store values of the working type as elements, where the mask says so."""
         value = convert(self.builder, value, self.element)
         if mask is None:
-            store(self.builder, value, at, self.element.size)
+            e.store(self.builder, value, at, self.element.size)
         else:
             self.store_some(value, at, mask)
 
@@ -154,10 +139,10 @@ class Channels(Lanes):
 
     def read(self, at: ir.Value) -> ir.Value:
         """What a tap meets."""
-        kind = vector(self.element.stored, self.count)
+        kind = e.vector(self.element.stored, self.count)
         if self.mask is None:
-            return self.convert(load(self.builder, kind, at, self.element.size))
-        return self.convert(masked_load(self.builder, kind, at, self.element.size, self.mask))
+            return self.convert(e.load(self.builder, kind, at, self.element.size))
+        return self.convert(e.masked_load(self.builder, kind, at, self.element.size, self.mask))
 
     read_result = read
 
@@ -180,7 +165,7 @@ class Columns(Lanes):
         self.segments, self.weighs = window.segments, window.weighs
         self.step, self.phases = (1, window.across) if window.spreads else (window.across, 1)
         self.width = self.count // self.segments
-        before = builder.mul(row, I64(self.count * self.phases))
+        before = builder.mul(row, e.I64(self.count * self.phases))
         self.results_left = builder.sub(self.field("result_columns"), before)
         self.reading: list[ir.Value | None] = []
         self.whole = False
@@ -189,8 +174,8 @@ class Columns(Lanes):
         """For one of `step` vectors of neighbours: the columns of its lanes, and its segments with their lanes."""
         lanes = range(raw * self.count, (raw + 1) * self.count)
         owners = [lane // (step * self.width) for lane in lanes]
-        columns = ir.Constant(vector(I32, self.count), [lane % (step * self.width) for lane in lanes])
-        kind = vector(I1, self.count)
+        columns = ir.Constant(e.vector(e.I32, self.count), [lane % (step * self.width) for lane in lanes])
+        kind = e.vector(e.I1, self.count)
         return columns, [(one, ir.Constant(kind, [each == one for each in owners])) for one in sorted(set(owners))]
 
     def _pieces(self, at: ir.Value, step: int, channel: str, masks: list) -> list[list[tuple]]:
@@ -199,22 +184,22 @@ class Columns(Lanes):
         for raw, mask in enumerate(masks):
             pieces = []
             for segment, own in self._numbers(raw, step)[1]:
-                here = offset(builder, at, (raw * self.count - segment * step * self.width) * self.element.size)
+                here = e.offset(builder, at, (raw * self.count - segment * step * self.width) * self.element.size)
                 if segment:
-                    here = offset(builder, here, builder.mul(self.field(channel), I64(segment)))
+                    here = e.offset(builder, here, builder.mul(self.field(channel), e.I64(segment)))
                 pieces.append((here, mask if self.segments == 1 else builder.and_(mask, own)))
             found.append(pieces)
         return found
 
     def _load(self, pieces: list[tuple]) -> ir.Value:
         """The vector that lies in these pieces."""
-        kind, builder = vector(self.element.stored, self.count), self.builder
-        found, name = zero(kind), f"llvm.masked.load.{suffix(self.element.stored, self.count)}.p0"
+        kind, builder = e.vector(self.element.stored, self.count), self.builder
+        found, name = e.zero(kind), f"llvm.masked.load.{e.suffix(self.element.stored, self.count)}.p0"
         for here, mask in pieces:
             if mask is None:
-                return load(builder, kind, here, self.element.size)
+                return e.load(builder, kind, here, self.element.size)
             at = builder.bitcast(here, kind.as_pointer())
-            found = call(builder, name, kind, at, I32(self.element.size), mask, found)
+            found = e.call(builder, name, kind, at, e.I32(self.element.size), mask, found)
         return found
 
     def begin_line(self, source: ir.Value) -> None:
@@ -224,26 +209,26 @@ class Columns(Lanes):
             return
         limit = builder.sub(self.field("columns"), source)
         if self.weighs:  # what no result meets is zero on both sides
-            most = builder.add(builder.mul(builder.sub(self.results_left, I64(1)), I64(self.step)), I64(1))
+            most = builder.add(builder.mul(builder.sub(self.results_left, e.I64(1)), e.I64(self.step)), e.I64(1))
             limit = builder.select(builder.icmp_signed("<", most, limit), most, limit)
         if self.step > 2:
-            numbers = [ir.Constant(vector(I32, self.count), list(range(0, self.step * self.count, self.step)))]
+            numbers = [ir.Constant(e.vector(e.I32, self.count), list(range(0, self.step * self.count, self.step)))]
         else:
             numbers = [self._numbers(raw, self.step)[0] for raw in range(self.step)]
         for columns in numbers:
-            before = self.below(builder.sub(I64(0), source), columns)
+            before = self.below(builder.sub(e.I64(0), source), columns)
             self.reading.append(builder.and_(builder.not_(before), self.below(limit, columns)))
 
     def read(self, at: ir.Value) -> ir.Value:
         """What a tap meets."""
         if self.step > 2:
-            kind, stride = vector(self.element.stored, self.count), I64(self.step * self.element.size)
-            return self.convert(masked_load(self.builder, kind, at, self.element.size, self.reading[0], stride))
+            kind, stride = e.vector(self.element.stored, self.count), e.I64(self.step * self.element.size)
+            return self.convert(e.masked_load(self.builder, kind, at, self.element.size, self.reading[0], stride))
         raws = [self._load(pieces) for pieces in self._pieces(at, self.step, "read_channel", self.reading)]
         if self.step == 1:
             return self.convert(raws[0])
         raws = [widen(self.builder, raw, self.element) for raw in raws]
-        order = ir.Constant(vector(I32, self.count), list(range(0, 2 * self.count, 2)))
+        order = ir.Constant(e.vector(e.I32, self.count), list(range(0, 2 * self.count, 2)))
         return convert_lanes(self.builder, self.builder.shuffle_vector(*raws, order), self.conversion)
 
     def read_result(self, at: ir.Value) -> ir.Value:
@@ -255,8 +240,8 @@ class Columns(Lanes):
         """A number of each channel in all its lanes."""
         builder, found = self.builder, None
         for segment, own in self._numbers(0, 1)[1]:
-            here = offset(builder, at, builder.mul(step, I64(segment)))
-            value = broadcast(builder, load(builder, self.element.working, here, self.size), self.count)
+            here = e.offset(builder, at, builder.mul(step, e.I64(segment)))
+            value = e.broadcast(builder, e.load(builder, self.element.working, here, self.size), self.count)
             found = value if found is None else builder.select(own, value, found)
         return found
 
@@ -264,7 +249,7 @@ class Columns(Lanes):
         return self.working(at) if self.weighs else self._of_channels(at, self.field("weight_channel"))
 
     def bias(self, at: ir.Value) -> ir.Value:
-        return self._of_channels(at, I64(self.size))
+        return self._of_channels(at, e.I64(self.size))
 
     def write(self, values: list[ir.Value], at: ir.Value) -> None:
         """Write a row of results, given for each phase."""
@@ -272,15 +257,15 @@ class Columns(Lanes):
         if phases > 2:
             for phase, value in enumerate(values):
                 numbers = [lane * phases + phase for lane in range(self.count)]
-                mask = self.below(self.results_left, ir.Constant(vector(I32, self.count), numbers))
-                offsets = ir.Constant(vector(I32, self.count), [each * self.element.size for each in numbers])
-                places = pointers(builder, at, offsets, self.element.stored)
-                name = f"llvm.masked.scatter.{suffix(self.element.stored, self.count)}.v{self.count}p0"
+                mask = self.below(self.results_left, ir.Constant(e.vector(e.I32, self.count), numbers))
+                offsets = ir.Constant(e.vector(e.I32, self.count), [each * self.element.size for each in numbers])
+                places = e.pointers(builder, at, offsets, self.element.stored)
+                name = f"llvm.masked.scatter.{e.suffix(self.element.stored, self.count)}.v{self.count}p0"
                 value = convert(builder, value, self.element)
-                call(builder, name, VOID, value, places, I32(self.element.size), mask)
+                e.call(builder, name, e.VOID, value, places, e.I32(self.element.size), mask)
             return
         if phases == 2:
-            half, kind = self.count // 2, vector(I32, self.count)
+            half, kind = self.count // 2, e.vector(e.I32, self.count)
             orders = [[lane + raw * half + of * self.count for lane in range(half) for of in (0, 1)] for raw in (0, 1)]
             values = [builder.shuffle_vector(*values, ir.Constant(kind, order)) for order in orders]
         masks = [self.below(self.results_left, self._numbers(raw, phases)[0]) for raw in range(phases)]
@@ -302,8 +287,8 @@ class Columns(Lanes):
         elif self.segments > 1 or VECTOR_BYTES == 64:
             some()
         else:  # AVX2 stores with a mask in twelve times the time
-            least = I64(self.count * phases)
-            either(builder, builder.icmp_signed(">=", self.results_left, least), whole, some)
+            least = e.I64(self.count * phases)
+            e.either(builder, builder.icmp_signed(">=", self.results_left, least), whole, some)
 
 
 def lanes_of(builder: ir.IRBuilder, leaf: Any, plan: ir.Value, row: ir.Value) -> Channels | Columns:

@@ -5,26 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
+from ..block import emit as e
 from ..block.avx512 import instruction
-from ..block.emit import (
-    BF16,
-    F32,
-    I1,
-    I16,
-    I32,
-    I64,
-    VOID,
-    broadcast,
-    call,
-    lane_numbers,
-    load,
-    loop,
-    offset,
-    splat,
-    suffix,
-    transpose,
-    vector,
-)
 from ..block.microkernels import convert
 from ..block.packing import to_bf16
 from ..block.tags import constant, instance
@@ -40,7 +22,7 @@ _BLOCK_ROWS = 16
 
 def _relu_where(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
     """max(value, 0) where `relu` (a vector of booleans) says so; NaN stays."""
-    none = splat(F32, 0.0)
+    none = e.splat(e.F32, 0.0)
     negative = builder.fcmp_ordered("<", value, none)
     return builder.select(builder.and_(negative, relu), none, value)
 
@@ -53,28 +35,28 @@ def _store_channels(typingctx, element, sums, at, offsets, columns, relu):
     def codegen(context, builder, signature, arguments):
         _, sums, at, offsets, columns, relu = arguments
         sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        lanes = 32 if target.stored is I16 else 16
-        left = broadcast(builder, builder.trunc(columns, I32), lanes)
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
-        kind, name = vector(target.stored, lanes), f"llvm.masked.store.{suffix(target.stored, lanes)}.p0"
+        lanes = 32 if target.stored is e.I16 else 16
+        left = e.broadcast(builder, builder.trunc(columns, e.I32), lanes)
+        wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
+        kind, name = e.vector(target.stored, lanes), f"llvm.masked.store.{e.suffix(target.stored, lanes)}.p0"
 
         def row(index: ir.Value, _: list) -> list:
-            place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
-            with builder.if_then(builder.icmp_signed("!=", place, I32(NOWHERE))):
-                here = offset(builder, at, builder.sext(place, I64))
-                source = offset(builder, sums, builder.mul(index, I64(_ROW)))
-                values = [load(builder, vector(F32), offset(builder, source, 64 * half), 64) for half in (0, 1)]
+            place = e.load(builder, e.I32, e.offset(builder, offsets, builder.shl(index, e.I64(2))), 4)
+            with builder.if_then(builder.icmp_signed("!=", place, e.I32(NOWHERE))):
+                here = e.offset(builder, at, builder.sext(place, e.I64))
+                source = e.offset(builder, sums, builder.mul(index, e.I64(_ROW)))
+                values = [e.load(builder, e.vector(e.F32), e.offset(builder, source, 64 * half), 64) for half in (0, 1)]
                 values = [_relu_where(builder, value, wanted) for value in values]
-                if target.stored is I16:
+                if target.stored is e.I16:
                     values = [to_bf16(builder, *values)]
                 for start, value in zip(range(0, 32, lanes), values, strict=False):
                     value = convert(builder, value, target)
-                    to = builder.bitcast(offset(builder, here, start * target.size), kind.as_pointer())
-                    mask = builder.icmp_signed("<", lane_numbers(lanes, start), left)
-                    call(builder, name, VOID, value, to, I32(target.size), mask)
+                    to = builder.bitcast(e.offset(builder, here, start * target.size), kind.as_pointer())
+                    mask = builder.icmp_signed("<", e.lane_numbers(lanes, start), left)
+                    e.call(builder, name, e.VOID, value, to, e.I32(target.size), mask)
             return []
 
-        loop(builder, I64(_BLOCK_ROWS), [], row)
+        e.loop(builder, e.I64(_BLOCK_ROWS), [], row)
         return context.get_dummy_value()
 
     return types.void(element, *[types.int64] * 5), codegen
@@ -88,33 +70,33 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
     def codegen(context, builder, signature, arguments):
         _, sums, at, run, base, offsets, channel_stride, columns, relu = arguments
         sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
-        lanes = builder.bitcast(builder.trunc(run, I16), vector(I1))
-        begin = offset(builder, at, base)
+        wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
+        lanes = builder.bitcast(builder.trunc(run, e.I16), e.vector(e.I1))
+        begin = e.offset(builder, at, base)
 
         def channels(write) -> None:
             for half in (0, 1):
-                places = [offset(builder, sums, _ROW * row + 64 * half) for row in range(16)]
-                rows = [load(builder, vector(F32), place, 64) for place in places]
-                for row, line in enumerate(transpose(builder, rows)):
-                    channel = I64(16 * half + row)
+                places = [e.offset(builder, sums, _ROW * row + 64 * half) for row in range(16)]
+                rows = [e.load(builder, e.vector(e.F32), place, 64) for place in places]
+                for row, line in enumerate(e.transpose(builder, rows)):
+                    channel = e.I64(16 * half + row)
                     with builder.if_then(builder.icmp_signed("<", channel, columns), likely=True):
                         value = _relu_where(builder, line, wanted)
-                        if target.stored is I16:
-                            value = instruction(builder, "avx512bf16.cvtneps2bf16.512", vector(BF16), value)
-                            value = builder.bitcast(value, vector(I16))
+                        if target.stored is e.I16:
+                            value = instruction(builder, "avx512bf16.cvtneps2bf16.512", e.vector(e.BF16), value)
+                            value = builder.bitcast(value, e.vector(e.I16))
                         write(value, builder.mul(channel, channel_stride))
 
-        with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
+        with builder.if_else(builder.icmp_unsigned("==", run, e.I64(0xFFFF))) as (whole, partial):
             with whole:
-                channels(lambda value, to: write_all(builder, target, value, offset(builder, begin, to)))
-            with partial, builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
+                channels(lambda value, to: write_all(builder, target, value, e.offset(builder, begin, to)))
+            with partial, builder.if_else(builder.icmp_unsigned("<=", run, e.I64(0xFFFF))) as (together, apart):
                 with together:
                     channels(
-                        lambda value, to: write_together(builder, target, value, offset(builder, begin, to), lanes)
+                        lambda value, to: write_together(builder, target, value, e.offset(builder, begin, to), lanes)
                     )
                 with apart:
-                    channels(lambda value, to: write_apart(builder, target, value, offset(builder, at, to), offsets))
+                    channels(lambda value, to: write_apart(builder, target, value, e.offset(builder, at, to), offsets))
         return context.get_dummy_value()
 
     return types.void(element, *[types.int64] * 8), codegen

@@ -18,25 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..block.emit import (
-    I16,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    call,
-    either,
-    lane_numbers,
-    load,
-    loop,
-    loop_of_any,
-    masked_load,
-    offset,
-    prefetch_to_l2,
-    splat,
-    store,
-    vector,
-)
+from ..block import emit as e
 from ..block.loops import leaf_address
 from ..block.microkernels import Rows, convert
 from ..block.packing import joined_limits, to_bf16, updated_limits
@@ -90,61 +72,61 @@ class _Emitted:
         self.builder, self.job, self.first = builder, job, first
         self.kernel, self.element = field_class(leaf, "kernel"), field_class(leaf, "element")
         self.strip = Strip(builder, self.kernel, vectors, _HEIGHTS)
-        panel = builder.sdiv(first, I64(self.kernel.nr))
+        panel = builder.sdiv(first, e.I64(self.kernel.nr))
         self.weights = builder.add(job.weights, builder.mul(panel, job.panel_bytes))
 
     def sums(self, start: ir.Value) -> list[ir.Value]:
         """The sums of the rows from one on."""
         builder, job = self.builder, self.job
-        table = builder.add(job.table, builder.shl(start, I64(2)))
-        steps = builder.sdiv(job.words, I64(WORDS))
-        rest = builder.sub(job.words, builder.mul(steps, I64(WORDS)))
+        table = builder.add(job.table, builder.shl(start, e.I64(2)))
+        steps = builder.sdiv(job.words, e.I64(WORDS))
+        rest = builder.sub(job.words, builder.mul(steps, e.I64(WORDS)))
 
         def step(index: ir.Value, sums: list[ir.Value], words: int | ir.Value = WORDS) -> list[ir.Value]:
-            before = builder.mul(index, I64(WORDS))
-            return loop(builder, job.taps, sums, lambda tap, sums: self._tap(table, before, tap, words, sums))
+            before = builder.mul(index, e.I64(WORDS))
+            return e.loop(builder, job.taps, sums, lambda tap, sums: self._tap(table, before, tap, words, sums))
 
-        sums = loop_of_any(builder, steps, self.strip.zeros(), step)
-        some = builder.icmp_signed(">", rest, I64(0))
-        return either(builder, some, lambda: step(steps, sums, rest), lambda: sums)
+        sums = e.loop_of_any(builder, steps, self.strip.zeros(), step)
+        some = builder.icmp_signed(">", rest, e.I64(0))
+        return e.either(builder, some, lambda: step(steps, sums, rest), lambda: sums)
 
     def _tap(
         self, table: ir.Value, before: ir.Value, tap: ir.Value, words: int | ir.Value, sums: list[ir.Value]
     ) -> list[ir.Value]:
         """The sums with the products of so many words of a tap, from the one `before` on."""
-        builder, job, row_of_b = self.builder, self.job, I64(self.kernel.b_bytes)
-        at, channel = builder.add(table, builder.mul(tap, job.tap_bytes)), builder.mul(before, I64(self.kernel.size))
-        at, rows = builder.inttoptr(at, POINTER), []
+        builder, job, row_of_b = self.builder, self.job, e.I64(self.kernel.b_bytes)
+        at, channel = builder.add(table, builder.mul(tap, job.tap_bytes)), builder.mul(before, e.I64(self.kernel.size))
+        at, rows = builder.inttoptr(at, e.POINTER), []
         for place in range(self.strip.height):
-            distance = load(builder, I32, offset(builder, at, 4 * place), 4)
-            row = builder.add(job.x, builder.sext(distance, I64))
-            row = builder.select(builder.icmp_signed("==", distance, I32(NOWHERE)), job.zeros, row)
+            distance = e.load(builder, e.I32, e.offset(builder, at, 4 * place), 4)
+            row = builder.add(job.x, builder.sext(distance, e.I64))
+            row = builder.select(builder.icmp_signed("==", distance, e.I32(NOWHERE)), job.zeros, row)
             rows.append(builder.add(row, channel))
-        of_b = builder.mul(tap, I64(words) if isinstance(words, int) else words)
+        of_b = builder.mul(tap, e.I64(words) if isinstance(words, int) else words)
         of_b = builder.mul(builder.add(builder.mul(before, job.taps), of_b), row_of_b)
         panels = self.strip.panels(builder.add(self.weights, of_b), job.panel_bytes)
         if isinstance(words, int):
             for row in rows:  # what the worker's next strip of images holds
-                prefetch_to_l2(builder, builder.inttoptr(builder.add(row, job.ahead), POINTER), 1)
+                e.prefetch_to_l2(builder, builder.inttoptr(builder.add(row, job.ahead), e.POINTER), 1)
             return self.strip.add_places(rows, panels, row_of_b, words, sums)
 
         def single(word: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            steps = builder.mul(word, I64(self.kernel.size)), builder.mul(word, row_of_b)
+            steps = builder.mul(word, e.I64(self.kernel.size)), builder.mul(word, row_of_b)
             places = [
                 [builder.add(each, step) for each in some] for some, step in zip((rows, panels), steps, strict=True)
             ]
             return self.strip.add_places(*places, row_of_b, 1, sums)
 
-        return loop(builder, words, sums, single)
+        return e.loop(builder, words, sums, single)
 
     def put(self, sums: list[ir.Value], start: ir.Value, skipped: ir.Value) -> None:
         """Store the sums of the rows from `start` on, but for some, plus their bias."""
         builder, job, lanes, width = self.builder, self.job, self.kernel.lanes, self.strip.width
-        bias = builder.inttoptr(builder.add(job.bias, builder.shl(self.first, I64(2))), POINTER)
-        added = [load(builder, self.strip.kind, offset(builder, bias, 4 * v * lanes), 4) for v in range(width)]
-        relu = builder.icmp_signed("!=", job.relu, I64(0))
+        bias = builder.inttoptr(builder.add(job.bias, builder.shl(self.first, e.I64(2))), e.POINTER)
+        added = [e.load(builder, self.strip.kind, e.offset(builder, bias, 4 * v * lanes), 4) for v in range(width)]
+        relu = builder.icmp_signed("!=", job.relu, e.I64(0))
         floor = builder.select(relu, self.kernel.element(0.0), self.kernel.element(-math.inf))
-        floor, values = broadcast(builder, floor, lanes), []
+        floor, values = e.broadcast(builder, floor, lanes), []
         for index, each in enumerate(sums):
             value = builder.fadd(each, added[index % width])
             values.append(builder.select(builder.fcmp_ordered(">", floor, value), floor, value))
@@ -163,34 +145,34 @@ class _Emitted:
         """Store the rows that exist, so many vectors at a time, as they are joined."""
         builder, job, size, width = self.builder, self.job, self.element.size, self.strip.width
         lanes, step = group * self.kernel.lanes, group * self.kernel.lanes * size
-        offsets = builder.inttoptr(builder.add(job.offsets, builder.shl(start, I64(2))), POINTER)
-        out, left = builder.add(job.out, builder.mul(self.first, I64(size))), builder.sub(job.rows, start)
-        last, columns = (width - 1) // group, builder.trunc(builder.sub(job.columns, self.first), I32)
-        mask = builder.icmp_signed("<", lane_numbers(lanes, last * lanes), broadcast(builder, columns, lanes))
+        offsets = builder.inttoptr(builder.add(job.offsets, builder.shl(start, e.I64(2))), e.POINTER)
+        out, left = builder.add(job.out, builder.mul(self.first, e.I64(size))), builder.sub(job.rows, start)
+        last, columns = (width - 1) // group, builder.trunc(builder.sub(job.columns, self.first), e.I32)
+        mask = builder.icmp_signed("<", e.lane_numbers(lanes, last * lanes), e.broadcast(builder, columns, lanes))
         for row in range(self.strip.height):
-            exists = builder.icmp_signed("<", I64(row), left)
-            with builder.if_then(builder.and_(exists, builder.icmp_signed("<=", skipped, I64(row))), likely=True):
-                distance = builder.sext(load(builder, I32, offset(builder, offsets, 4 * row), 4), I64)
-                at = builder.inttoptr(builder.add(out, distance), POINTER)
+            exists = builder.icmp_signed("<", e.I64(row), left)
+            with builder.if_then(builder.and_(exists, builder.icmp_signed("<=", skipped, e.I64(row))), likely=True):
+                distance = builder.sext(e.load(builder, e.I32, e.offset(builder, offsets, 4 * row), 4), e.I64)
+                at = builder.inttoptr(builder.add(out, distance), e.POINTER)
                 line = [*values[row * width : (row + 1) * width], values[(row + 1) * width - 1]]
                 for place in range(last):
-                    store(builder, join(*line[group * place :][:group]), offset(builder, at, place * step), size)
+                    e.store(builder, join(*line[group * place :][:group]), e.offset(builder, at, place * step), size)
                 tail = join(*line[group * last :][:group])
-                Rows(builder, self.element, lanes).write(tail, offset(builder, at, last * step), mask)
+                Rows(builder, self.element, lanes).write(tail, e.offset(builder, at, last * step), mask)
 
     def _both_rounded(self, *two: ir.Value) -> ir.Value:
         halves = [convert(self.builder, value, self.element) for value in two]
-        return self.builder.shuffle_vector(*halves, lane_numbers(2 * self.kernel.lanes))
+        return self.builder.shuffle_vector(*halves, e.lane_numbers(2 * self.kernel.lanes))
 
     def _are_normal(self, values: list[ir.Value]) -> ir.Value:
         """Whether no values are subnormal, which the CPU would flush."""
         builder, least = self.builder, None
         for value in values:
-            bits = builder.bitcast(value, vector(I32))
-            here = builder.sub(builder.shl(bits, splat(I32, 1)), splat(I32, 1))
-            least = here if least is None else call(builder, "llvm.umin.v16i32", here.type, least, here)
-        small = builder.icmp_unsigned("<", least, splat(I32, 0xFFFFFF))
-        return builder.icmp_unsigned("==", builder.bitcast(small, I16), I16(0))
+            bits = builder.bitcast(value, e.vector(e.I32))
+            here = builder.sub(builder.shl(bits, e.splat(e.I32, 1)), e.splat(e.I32, 1))
+            least = here if least is None else e.call(builder, "llvm.umin.v16i32", here.type, least, here)
+        small = builder.icmp_unsigned("<", least, e.splat(e.I32, 0xFFFFFF))
+        return builder.icmp_unsigned("==", builder.bitcast(small, e.I16), e.I16(0))
 
 
 @subroutine
@@ -236,17 +218,17 @@ def _find_magnitudes(typingctx, at, count, limits):
     """Take so many bfloat16 from an address on into the limits."""
 
     def codegen(context, builder, signature, arguments):
-        (at, limits), count = (builder.inttoptr(arguments[place], POINTER) for place in (0, 2)), arguments[1]
+        (at, limits), count = (builder.inttoptr(arguments[place], e.POINTER) for place in (0, 2)), arguments[1]
 
         def line(index: ir.Value, found: list[ir.Value], mask: ir.Value) -> list[ir.Value]:
-            here = offset(builder, at, builder.mul(index, I64(2 * _LINE)))
-            return range_of_halves(builder, [masked_load(builder, vector(I16, _LINE), here, 2, mask)], found)
+            here = e.offset(builder, at, builder.mul(index, e.I64(2 * _LINE)))
+            return range_of_halves(builder, [e.masked_load(builder, e.vector(e.I16, _LINE), here, 2, mask)], found)
 
         def values(before: list[ir.Value]) -> list[ir.Value]:
-            whole, rest = builder.sdiv(count, I64(_LINE)), builder.trunc(builder.srem(count, I64(_LINE)), I32)
-            every = ir.Constant(vector(ir.IntType(1), _LINE), [1] * _LINE)
-            found = loop_of_any(builder, whole, no_range_of_halves(), lambda *each: line(*each, every))
-            mask = builder.icmp_signed("<", lane_numbers(_LINE), broadcast(builder, rest, _LINE))
+            whole, rest = builder.sdiv(count, e.I64(_LINE)), builder.trunc(builder.srem(count, e.I64(_LINE)), e.I32)
+            every = ir.Constant(e.vector(ir.IntType(1), _LINE), [1] * _LINE)
+            found = e.loop_of_any(builder, whole, no_range_of_halves(), lambda *each: line(*each, every))
+            mask = builder.icmp_signed("<", e.lane_numbers(_LINE), e.broadcast(builder, rest, _LINE))
             return joined_limits(builder, line(whole, found, mask), before)
 
         updated_limits(builder, limits, values)

@@ -12,26 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..block import emit as e
 from ..block.conversions import convert_lanes
-from ..block.emit import (
-    F64,
-    I16,
-    I32,
-    I64,
-    VOID,
-    broadcast,
-    call,
-    lane_numbers,
-    loop,
-    masked_load,
-    offset,
-    prefetch,
-    splat,
-    suffix,
-    transpose,
-    vector,
-    zero,
-)
 from ..block.packing import factors_in_two, interleaved_parts, joined_limits, parts_of, updated_limits, widened_range
 from ..block.tags import constant, instance
 from ..runtime import cpu
@@ -90,12 +72,12 @@ def pace_of(step: int, item: int, squares: bool) -> type:
 
 def _within(builder: ir.IRBuilder, first: ir.Value, last: ir.Value, lanes: int, begin: int = 0) -> ir.Value:
     """Which of the lanes from `begin` on have numbers from `first` to before `last`; both are int64 of any size."""
-    numbers = lane_numbers(lanes, begin)
+    numbers = e.lane_numbers(lanes, begin)
     bounds = []
     for bound in (first, last):
-        low = builder.select(builder.icmp_signed(">", bound, I64(-1)), bound, I64(0))
-        low = builder.select(builder.icmp_signed("<", low, I64(64)), low, I64(64))
-        bounds.append(broadcast(builder, builder.trunc(low, I32), lanes))
+        low = builder.select(builder.icmp_signed(">", bound, e.I64(-1)), bound, e.I64(0))
+        low = builder.select(builder.icmp_signed("<", low, e.I64(64)), low, e.I64(64))
+        bounds.append(e.broadcast(builder, builder.trunc(low, e.I32), lanes))
     return builder.and_(builder.icmp_signed(">=", numbers, bounds[0]), builder.icmp_signed("<", numbers, bounds[1]))
 
 
@@ -116,7 +98,7 @@ class _Layout:
         )
         arrays = read_field(builder, "plan", plan, "planes"), read_field(builder, "plan", plan, "array_bytes")
         self.apart, self.channel = builder.mul(*arrays), read_field(builder, "plan", plan, "channels")
-        self.size = 8 if self.element.working is F64 else 4
+        self.size = 8 if self.element.working is e.F64 else 4
 
     def within_limits(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
         """Do what `layout` emits, which finds magnitudes of values in parts, to widen the limits at an address."""
@@ -126,20 +108,20 @@ class _Layout:
             updated_limits(self.builder, at, layout)
 
     def _read(self, at: ir.Value, mask: ir.Value, stride: ir.Value | None = None) -> ir.Value:
-        kind = vector(self.element.stored, mask.type.count)
-        return masked_load(self.builder, kind, at, self.element.size, mask, stride)
+        kind = e.vector(self.element.stored, mask.type.count)
+        return e.masked_load(self.builder, kind, at, self.element.size, mask, stride)
 
     def _row(self, at: ir.Value, first: ir.Value, last: ir.Value) -> ir.Value:
         """The values of 16 positions from `at` on; zero before lane `first` and from `last` on."""
         builder = self.builder
         if self.pace.values != 2:
             return self._read(at, _within(builder, first, last, GROUP), None if self.pace.values else self.step)
-        first, last = builder.shl(first, I64(1)), builder.sub(builder.shl(last, I64(1)), I64(1))
+        first, last = builder.shl(first, e.I64(1)), builder.sub(builder.shl(last, e.I64(1)), e.I64(1))
         halves = [
-            self._read(offset(builder, at, begin * self.element.size), _within(builder, first, last, GROUP, begin))
+            self._read(e.offset(builder, at, begin * self.element.size), _within(builder, first, last, GROUP, begin))
             for begin in (0, GROUP)
         ]
-        return builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2))))
+        return builder.shuffle_vector(*halves, ir.Constant(e.vector(e.I32, GROUP), list(range(0, 32, 2))))
 
     def _convert(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         """The parts of values, and the limits."""
@@ -150,17 +132,17 @@ class _Layout:
     def _widen(self, value: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
         """The limits, which have 16 lanes, with 16 or 8 values taken in."""
         if value.type.count < GROUP:
-            twice = ir.Constant(vector(I32, GROUP), [*range(value.type.count)] * 2)
+            twice = ir.Constant(e.vector(e.I32, GROUP), [*range(value.type.count)] * 2)
             value = self.builder.shuffle_vector(value, value, twice)
         return widened_range(self.builder, [value], limits)
 
     def _put(self, parts: list[ir.Value], count: ir.Value, target: ir.Value) -> None:
         """Store the first `count` of 16 positions, the parts in one array each."""
-        builder, mask = self.builder, _within(self.builder, I64(0), count, GROUP)
+        builder, mask = self.builder, _within(self.builder, e.I64(0), count, GROUP)
         for part, value in enumerate(parts):
-            to = offset(builder, target, builder.mul(self.part_bytes, I64(part)))
-            name = f"llvm.masked.store.{suffix(value.type.element, GROUP)}.p0"
-            call(builder, name, VOID, value, builder.bitcast(to, value.type.as_pointer()), I32(self.size), mask)
+            to = e.offset(builder, target, builder.mul(self.part_bytes, e.I64(part)))
+            name = f"llvm.masked.store.{e.suffix(value.type.element, GROUP)}.p0"
+            e.call(builder, name, e.VOID, value, builder.bitcast(to, value.type.as_pointer()), e.I32(self.size), mask)
 
     def row(
         self, at: ir.Value, ends: tuple[ir.Value, ir.Value], count: ir.Value, channels: ir.Value, target: ir.Value,
@@ -169,7 +151,7 @@ class _Layout:
         """Of the channels of a word. Those of the next one are asked for: rows are too short for the CPU to do so by
         itself. Returns the limits, as `square` does."""
         lines = max(1, self.pace.values * self.element.size // 4)
-        prefetch(self.builder, offset(self.builder, at, self.channel), lines)
+        e.prefetch(self.builder, e.offset(self.builder, at, self.channel), lines)
         parts, limits = self._row_of_words(at, ends, channels, limits)
         self._put(parts, count, target)
         return limits
@@ -186,27 +168,27 @@ class _Layout:
         """Of `channels` channels, which are neighbours in memory; at most those of 16 words."""
         builder = self.builder
         lanes = 16 if cpu.refusal("avx512") is None and self.size <= 4 else 8
-        both = ir.Constant(vector(I32, GROUP), list(range(GROUP)))
+        both = ir.Constant(e.vector(e.I32, GROUP), list(range(GROUP)))
         for word in range(0, GROUP, lanes):
             squares: list[list[list[ir.Value]]] = []
             for place in range(0, GROUP, lanes):
                 found = []
                 for lane in range(place, place + lanes):
-                    after = builder.icmp_signed("<=", ends[0], I64(lane))
-                    there = builder.and_(after, builder.icmp_signed("<", I64(lane), ends[1]))
-                    here = offset(builder, at, builder.mul(self.step, I64(lane)))
+                    after = builder.icmp_signed("<=", ends[0], e.I64(lane))
+                    there = builder.and_(after, builder.icmp_signed("<", e.I64(lane), ends[1]))
+                    here = e.offset(builder, at, builder.mul(self.step, e.I64(lane)))
                     parts, limits = self._words(here, there, channels, self.together * word, lanes, limits)
                     found.append(parts)
-                squares.append([transpose(builder, list(part)) for part in zip(*found, strict=True)])
+                squares.append([e.transpose(builder, list(part)) for part in zip(*found, strict=True)])
             for index in range(lanes):
                 pieces = [[part[index] for part in square] for square in squares]
                 joined = [
                     parts[0] if lanes == GROUP else builder.shuffle_vector(*parts, both)
                     for parts in zip(*pieces, strict=True)
                 ]
-                exists = builder.icmp_signed(">", channels, I64(self.together * (word + index)))
+                exists = builder.icmp_signed(">", channels, e.I64(self.together * (word + index)))
                 with builder.if_then(exists, likely=True):
-                    self._put(joined, count, offset(builder, target, builder.mul(self.apart, I64(word + index))))
+                    self._put(joined, count, e.offset(builder, target, builder.mul(self.apart, e.I64(word + index))))
         return limits
 
     def _words(
@@ -217,9 +199,9 @@ class _Layout:
         return self._convert(widen(self.builder, value, self.element), limits)
 
     def _channels(self, at: ir.Value, there: ir.Value, channels: ir.Value, first: int, lanes: int) -> ir.Value:
-        inside = _within(self.builder, I64(0), channels, lanes, first)
-        mask = self.builder.select(there, inside, zero(inside.type))
-        return self._read(offset(self.builder, at, first * self.element.size), mask)
+        inside = _within(self.builder, e.I64(0), channels, lanes, first)
+        mask = self.builder.select(there, inside, e.zero(inside.type))
+        return self._read(e.offset(self.builder, at, first * self.element.size), mask)
 
 
 class _HalvesLayout(_Layout):
@@ -231,13 +213,13 @@ class _HalvesLayout(_Layout):
 
     def _convert(self, value: ir.Value, limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         limits = self._widen(value, limits)
-        exact = self.element.stored is I16 and self.how.vector_parts == 1
+        exact = self.element.stored is e.I16 and self.how.vector_parts == 1
         return [value] if exact else super()._convert(value, limits)[0], limits
 
     def _put(self, parts: list[ir.Value], count: ir.Value, target: ir.Value) -> None:
         words = _words_of(self.builder, parts)
-        upper = [self.builder.lshr(word, splat(I32, 16)) for word in words]
-        super()._put([self.builder.trunc(word, vector(I16, GROUP)) for word in upper], count, target)
+        upper = [self.builder.lshr(word, e.splat(e.I32, 16)) for word in words]
+        super()._put([self.builder.trunc(word, e.vector(e.I16, GROUP)) for word in upper], count, target)
 
 
 class _PairedLayout(_Layout):
@@ -246,7 +228,7 @@ class _PairedLayout(_Layout):
     together = 2
 
     def within_limits(self, at: ir.Value, layout: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
-        if self.element.stored is I16:
+        if self.element.stored is e.I16:
             found = layout(no_range_of_halves())
             updated_limits(self.builder, at, lambda limits: joined_limits(self.builder, found, limits))
         else:
@@ -256,24 +238,24 @@ class _PairedLayout(_Layout):
         self, at: ir.Value, ends: tuple[ir.Value, ir.Value], channels: ir.Value, limits: list[ir.Value]
     ) -> tuple[list[ir.Value], list[ir.Value]]:
         builder, (first, last) = self.builder, ends
-        second = offset(builder, at, builder.ashr(self.channel, I64(1)))
-        exists = builder.icmp_signed(">", channels, I64(1))
-        values = [self._row(at, first, last), self._row(second, first, builder.select(exists, last, I64(0)))]
-        if self.element.stored is not I16:
+        second = e.offset(builder, at, builder.ashr(self.channel, e.I64(1)))
+        exists = builder.icmp_signed(">", channels, e.I64(1))
+        values = [self._row(at, first, last), self._row(second, first, builder.select(exists, last, e.I64(0)))]
+        if self.element.stored is not e.I16:
             return _words_of(builder, interleaved_parts(builder, self.how, values)), widened_range(
                 builder, values, limits
             )
-        low, high = (builder.zext(value, vector(I32)) for value in values)
-        words = builder.or_(low, builder.shl(high, splat(I32, 16)))
-        return [words], range_of_halves(builder, [builder.bitcast(words, vector(I16, 32))], limits)
+        low, high = (builder.zext(value, e.vector(e.I32)) for value in values)
+        words = builder.or_(low, builder.shl(high, e.splat(e.I32, 16)))
+        return [words], range_of_halves(builder, [builder.bitcast(words, e.vector(e.I16, 32))], limits)
 
     def _words(
         self, at: ir.Value, there: ir.Value, channels: ir.Value, first: int, lanes: int, limits: list[ir.Value]
     ) -> tuple[list[ir.Value], list[ir.Value]]:
         builder = self.builder
-        if self.element.stored is I16:
+        if self.element.stored is e.I16:
             value = self._channels(at, there, channels, first, 2 * lanes)
-            return [builder.bitcast(value, vector(I32))], range_of_halves(builder, [value], limits)
+            return [builder.bitcast(value, e.vector(e.I32))], range_of_halves(builder, [value], limits)
         values = [self._channels(at, there, channels, begin, lanes) for begin in (first, first + lanes)]
         return _words_of(builder, parts_of(builder, self.how, values)), widened_range(builder, values, limits)
 
@@ -285,7 +267,7 @@ def _layout_class(how: Any) -> type[_Layout]:
 
 
 def _words_of(builder: ir.IRBuilder, parts: list[ir.Value]) -> list[ir.Value]:
-    return [builder.bitcast(part, vector(I32)) for part in parts]
+    return [builder.bitcast(part, e.vector(e.I32)) for part in parts]
 
 
 @intrinsic
@@ -301,25 +283,25 @@ def _fill(typingctx, element, conversion, pace, plan, plane, at, place, count, c
         ends = [builder.sub(read_field(builder, "plane", plane, name), place) for name in ("first_w", "last_w")]
 
         def sixteen(index: ir.Value, limits: list) -> list:
-            begin = builder.shl(index, I64(4))
-            here = offset(builder, at, builder.mul(begin, layout.step))
+            begin = builder.shl(index, e.I64(4))
+            here = e.offset(builder, at, builder.mul(begin, layout.step))
             first, last, left = (builder.sub(end, begin) for end in (*ends, count))
-            to = offset(builder, target, builder.mul(begin, I64(layout.size)))
+            to = e.offset(builder, target, builder.mul(begin, e.I64(layout.size)))
             if not layout.pace.squares:
                 return layout.row(here, (first, last), left, channels, to, limits)
             width = GROUP * layout.together
 
             def square(index: ir.Value, limits: list) -> list:
-                channel = builder.mul(index, I64(width))
-                of_channels = offset(builder, here, builder.mul(channel, I64(layout.element.size)))
-                below = offset(builder, to, builder.mul(builder.shl(index, I64(4)), layout.apart))
+                channel = builder.mul(index, e.I64(width))
+                of_channels = e.offset(builder, here, builder.mul(channel, e.I64(layout.element.size)))
+                below = e.offset(builder, to, builder.mul(builder.shl(index, e.I64(4)), layout.apart))
                 return layout.square(of_channels, (first, last), left, builder.sub(channels, channel), below, limits)
 
-            squares = builder.sdiv(builder.add(channels, I64(width - 1)), I64(width))
-            return loop(builder, squares, limits, square)
+            squares = builder.sdiv(builder.add(channels, e.I64(width - 1)), e.I64(width))
+            return e.loop(builder, squares, limits, square)
 
-        turns = builder.ashr(builder.add(count, I64(15)), I64(4))
-        layout.within_limits(pointer(builder, limits), lambda found: loop(builder, turns, found, sixteen))
+        turns = builder.ashr(builder.add(count, e.I64(15)), e.I64(4))
+        layout.within_limits(pointer(builder, limits), lambda found: e.loop(builder, turns, found, sixteen))
         return context.get_dummy_value()
 
     return types.void(element, conversion, pace, *[types.int64] * 8), codegen

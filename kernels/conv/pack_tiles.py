@@ -10,27 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..block.emit import (
-    I1,
-    I16,
-    I32,
-    I64,
-    LINE,
-    TILE,
-    broadcast,
-    call,
-    lane_numbers,
-    load,
-    loop,
-    masked_load,
-    offset,
-    prefetch_to_l2,
-    splat,
-    store,
-    transpose,
-    vector,
-    zero,
-)
+from ..block import emit as e
 from ..block.packing import joined_limits, parts_of, widened_range
 from ..block.tags import constant, field_class, instance
 from ..runtime.jit import intrinsic, ir, subroutine, types
@@ -51,18 +31,18 @@ class AlongTaps(NamedTuple):
 
 def no_range_of_halves() -> list[ir.Value]:
     """The least magnitude less one and the greatest of no bfloat16, as bits."""
-    return [splat(I16, -1, 32), splat(I16, 0, 32)]
+    return [e.splat(e.I16, -1, 32), e.splat(e.I16, 0, 32)]
 
 
 def range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], found: list[ir.Value]) -> list[ir.Value]:
     """What was found, with vectors of 32 bfloat16 taken in."""
-    bits = vector(I16, 32)
+    bits = e.vector(e.I16, 32)
     for value in values:
-        magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))
-        less = builder.sub(magnitude, splat(I16, 1, 32))
+        magnitude = builder.and_(value, e.splat(e.I16, 0x7FFF, 32))
+        less = builder.sub(magnitude, e.splat(e.I16, 1, 32))
         found = [
-            call(builder, "llvm.umin.v32i16", bits, found[0], less),
-            call(builder, "llvm.umax.v32i16", bits, found[1], magnitude),
+            e.call(builder, "llvm.umin.v32i16", bits, found[0], less),
+            e.call(builder, "llvm.umax.v32i16", bits, found[1], magnitude),
         ]
     return found
 
@@ -86,10 +66,10 @@ def _pack_group(
         at, runs, offsets, channels_at, target, limits_at = (
             pointer(builder, x) for x in (at, runs, offsets, channels_at, target, limits_at)
         )
-        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
-        found = [load(builder, vector(I32), slot, 4) for slot in slots]
+        slots = [e.offset(builder, limits_at, e.LINE * slot) for slot in (0, 1)]
+        found = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
         if order is AlongTaps:
-            runs = offset(builder, offsets, builder.shl(run_bytes, I64(2)))
+            runs = e.offset(builder, offsets, builder.shl(run_bytes, e.I64(2)))
         elif order.along_k:
             runs = None
         found = emit(
@@ -97,7 +77,7 @@ def _pack_group(
             part_bytes,
         )  # fmt: skip
         for slot, limit in zip(slots, found, strict=True):
-            store(builder, limit, slot, 4)
+            e.store(builder, limit, slot, 4)
         return context.get_dummy_value()
 
     return types.void(source, conversion, *[types.int64] * 9), codegen
@@ -108,86 +88,88 @@ def _along(
 ):  # fmt: skip
     """The channels of a position are neighbours in memory: a line is read as two vectors, or as one of bfloat16 that
     need no conversion. The line of the position 16 further on is asked for."""
-    copies = element.stored is I16 and conversion.target == "bf16"
-    left = broadcast(builder, builder.trunc(count, I32), 32)
-    exist = builder.icmp_signed("<", lane_numbers(32), left)
+    copies = element.stored is e.I16 and conversion.target == "bf16"
+    left = e.broadcast(builder, builder.trunc(count, e.I32), 32)
+    exist = builder.icmp_signed("<", e.lane_numbers(32), left)
     lanes = 32 if copies else 16
-    kind = vector(element.stored, lanes)
-    first = load(builder, I64, channels, 8)
+    kind = e.vector(element.stored, lanes)
+    first = e.load(builder, e.I64, channels, 8)
 
     def place_of(index: ir.Value) -> tuple[ir.Value, ir.Value]:
-        place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
-        return place, offset(builder, at, builder.add(builder.sext(place, I64), first))
+        place = e.load(builder, e.I32, e.offset(builder, offsets, builder.shl(index, e.I64(2))), 4)
+        return place, e.offset(builder, at, builder.add(builder.sext(place, e.I64), first))
 
     def line(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
-        _, soon = place_of(builder.add(index, I64(GROUP)))
-        prefetch_to_l2(builder, soon, 32 * element.size // LINE)
+        _, soon = place_of(builder.add(index, e.I64(GROUP)))
+        e.prefetch_to_l2(builder, soon, 32 * element.size // e.LINE)
         place, here = place_of(index)
         if masks is None:
-            there = builder.select(builder.icmp_signed("!=", place, I32(NOWHERE)), exist, zero(vector(I1, 32)))
+            there = builder.select(builder.icmp_signed("!=", place, e.I32(NOWHERE)), exist, e.zero(e.vector(e.I1, 32)))
         else:
-            bits = load(builder, I32, offset(builder, masks, builder.shl(index, I64(2))), 4)
-            there = builder.bitcast(bits, vector(I1, 32))
+            bits = e.load(builder, e.I32, e.offset(builder, masks, builder.shl(index, e.I64(2))), 4)
+            there = builder.bitcast(bits, e.vector(e.I1, 32))
         values = []
         for start in range(0, 32, lanes):
-            order = ir.Constant(vector(I32, lanes), list(range(start, start + lanes)))
+            order = ir.Constant(e.vector(e.I32, lanes), list(range(start, start + lanes)))
             mask = builder.shuffle_vector(there, there, order)
-            values.append(masked_load(builder, kind, offset(builder, here, start * element.size), element.size, mask))
+            values.append(
+                e.masked_load(builder, kind, e.offset(builder, here, start * element.size), element.size, mask)
+            )
         if copies:
-            store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), LINE)
+            e.store(builder, values[0], e.offset(builder, target, builder.shl(index, e.I64(6))), e.LINE)
             return range_of_halves(builder, values, limits)
         values = [widen(builder, value, element) for value in values]
         for part, value in enumerate(parts_of(builder, conversion, values)):
-            to = offset(builder, target, builder.mul(part_bytes, I64(part)))
-            store(builder, value, offset(builder, to, builder.shl(index, I64(6))), LINE)
+            to = e.offset(builder, target, builder.mul(part_bytes, e.I64(part)))
+            e.store(builder, value, e.offset(builder, to, builder.shl(index, e.I64(6))), e.LINE)
         return widened_range(builder, values, limits)
 
     if copies:
-        return joined_limits(builder, loop(builder, I64(GROUP), no_range_of_halves(), line), found)
-    return loop(builder, I64(GROUP), found, line)
+        return joined_limits(builder, e.loop(builder, e.I64(GROUP), no_range_of_halves(), line), found)
+    return e.loop(builder, e.I64(GROUP), found, line)
 
 
 def _across(builder, element, conversion, found, at, runs, offsets, run_bytes, channels, count, target, part_bytes):
     """The positions of a channel are neighbours in memory: pairs of channels are read, and transposed."""
     parts = conversion.tile_parts
     with builder.goto_entry_block():
-        square = builder.alloca(ir.ArrayType(I32, parts * 256))
-        slot = builder.alloca(vector(element.working))
-    square.align = LINE
+        square = builder.alloca(ir.ArrayType(e.I32, parts * 256))
+        slot = builder.alloca(e.vector(element.working))
+    square.align = e.LINE
     square = builder.bitcast(square, offsets.type)
-    interleave = ir.Constant(vector(I32, 32), [lane // 2 + 16 * (lane % 2) for lane in range(32)])
-    pairs = builder.ashr(builder.add(count, I64(1)), I64(1))
+    interleave = ir.Constant(e.vector(e.I32, 32), [lane // 2 + 16 * (lane % 2) for lane in range(32)])
+    pairs = builder.ashr(builder.add(count, e.I64(1)), e.I64(1))
 
     def read(channel: ir.Value) -> ir.Value:
-        entry = offset(builder, channels, builder.shl(channel, I64(4)))
-        here = offset(builder, at, load(builder, I64, entry, 8))
-        table = load(builder, I64, offset(builder, entry, 8), 8)
-        run = offset(builder, runs, builder.mul(table, run_bytes))
-        places = offset(builder, offsets, builder.mul(table, builder.shl(run_bytes, I64(2))))
+        entry = e.offset(builder, channels, builder.shl(channel, e.I64(4)))
+        here = e.offset(builder, at, e.load(builder, e.I64, entry, 8))
+        table = e.load(builder, e.I64, e.offset(builder, entry, 8), 8)
+        run = e.offset(builder, runs, builder.mul(table, run_bytes))
+        places = e.offset(builder, offsets, builder.mul(table, builder.shl(run_bytes, e.I64(2))))
         read_positions(builder, element, here, run, places, builder.icmp_signed("<", channel, count), slot)
         return builder.load(slot)
 
     def pair(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
-        values = [read(builder.add(builder.shl(index, I64(1)), I64(which))) for which in (0, 1)]
+        values = [read(builder.add(builder.shl(index, e.I64(1)), e.I64(which))) for which in (0, 1)]
         for part, both in enumerate(parts_of(builder, conversion, values)):
             both = builder.shuffle_vector(both, both, interleave)
-            store(builder, both, offset(builder, square, _row(builder, part, index)), LINE)
+            e.store(builder, both, e.offset(builder, square, _row(builder, part, index)), e.LINE)
         return widened_range(builder, values, limits)
 
-    found = loop(builder, pairs, found, pair)
+    found = e.loop(builder, pairs, found, pair)
     for part in range(parts):
         rows = []
         for index in range(16):
-            row = load(builder, vector(I32), offset(builder, square, _row(builder, part, I64(index))), LINE)
-            rows.append(builder.select(builder.icmp_signed("<", I64(index), pairs), row, zero(vector(I32))))
-        to = offset(builder, target, builder.mul(part_bytes, I64(part)))
-        for index, line in enumerate(transpose(builder, rows)):
-            store(builder, line, offset(builder, to, LINE * index), LINE)
+            row = e.load(builder, e.vector(e.I32), e.offset(builder, square, _row(builder, part, e.I64(index))), e.LINE)
+            rows.append(builder.select(builder.icmp_signed("<", e.I64(index), pairs), row, e.zero(e.vector(e.I32))))
+        to = e.offset(builder, target, builder.mul(part_bytes, e.I64(part)))
+        for index, line in enumerate(e.transpose(builder, rows)):
+            e.store(builder, line, e.offset(builder, to, e.LINE * index), e.LINE)
     return found
 
 
 def _row(builder: ir.IRBuilder, part: int, index: ir.Value) -> ir.Value:
-    return builder.add(builder.shl(index, I64(6)), I64(part * TILE))
+    return builder.add(builder.shl(index, e.I64(6)), e.I64(part * e.TILE))
 
 
 @subroutine

@@ -10,23 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..block.emit import (
-    F32,
-    I16,
-    I32,
-    I64,
-    LINE,
-    broadcast,
-    call,
-    either,
-    load,
-    loop,
-    offset,
-    prefetch_to_l2,
-    splat,
-    store,
-    vector,
-)
+from ..block import emit as e
 from ..block.packing import joined_limits, parts_of, to_bf16, widened_range
 from ..block.tags import field_class
 from ..runtime.jit import ir
@@ -106,20 +90,20 @@ def nothing_found(leaf: Any) -> list[ir.Value]:
     """The magnitudes of no values."""
     if field_class(leaf, "element").size == 2:
         return no_range_of_halves()
-    return [splat(I32, -1), splat(I32, 0)]
+    return [e.splat(e.I32, -1), e.splat(e.I32, 0)]
 
 
 def keep(builder: ir.IRBuilder, leaf: Any, limits: ir.Value, reading: Reading) -> None:
     """Take the magnitudes that were found into those at `limits`."""
-    slots = [offset(builder, limits, LINE * slot) for slot in (0, 1)]
-    known = [load(builder, vector(I32), slot, 4) for slot in slots]
+    slots = [e.offset(builder, limits, e.LINE * slot) for slot in (0, 1)]
+    known = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
     if field_class(leaf, "element").size == 2:
         found = joined_limits(builder, [reading.least, reading.greatest], known)
     else:
-        least = call(builder, "llvm.umin.v16i32", vector(I32), reading.least, known[0])
-        found = [least, call(builder, "llvm.umax.v16i32", vector(I32), reading.greatest, known[1])]
+        least = e.call(builder, "llvm.umin.v16i32", e.vector(e.I32), reading.least, known[0])
+        found = [least, e.call(builder, "llvm.umax.v16i32", e.vector(e.I32), reading.greatest, known[1])]
     for slot, value in zip(slots, found, strict=True):
-        store(builder, value, slot, 4)
+        e.store(builder, value, slot, 4)
 
 
 def _some(builder: ir.IRBuilder, left: ir.Value, most: ir.Value | None, state: list, body: Callable) -> list[ir.Value]:
@@ -129,9 +113,12 @@ def _some(builder: ir.IRBuilder, left: ir.Value, most: ir.Value | None, state: l
         count = builder.select(builder.icmp_signed("<", left, most), left, most)
 
     def turns() -> list[ir.Value]:
-        return loop(builder, count, state, lambda _, now: body(*now))
+        return e.loop(builder, count, state, lambda _, now: body(*now))
 
-    return [*either(builder, builder.icmp_signed(">", count, I64(0)), turns, lambda: state), builder.sub(left, count)]
+    return [
+        *e.either(builder, builder.icmp_signed(">", count, e.I64(0)), turns, lambda: state),
+        builder.sub(left, count),
+    ]
 
 
 def read(builder: ir.IRBuilder, leaf: Any, reading: Reading, most: ir.Value | None, rows: Rows) -> Reading:
@@ -141,22 +128,22 @@ def read(builder: ir.IRBuilder, leaf: Any, reading: Reading, most: ir.Value | No
 
     def lines(at: ir.Value, inside: ir.Value, to: ir.Value, *found: ir.Value) -> list[ir.Value]:
         if picked:
-            row, soon = (load(builder, I64, each, 8) for each in (at, offset(builder, at, rows.ahead)))
+            row, soon = (e.load(builder, e.I64, each, 8) for each in (at, e.offset(builder, at, rows.ahead)))
             source, soon = (builder.inttoptr(builder.add(each, inside), at.type) for each in (row, soon))
         else:
-            source, soon = at, offset(builder, at, _AHEAD)
-        prefetch_to_l2(builder, soon, turn_bytes // LINE)
+            source, soon = at, e.offset(builder, at, _AHEAD)
+        e.prefetch_to_l2(builder, soon, turn_bytes // e.LINE)
         found = list(found)
         for line in range(TOGETHER):
-            here, target = offset(builder, source, 32 * element.size * line), offset(builder, to, LINE * line)
+            here, target = e.offset(builder, source, 32 * element.size * line), e.offset(builder, to, e.LINE * line)
             found = _line(builder, leaf, here, target if packs(leaf) else None, found, rows.part)
         if packs(leaf):
-            to = offset(builder, to, TOGETHER * LINE)
+            to = e.offset(builder, to, TOGETHER * e.LINE)
         if not picked:
-            return [offset(builder, at, turn_bytes), inside, to, *found]
-        inside = builder.add(inside, I64(turn_bytes))
+            return [e.offset(builder, at, turn_bytes), inside, to, *found]
+        inside = builder.add(inside, e.I64(turn_bytes))
         ends = builder.icmp_unsigned(">=", inside, rows.end)
-        at = offset(builder, at, builder.select(ends, I64(8), I64(0)))
+        at = e.offset(builder, at, builder.select(ends, e.I64(8), e.I64(0)))
         return [at, builder.select(ends, rows.begin, inside), to, *found]
 
     state = [reading.at, reading.inside, reading.to, reading.least, reading.greatest]
@@ -170,13 +157,13 @@ def _line(
     """Read 32 values, and pack them where that is asked for; what was found with their magnitudes."""
     element = field_class(leaf, "element")
     if element.size == 2:
-        value = load(builder, vector(I16, 32), at, 2)
+        value = e.load(builder, e.vector(e.I16, 32), at, 2)
         if to is not None:
-            store(builder, value, to, LINE)
+            e.store(builder, value, to, e.LINE)
         return range_of_halves(builder, [value], found)
-    values = [load(builder, vector(F32), offset(builder, at, LINE * half), 4) for half in (0, 1)]
+    values = [e.load(builder, e.vector(e.F32), e.offset(builder, at, e.LINE * half), 4) for half in (0, 1)]
     for part, line in enumerate(parts_of(builder, field_class(leaf, "conversion"), values)):
-        store(builder, line, offset(builder, to, builder.mul(part_bytes, I64(part))), LINE)
+        e.store(builder, line, e.offset(builder, to, builder.mul(part_bytes, e.I64(part))), e.LINE)
     return widened_range(builder, values, found)
 
 
@@ -186,22 +173,26 @@ def write(builder: ir.IRBuilder, leaf: Any, writing: Writing, most: ir.Value | N
 
     def lines(sums: ir.Value, to: ir.Value) -> list[ir.Value]:
         for line in range(TOGETHER):
-            prefetch_to_l2(builder, offset(builder, to, results.ahead), element.size // 2)
-            here = offset(builder, sums, SUMS_ROW * line)
-            values = [load(builder, vector(F32), offset(builder, here, LINE * half), LINE) for half in (0, 1)]
+            e.prefetch_to_l2(builder, e.offset(builder, to, results.ahead), element.size // 2)
+            here = e.offset(builder, sums, SUMS_ROW * line)
+            values = [
+                e.load(builder, e.vector(e.F32), e.offset(builder, here, e.LINE * half), e.LINE) for half in (0, 1)
+            ]
             # NaN stays, as do zeros with a sign.
             values = [builder.select(builder.fcmp_ordered(">", floor, value), floor, value) for value in values]
             if element.size == 2:
                 values = [to_bf16(builder, *values)]
             for half, value in enumerate(values):
-                store(builder, value, offset(builder, to, LINE * half), LINE)
-            to = offset(builder, to, results.row)
-        return [offset(builder, sums, SUMS_ROW * TOGETHER), to]
+                e.store(builder, value, e.offset(builder, to, e.LINE * half), e.LINE)
+            to = e.offset(builder, to, results.row)
+        return [e.offset(builder, sums, SUMS_ROW * TOGETHER), to]
 
     return Writing(*_some(builder, writing.left, most, [writing.sums, writing.to], lines))
 
 
 def results_of(builder: ir.IRBuilder, plan: ir.Value) -> Results:
     row, ahead, relu = (read_field(builder, "flat", plan, name) for name in ("out_row", "out_ahead", "relu"))
-    least = builder.select(builder.icmp_signed("!=", relu, I64(0)), ir.Constant(F32, 0.0), ir.Constant(F32, -math.inf))
-    return Results(row, ahead, broadcast(builder, least))
+    least = builder.select(
+        builder.icmp_signed("!=", relu, e.I64(0)), ir.Constant(e.F32, 0.0), ir.Constant(e.F32, -math.inf)
+    )
+    return Results(row, ahead, e.broadcast(builder, least))

@@ -14,27 +14,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..block.emit import (
-    F32,
-    I16,
-    I32,
-    I64,
-    LINE,
-    TILE,
-    VOID,
-    broadcast,
-    call,
-    lane_numbers,
-    load,
-    loop,
-    masked_load,
-    offset,
-    prefetch_to_l2,
-    splat,
-    store,
-    suffix,
-    vector,
-)
+from ..block import emit as e
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.microkernels import begin, convert, end, multiply_panels
 from ..block.packing import interleaved_parts, joined_limits, to_bf16, updated_limits, widened_range
@@ -53,68 +33,70 @@ SUMS_BYTES = 32 * _ROW
 
 def _mask(builder: ir.IRBuilder, left: ir.Value, lanes: int, first: int = 0) -> ir.Value:
     """Of the lanes from `first` on those below `left`."""
-    return builder.icmp_signed("<", lane_numbers(lanes, first), broadcast(builder, builder.trunc(left, I32), lanes))
+    return builder.icmp_signed(
+        "<", e.lane_numbers(lanes, first), e.broadcast(builder, builder.trunc(left, e.I32), lanes)
+    )
 
 
 @intrinsic
 def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes, limits):
     """Interleave `count` positions of two channels, 0 to 2 of them existing, in blocks of 32."""
     element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
-    copies = element.stored is I16 and conversion.target == "bf16"
-    kind = vector(element.stored, 32 if copies else 16)
+    copies = element.stored is e.I16 and conversion.target == "bf16"
+    kind = e.vector(element.stored, 32 if copies else 16)
 
     def codegen(context, builder, signature, arguments):
         _, at, stride, channels, count, target, block_bytes, limits_at = arguments
         at, target, limits_at = (pointer(builder, x) for x in (at, target, limits_at))
-        rows = at, offset(builder, at, stride)
+        rows = at, e.offset(builder, at, stride)
 
         def pack(block: ir.Value, found: list[ir.Value], read: Callable[[int, int], ir.Value]) -> list[ir.Value]:
-            to = offset(builder, target, builder.mul(block, block_bytes))
+            to = e.offset(builder, target, builder.mul(block, block_bytes))
             if copies:
                 both = [read(channel, 0) for channel in (0, 1)]
                 for half in (0, 1):
                     order = [16 * half + lane // 2 + 32 * (lane % 2) for lane in range(32)]
-                    line = builder.shuffle_vector(*both, ir.Constant(vector(I32, 32), order))
-                    store(builder, line, offset(builder, to, TILE * half), LINE)
+                    line = builder.shuffle_vector(*both, ir.Constant(e.vector(e.I32, 32), order))
+                    e.store(builder, line, e.offset(builder, to, e.TILE * half), e.LINE)
                 return range_of_halves(builder, both, found)
             for half in (0, 1):
                 both = [widen(builder, read(channel, half), element) for channel in (0, 1)]
                 for part, line in enumerate(interleaved_parts(builder, conversion, both)):
-                    store(builder, line, offset(builder, to, TILE * (2 * part + half)), LINE)
+                    e.store(builder, line, e.offset(builder, to, e.TILE * (2 * part + half)), e.LINE)
                 found = widened_range(builder, both, found)
             return found
 
         def place(channel: int, block: ir.Value, half: int) -> ir.Value:
-            begin = builder.add(builder.shl(block, I64(5)), I64(16 * half))
-            return offset(builder, rows[channel], builder.mul(begin, I64(element.size)))
+            begin = builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half))
+            return e.offset(builder, rows[channel], builder.mul(begin, e.I64(element.size)))
 
         def whole(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
             for channel in (0, 1):  # of the next pair
-                ahead = offset(builder, place(channel, block, 0), builder.shl(stride, I64(1)))
-                prefetch_to_l2(builder, ahead, element.size // 2)
-            return pack(block, found, lambda c, half: load(builder, kind, place(c, block, half), element.size))
+                ahead = e.offset(builder, place(channel, block, 0), builder.shl(stride, e.I64(1)))
+                e.prefetch_to_l2(builder, ahead, element.size // 2)
+            return pack(block, found, lambda c, half: e.load(builder, kind, place(c, block, half), element.size))
 
         def mask_values(block: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
             def read(channel: int, half: int) -> ir.Value:
-                left = builder.select(builder.icmp_signed(">", channels, I64(channel)), count, I64(0))
-                left = builder.sub(left, builder.add(builder.shl(block, I64(5)), I64(16 * half)))
+                left = builder.select(builder.icmp_signed(">", channels, e.I64(channel)), count, e.I64(0))
+                left = builder.sub(left, builder.add(builder.shl(block, e.I64(5)), e.I64(16 * half)))
                 here, mask = place(channel, block, half), _mask(builder, left, kind.count)
-                return masked_load(builder, kind, here, element.size, mask)
+                return e.masked_load(builder, kind, here, element.size, mask)
 
             return pack(block, found, read)
 
         def turns(first: ir.Value, blocks: ir.Value, body: Callable) -> None:
             def widen_limits(limits: list[ir.Value]) -> list[ir.Value]:
                 start = no_range_of_halves() if copies else limits
-                found = loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
+                found = e.loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
                 return joined_limits(builder, found, limits) if copies else found
 
-            with builder.if_then(builder.icmp_signed(">", blocks, I64(0))):
+            with builder.if_then(builder.icmp_signed(">", blocks, e.I64(0))):
                 updated_limits(builder, limits_at, widen_limits)
 
-        full = builder.select(builder.icmp_signed("==", channels, I64(2)), builder.ashr(count, I64(5)), I64(0))
-        turns(I64(0), full, whole)
-        turns(full, builder.sub(builder.ashr(builder.add(count, I64(31)), I64(5)), full), mask_values)
+        full = builder.select(builder.icmp_signed("==", channels, e.I64(2)), builder.ashr(count, e.I64(5)), e.I64(0))
+        turns(e.I64(0), full, whole)
+        turns(full, builder.sub(builder.ashr(builder.add(count, e.I64(31)), e.I64(5)), full), mask_values)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen
@@ -129,21 +111,21 @@ def _pack_spots(typingctx, leaf, at, stride, channels, run, offsets, target, lim
         _, at, stride, channels, run, offsets, target, limits_at = arguments
         at, run, offsets, target, limits_at = (pointer(builder, x) for x in (at, run, offsets, target, limits_at))
         with builder.goto_entry_block():
-            slot = builder.alloca(vector(F32))
-        near = builder.sext(load(builder, I32, run, 4), I64)
+            slot = builder.alloca(e.vector(e.F32))
+        near = builder.sext(e.load(builder, e.I32, run, 4), e.I64)
         both = []
         for channel in (0, 1):
-            here = offset(builder, at, stride) if channel else at
-            prefetch_to_l2(builder, offset(builder, here, builder.add(near, builder.shl(stride, I64(1)))), 2)
-            exists = builder.icmp_signed(">", channels, I64(channel))
+            here = e.offset(builder, at, stride) if channel else at
+            e.prefetch_to_l2(builder, e.offset(builder, here, builder.add(near, builder.shl(stride, e.I64(1)))), 2)
+            exists = builder.icmp_signed(">", channels, e.I64(channel))
             read_positions(builder, element, here, run, offsets, exists, slot)
             both.append(builder.load(slot))
         for part, line in enumerate(interleaved_parts(builder, conversion, both)):
-            store(builder, line, offset(builder, target, 2 * TILE * part), LINE)
-        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
-        limits = [load(builder, vector(I32), slot, 4) for slot in slots]
+            e.store(builder, line, e.offset(builder, target, 2 * e.TILE * part), e.LINE)
+        slots = [e.offset(builder, limits_at, e.LINE * slot) for slot in (0, 1)]
+        limits = [e.load(builder, e.vector(e.I32), slot, 4) for slot in slots]
         for slot, found in zip(slots, widened_range(builder, both, limits), strict=True):
-            store(builder, found, slot, 4)
+            e.store(builder, found, slot, 4)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen
@@ -158,32 +140,38 @@ def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
     def codegen(context, builder, signature, arguments):
         _, sums, at, stride, rows, count, relu = arguments
         sums, at = pointer(builder, sums), pointer(builder, at)
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
-        name = f"llvm.masked.store.{suffix(target.stored, lanes)}.p0"
+        wanted = e.broadcast(builder, builder.icmp_signed("!=", relu, e.I64(0)))
+        name = f"llvm.masked.store.{e.suffix(target.stored, lanes)}.p0"
         masks = [_mask(builder, count, lanes, first) for first in range(0, 32, lanes)]
 
         def activate(place: ir.Value) -> ir.Value:
-            value = load(builder, vector(F32), place, LINE)
-            negative = builder.fcmp_ordered("<", value, splat(F32, 0.0))
-            return builder.select(builder.and_(negative, wanted), splat(F32, 0.0), value)
+            value = e.load(builder, e.vector(e.F32), place, e.LINE)
+            negative = builder.fcmp_ordered("<", value, e.splat(e.F32, 0.0))
+            return builder.select(builder.and_(negative, wanted), e.splat(e.F32, 0.0), value)
 
         def row(index: ir.Value, _: list) -> list:
-            here = offset(builder, sums, builder.mul(index, I64(_ROW)))
-            to = offset(builder, at, builder.mul(index, stride))
-            values = [activate(offset(builder, here, LINE * half)) for half in (0, 1)]
-            if target.stored is I16:  # sums of tiles are not subnormal, which this instruction would flush
+            here = e.offset(builder, sums, builder.mul(index, e.I64(_ROW)))
+            to = e.offset(builder, at, builder.mul(index, stride))
+            values = [activate(e.offset(builder, here, e.LINE * half)) for half in (0, 1)]
+            if target.stored is e.I16:  # sums of tiles are not subnormal, which this instruction would flush
                 values = [to_bf16(builder, *values)]
             elif lanes == 32:
                 values = [convert(builder, value, target) for value in values]
-                values = [builder.shuffle_vector(*values, ir.Constant(vector(I32, 32), list(range(32))))]
+                values = [builder.shuffle_vector(*values, ir.Constant(e.vector(e.I32, 32), list(range(32))))]
             for first, (value, mask) in enumerate(zip(values, masks, strict=True)):
-                where = offset(builder, to, first * lanes * target.size)
-                call(
-                    builder, name, VOID, value, builder.bitcast(where, value.type.as_pointer()), I32(target.size), mask
+                where = e.offset(builder, to, first * lanes * target.size)
+                e.call(
+                    builder,
+                    name,
+                    e.VOID,
+                    value,
+                    builder.bitcast(where, value.type.as_pointer()),
+                    e.I32(target.size),
+                    mask,
                 )
             return []
 
-        loop(builder, rows, [], row)
+        e.loop(builder, rows, [], row)
         return context.get_dummy_value()
 
     return types.void(element, *[types.int64] * 6), codegen

@@ -10,25 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..block.emit import (
-    I32,
-    I64,
-    POINTER,
-    VOID,
-    broadcast,
-    call,
-    either,
-    lane_numbers,
-    load,
-    loop,
-    offset,
-    opaque,
-    store,
-    suffix,
-    transpose,
-    vector,
-    zero,
-)
+from ..block import emit as e
+from ..block.emit import zero
 from ..block.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..block.tags import constant, instance
 from ..runtime.jit import intrinsic, ir, njit, subroutine, types
@@ -55,41 +38,41 @@ def _multiply(typingctx, tag, parts, places, part_bytes, b, starts, count, width
     def codegen(context, builder, signature, arguments):
         _, _, places, part_bytes, b, starts, count, width, sums, more = arguments
         places, b, starts, sums = (pointer(builder, x) for x in (places, b, starts, sums))
-        kind, columns, size = vector(kernel.element, kernel.lanes), kernel.nr // kernel.lanes, kernel.size
-        slots = [offset(builder, sums, place * kernel.lanes * size) for place in range(kernel.mr * columns)]
+        kind, columns, size = e.vector(kernel.element, kernel.lanes), kernel.nr // kernel.lanes, kernel.size
+        slots = [e.offset(builder, sums, place * kernel.lanes * size) for place in range(kernel.mr * columns)]
         position_bytes = kernel.b_bytes * len(walk)
 
         def position(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             at, of_b, *totals = carried
-            table = builder.inttoptr(opaque(builder, builder.ptrtoint(places, I64)), POINTER)
+            table = builder.inttoptr(e.opaque(builder, builder.ptrtoint(places, e.I64)), e.POINTER)
             for place, part in enumerate(walk):
-                here = builder.add(at, builder.mul(part_bytes, I64(part))) if part else at
-                here = opaque(builder, here)
+                here = builder.add(at, builder.mul(part_bytes, e.I64(part))) if part else at
+                here = e.opaque(builder, here)
 
                 def of_a(row: int, column: int, here: ir.Value = here) -> ir.Value:
-                    place = load(builder, I64, offset(builder, table, 8 * row), 8)
-                    return builder.inttoptr(builder.add(place, here), POINTER)
+                    place = e.load(builder, e.I64, e.offset(builder, table, 8 * row), 8)
+                    return builder.inttoptr(builder.add(place, here), e.POINTER)
 
                 embedded = 0
                 totals = kernel.add_place(
-                    builder, of_a, offset(builder, of_b, place * kernel.b_bytes), totals, embedded
+                    builder, of_a, e.offset(builder, of_b, place * kernel.b_bytes), totals, embedded
                 )
-            return [builder.add(at, I64(size)), offset(builder, of_b, position_bytes), *totals]
+            return [builder.add(at, e.I64(size)), e.offset(builder, of_b, position_bytes), *totals]
 
         def row(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
             of_b, *totals = carried
-            at = load(builder, I64, offset(builder, starts, builder.shl(index, I64(3))), 8)
-            return loop(builder, width, [at, of_b, *totals], position)[1:]
+            at = e.load(builder, e.I64, e.offset(builder, starts, builder.shl(index, e.I64(3))), 8)
+            return e.loop(builder, width, [at, of_b, *totals], position)[1:]
 
-        before = either(
+        before = e.either(
             builder,
-            builder.icmp_signed("!=", more, I64(0)),
-            lambda: [load(builder, kind, slot, size) for slot in slots],
+            builder.icmp_signed("!=", more, e.I64(0)),
+            lambda: [e.load(builder, kind, slot, size) for slot in slots],
             lambda: [zero(kind)] * len(slots),
         )
-        _, *totals = loop(builder, count, [b, *before], row)
+        _, *totals = e.loop(builder, count, [b, *before], row)
         for total, slot in zip(totals, slots, strict=True):
-            store(builder, total, slot, size)
+            e.store(builder, total, slot, size)
         return context.get_dummy_value()
 
     return types.void(tag, parts, *[types.int64] * 8), codegen
@@ -140,26 +123,26 @@ def _turn(typingctx, tag, sums, step, split_bytes, splits, rows, columns, out, o
         _, sums, step, split_bytes, splits, rows, columns, out, out_stride = arguments
         sums, out = pointer(builder, sums), pointer(builder, out)
         lanes, size = kernel.lanes, kernel.size
-        kind, end = vector(kernel.element, lanes), builder.sub(rows, I64(1))
-        below = [builder.icmp_signed("<", I64(row), end) for row in range(lanes)]
-        places = [builder.mul(step, builder.select(less, I64(row), end)) for row, less in enumerate(below)]
+        kind, end = e.vector(kernel.element, lanes), builder.sub(rows, e.I64(1))
+        below = [builder.icmp_signed("<", e.I64(row), end) for row in range(lanes)]
+        places = [builder.mul(step, builder.select(less, e.I64(row), end)) for row, less in enumerate(below)]
 
         def of_split(index: ir.Value, lines: list[ir.Value]) -> list[ir.Value]:
-            at = offset(builder, sums, builder.mul(index, split_bytes))
-            found = [load(builder, kind, offset(builder, at, place), size) for place in places]
+            at = e.offset(builder, sums, builder.mul(index, split_bytes))
+            found = [e.load(builder, kind, e.offset(builder, at, place), size) for place in places]
             return [builder.fadd(line, each) for line, each in zip(lines, found, strict=True)]
 
-        lines = loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
-        mask = builder.icmp_signed("<", lane_numbers(lanes), broadcast(builder, builder.trunc(rows, I32), lanes))
-        name, zeros = f"llvm.masked.store.{suffix(kernel.element, lanes)}.p0", zero(kind)
-        for index, line in enumerate(transpose(builder, lines)):
+        lines = e.loop(builder, splits, [ir.Constant(kind, [-0.0] * lanes)] * lanes, of_split)
+        mask = builder.icmp_signed("<", e.lane_numbers(lanes), e.broadcast(builder, builder.trunc(rows, e.I32), lanes))
+        name, zeros = f"llvm.masked.store.{e.suffix(kernel.element, lanes)}.p0", zero(kind)
+        for index, line in enumerate(e.transpose(builder, lines)):
             # x - x is 0 of finite numbers, and no number of others. What lies beyond the rows was never written.
             zeros = builder.fadd(zeros, builder.select(mask, builder.fsub(line, line), zero(kind)))
-            with builder.if_then(builder.icmp_signed("<", I64(index), columns), likely=True):
-                to = offset(builder, out, builder.mul(out_stride, I64(index)))
-                call(builder, name, VOID, line, builder.bitcast(to, kind.as_pointer()), I32(size), mask)
+            with builder.if_then(builder.icmp_signed("<", e.I64(index), columns), likely=True):
+                to = e.offset(builder, out, builder.mul(out_stride, e.I64(index)))
+                e.call(builder, name, e.VOID, line, builder.bitcast(to, kind.as_pointer()), e.I32(size), mask)
         unordered = builder.bitcast(builder.fcmp_unordered("uno", zeros, zeros), ir.IntType(lanes))
-        return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), I64)
+        return builder.zext(builder.icmp_signed("!=", unordered, ir.IntType(lanes)(0)), e.I64)
 
     return types.int64(tag, *[types.int64] * 8), codegen
 

@@ -5,22 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..block.emit import (
-    F32,
-    F64,
-    I32,
-    I64,
-    POINTER,
-    align_stack,
-    broadcast,
-    lane_numbers,
-    load,
-    masked_load,
-    offset,
-    opaque,
-    transpose,
-    vector,
-)
+from ..block import emit as e
+from ..block.emit import load
 from ..runtime.jit import ir
 from ..runtime.locks import cached_property
 from .butterflies import Arithmetic, Complex
@@ -29,7 +15,7 @@ from .lengths import members_of_lanes
 
 def lane_order(values: list[int]) -> ir.Constant:
     """The mask of a shuffle."""
-    return ir.Constant(vector(I32, len(values)), values)
+    return ir.Constant(e.vector(e.I32, len(values)), values)
 
 
 class Address(NamedTuple):
@@ -45,27 +31,27 @@ class Vectors:
     def __init__(self, builder: ir.IRBuilder, tag: Any) -> None:
         self.builder, self.tag, self.lanes, self.size = builder, tag, tag.lanes, tag.size
         self.arithmetic = Arithmetic(builder, tag.element, tag.lanes)
-        self.kind = vector(tag.element, tag.lanes)
-        align_stack(builder)
+        self.kind = e.vector(tag.element, tag.lanes)
+        e.align_stack(builder)
 
     def number(self, bits: ir.Value) -> ir.Value:
         """A vector of the float64 that an int64 holds the bits of."""
-        value = self.builder.bitcast(bits, F64)
-        value = value if self.tag.element is F64 else self.builder.fptrunc(value, F32)
-        return broadcast(self.builder, value, self.lanes)
+        value = self.builder.bitcast(bits, e.F64)
+        value = value if self.tag.element is e.F64 else self.builder.fptrunc(value, e.F32)
+        return e.broadcast(self.builder, value, self.lanes)
 
     def load(self, base: ir.Value, elements: ir.Value | int, align: int | None = None) -> ir.Value:
-        at = elements * self.size if isinstance(elements, int) else self.builder.mul(elements, I64(self.size))
-        return load(self.builder, self.kind, offset(self.builder, base, at), align or self.size)
+        at = elements * self.size if isinstance(elements, int) else self.builder.mul(elements, e.I64(self.size))
+        return load(self.builder, self.kind, e.offset(self.builder, base, at), align or self.size)
 
     def masks(self, numbers: ir.Value) -> list[ir.Value]:
         """Of both halves of a row of so many complex numbers, int64."""
-        parts = broadcast(self.builder, self.builder.trunc(self.builder.add(numbers, numbers), I32), self.lanes)
-        first = (lane_numbers(self.lanes, half * self.lanes) for half in range(2))
+        parts = e.broadcast(self.builder, self.builder.trunc(self.builder.add(numbers, numbers), e.I32), self.lanes)
+        first = (e.lane_numbers(self.lanes, half * self.lanes) for half in range(2))
         return [self.builder.icmp_signed("<", each, parts) for each in first]
 
     def _load_some(self, at: ir.Value, mask: ir.Value) -> ir.Value:
-        return masked_load(self.builder, self.kind, at, self.size, mask)
+        return e.masked_load(self.builder, self.kind, at, self.size, mask)
 
     def _load(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None) -> list[ir.Value]:
         if masks is None:
@@ -111,13 +97,13 @@ class Vectors:
         """The mask of every other lane, opaque to LLVM, which would replace it by shuffles. It is made once, before all
         loops. Within a loop it would wait for the shuffle port, and loads would wait for it: a third more time."""
         with self.builder.goto_entry_block():
-            bits = opaque(self.builder, ir.Constant(ir.IntType(16), 0xAAAA))
+            bits = e.opaque(self.builder, ir.Constant(ir.IntType(16), 0xAAAA))
             bits = bits if self.lanes == 16 else self.builder.trunc(bits, ir.IntType(self.lanes))
-            return self.builder.bitcast(bits, vector(ir.IntType(1), self.lanes))
+            return self.builder.bitcast(bits, e.vector(ir.IntType(1), self.lanes))
 
     def address(self, number: ir.Value) -> Address:
         """That in an int64."""
-        return Address(*[self.builder.inttoptr(each, POINTER) for each in (number, opaque(self.builder, number))])
+        return Address(*[self.builder.inttoptr(each, e.POINTER) for each in (number, e.opaque(self.builder, number))])
 
     def plain_address(self, base: Address, number: ir.Value) -> Address:
         """Where a complex number lies."""
@@ -131,11 +117,11 @@ class Vectors:
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""
         step = 2 * self.size
-        at = number * step if isinstance(number, int) else self.builder.mul(number, I64(step))
-        low = offset(self.builder, base, at)
-        return low, offset(self.builder, low, self.lanes * self.size)
+        at = number * step if isinstance(number, int) else self.builder.mul(number, e.I64(step))
+        low = e.offset(self.builder, base, at)
+        return low, e.offset(self.builder, low, self.lanes * self.size)
 
     def turn(self, rows: list[Complex], members: int) -> list[Complex]:
         """The columns of a square whose elements are the lanes of so many members."""
-        parts = [transpose(self.builder, [row[part] for row in rows], members) for part in range(2)]
+        parts = [e.transpose(self.builder, [row[part] for row in rows], members) for part in range(2)]
         return [Complex(*each) for each in zip(*parts, strict=True)]

@@ -10,26 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..block import emit as e
 from ..block.conversions import convert_lanes, in_two_bf16
-from ..block.emit import (
-    F64,
-    I32,
-    I64,
-    LINE,
-    POINTER,
-    broadcast,
-    call,
-    lane_numbers,
-    load,
-    loop,
-    offset,
-    opaque,
-    prefetch_to_l2,
-    store,
-    transpose,
-    vector,
-    zero,
-)
 from ..block.microkernels import Rows
 from ..block.sources import Float32, Float64
 from ..block.tags import field_class
@@ -93,11 +75,11 @@ class _Vectors:
     def __init__(self, builder: ir.IRBuilder, leaf: Any) -> None:
         self.builder = builder
         self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
-        self.number = Float64 if self.element.working is F64 else Float32
-        self.lanes = LINE // self.number.size
-        self.kind = vector(self.number.stored, self.lanes)
+        self.number = Float64 if self.element.working is e.F64 else Float32
+        self.lanes = e.LINE // self.number.size
+        self.kind = e.vector(self.number.stored, self.lanes)
         self.matrix, self.sums = (Rows(builder, element, self.lanes) for element in (self.element, self.number))
-        self.all = ir.Constant(vector(ir.IntType(1), self.lanes), [1] * self.lanes)
+        self.all = ir.Constant(e.vector(ir.IntType(1), self.lanes), [1] * self.lanes)
         self.parts, self.rows = self.conversion.vector_parts, field_class(leaf, "rows")
 
     def read(self, at: ir.Value, mask: ir.Value) -> list[ir.Value]:
@@ -112,23 +94,23 @@ class _Vectors:
 
     def in_strip(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
         """The addresses of the parts of the `width` neighbouring vectors at one place of a strip."""
-        at = offset(self.builder, strip, self.builder.mul(index, I64(width * self.parts * LINE)))
-        places = [offset(self.builder, at, LINE * number) for number in range(width * self.parts)]
+        at = e.offset(self.builder, strip, self.builder.mul(index, e.I64(width * self.parts * e.LINE)))
+        places = [e.offset(self.builder, at, e.LINE * number) for number in range(width * self.parts)]
         return [places[first : first + self.parts] for first in range(0, len(places), self.parts)]
 
     def strip_parts(self, strip: ir.Value, width: int, index: ir.Value) -> list[list[ir.Value]]:
         """The parts at these addresses."""
         places = self.in_strip(strip, width, index)
-        return [[load(self.builder, self.kind, place, LINE) for place in each] for each in places]
+        return [[e.load(self.builder, self.kind, place, e.LINE) for place in each] for each in places]
 
     def factors(self, count: ir.Value, a_row: ir.Value, a_part: ir.Value) -> list[list[ir.Value]]:
         """The distances in bytes of the rows from the first of `count`, for each part in the order of `read`. Rows
         beyond the last one repeat it."""
-        builder, parts, last = self.builder, range(self.parts)[::-1], self.builder.sub(count, I64(1))
+        builder, parts, last = self.builder, range(self.parts)[::-1], self.builder.sub(count, e.I64(1))
         found = []
-        for row in map(I64, range(self.rows.height)):
+        for row in map(e.I64, range(self.rows.height)):
             start = builder.mul(a_row, builder.select(builder.icmp_signed("<", row, last), row, last))
-            found.append([opaque(builder, builder.add(start, builder.mul(a_part, I64(part)))) for part in parts])
+            found.append([e.opaque(builder, builder.add(start, builder.mul(a_part, e.I64(part)))) for part in parts])
         return found
 
     def rows_of(self, count: ir.Value, add: Callable[[int], None]) -> None:
@@ -137,35 +119,35 @@ class _Vectors:
             if row == 0:
                 add(row)
                 continue
-            with self.builder.if_then(self.builder.icmp_signed("<", I64(row), count)):
+            with self.builder.if_then(self.builder.icmp_signed("<", e.I64(row), count)):
                 add(row)
 
     def masks(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The number of whole vectors in `count` values, and the mask of the rest."""
-        whole = self.builder.sdiv(count, I64(self.lanes))
-        return whole, self.first(self.builder.sub(count, self.builder.mul(whole, I64(self.lanes))))
+        whole = self.builder.sdiv(count, e.I64(self.lanes))
+        return whole, self.first(self.builder.sub(count, self.builder.mul(whole, e.I64(self.lanes))))
 
     def first(self, count: ir.Value) -> ir.Value:
         """The mask of the lanes that so many values fill."""
-        left = broadcast(self.builder, self.builder.trunc(count, I32), self.lanes)
-        return self.builder.icmp_signed("<", lane_numbers(self.lanes), left)
+        left = e.broadcast(self.builder, self.builder.trunc(count, e.I32), self.lanes)
+        return self.builder.icmp_signed("<", e.lane_numbers(self.lanes), left)
 
     def with_products(self, total: ir.Value, factors: list[ir.Value], parts: list[ir.Value]) -> ir.Value:
         """A vector of sums with the products of the parts."""
         name = f"llvm.fma.v{self.lanes}f{8 * self.number.size}"
         for factor, part in zip(factors, parts, strict=True):
-            total = call(self.builder, name, self.kind, factor, part, total)
+            total = e.call(self.builder, name, self.kind, factor, part, total)
         return total
 
 
 def _pieces(builder: ir.IRBuilder, how: _Vectors, count: ir.Value, sums: list, piece: Callable) -> list:
     """Emit `piece(index, mask, sums)` for every vector of `count` values; the last sums."""
     whole, rest = how.masks(count)
-    some = builder.icmp_signed(">", whole, I64(0))
+    some = builder.icmp_signed(">", whole, e.I64(0))
     sums = _where(
-        builder, some, sums, lambda: loop(builder, whole, sums, lambda index, now: piece(index, how.all, now))
+        builder, some, sums, lambda: e.loop(builder, whole, sums, lambda index, now: piece(index, how.all, now))
     )
-    ragged = builder.icmp_signed("!=", builder.mul(whole, I64(how.lanes)), count)
+    ragged = builder.icmp_signed("!=", builder.mul(whole, e.I64(how.lanes)), count)
     return _where(builder, ragged, sums, lambda: piece(whole, rest, sums))
 
 
@@ -197,43 +179,43 @@ def fill_strip(typingctx, leaf, several, depth, b, by_k, by_column, columns, str
 
     def codegen(context, builder, signature, arguments):
         several, depth, b, by_k, by_column, columns, strip = arguments[1:]
-        b, strip = (builder.inttoptr(x, POINTER) for x in (b, strip))
+        b, strip = (builder.inttoptr(x, e.POINTER) for x in (b, strip))
         how = _Vectors(builder, leaf)
 
         def put(value: ir.Value, places: list[ir.Value]) -> None:
             for part, at in zip(how.in_parts(value), places, strict=True):
-                store(builder, part, at, LINE)
+                e.store(builder, part, at, e.LINE)
 
         def across(width: int) -> None:
             mask = how.first(columns)
 
             def place(index: ir.Value, _: list) -> list:
-                start = offset(builder, b, builder.mul(index, by_k))
+                start = e.offset(builder, b, builder.mul(index, by_k))
                 for number, places in enumerate(how.in_strip(strip, width, index)):
-                    at = offset(builder, start, builder.mul(by_column, I64(how.lanes * number)))
+                    at = e.offset(builder, start, builder.mul(by_column, e.I64(how.lanes * number)))
                     put(how.matrix.read(at, None, mask), places)
                 return []
 
-            loop(builder, depth, [], place)
+            e.loop(builder, depth, [], place)
 
         def transpose_lanes(width: int) -> None:
             def square(index: ir.Value, _: list) -> list:
-                first = builder.mul(index, I64(how.lanes))
-                start, left = offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
+                first = builder.mul(index, e.I64(how.lanes))
+                start, left = e.offset(builder, b, builder.mul(first, by_k)), builder.sub(depth, first)
                 mask = how.first(left)
                 for number in range(width):
                     lines = range(number * how.lanes, (number + 1) * how.lanes)
                     values = []
                     for line in lines:
-                        there = builder.select(builder.icmp_signed("<", I64(line), columns), mask, zero(mask.type))
-                        at = offset(builder, start, builder.mul(by_column, I64(line)))
+                        there = builder.select(builder.icmp_signed("<", e.I64(line), columns), mask, e.zero(mask.type))
+                        at = e.offset(builder, start, builder.mul(by_column, e.I64(line)))
                         values.append(how.matrix.read(at, None, there))
-                    for place, value in enumerate(transpose(builder, values)):
-                        with builder.if_then(builder.icmp_signed("<", I64(place), left), likely=True):
-                            put(value, how.in_strip(strip, width, builder.add(first, I64(place)))[number])
+                    for place, value in enumerate(e.transpose(builder, values)):
+                        with builder.if_then(builder.icmp_signed("<", e.I64(place), left), likely=True):
+                            put(value, how.in_strip(strip, width, builder.add(first, e.I64(place)))[number])
                 return []
 
-            loop(builder, builder.sdiv(builder.add(depth, I64(how.lanes - 1)), I64(how.lanes)), [], square)
+            e.loop(builder, builder.sdiv(builder.add(depth, e.I64(how.lanes - 1)), e.I64(how.lanes)), [], square)
 
         emit = transpose_lanes if leaf.instance_class.turns else across
         _of_width(builder, several, how.rows.vectors, lambda width, _: emit(width))
@@ -253,7 +235,7 @@ def add_rows(typingctx, leaf, several, rows, depth, a, b, step, ahead, half, tot
     def codegen(context, builder, signature, arguments):
         several, rows, depth, a, b, step, ahead, half, totals, columns = arguments[1:]
         (a, a_row, a_part), (totals, totals_row) = (cgutils.unpack_tuple(builder, each) for each in (a, totals))
-        a, b, ahead, totals = (builder.inttoptr(x, POINTER) for x in (a, b, ahead, totals))
+        a, b, ahead, totals = (builder.inttoptr(x, e.POINTER) for x in (a, b, ahead, totals))
         how = _Vectors(builder, leaf)
         size, bytes_of_b, strip = how.number.size, how.lanes * how.element.size, how.rows.strip
         turns = leaf.instance_class.turns
@@ -261,33 +243,35 @@ def add_rows(typingctx, leaf, several, rows, depth, a, b, step, ahead, half, tot
         def emit(width: int, whole: bool) -> None:
             of_a, mask = how.factors(rows, a_row, a_part), how.all if whole else how.first(columns)
             asked = how.element.size * how.rows.places if turns else width * bytes_of_b
-            lines = -(-asked // (2 * LINE if strip else LINE))
-            soon = offset(builder, ahead, builder.mul(half, I64(lines * LINE)))
-            last = I64(width * how.lanes - 1)
+            lines = -(-asked // (2 * e.LINE if strip else e.LINE))
+            soon = e.offset(builder, ahead, builder.mul(half, e.I64(lines * e.LINE)))
+            last = e.I64(width * how.lanes - 1)
 
             def place(index: ir.Value, sums: list) -> list:
                 after = []
                 if strip:
                     of_b = how.strip_parts(b, width, index)
                 else:
-                    at = offset(builder, b, builder.mul(index, step))
-                    of_b = [how.read(offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
+                    at = e.offset(builder, b, builder.mul(index, step))
+                    of_b = [how.read(e.offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
                 if how.rows.asks:
                     line = builder.select(builder.icmp_signed("<", index, last), index, last) if turns else index
-                    prefetch_to_l2(builder, offset(builder, soon, builder.mul(line, step)), lines)
-                start = offset(builder, a, builder.mul(index, I64(size)))
+                    e.prefetch_to_l2(builder, e.offset(builder, soon, builder.mul(line, step)), lines)
+                start = e.offset(builder, a, builder.mul(index, e.I64(size)))
                 for row, starts in enumerate(of_a):
-                    factors = [load(builder, how.number.stored, offset(builder, start, by), size) for by in starts]
-                    factors = [broadcast(builder, factor, how.lanes) for factor in factors]
+                    factors = [e.load(builder, how.number.stored, e.offset(builder, start, by), size) for by in starts]
+                    factors = [e.broadcast(builder, factor, how.lanes) for factor in factors]
                     for number, parts in enumerate(of_b):
                         after.append(how.with_products(sums[row * width + number], factors, parts))
                 return after
 
-            sums = loop(builder, depth, [zero(how.kind)] * (how.rows.height * width), place)
+            sums = e.loop(builder, depth, [e.zero(how.kind)] * (how.rows.height * width), place)
 
             def add(row: int) -> None:
                 for number in range(width):
-                    at = offset(builder, offset(builder, totals, builder.mul(totals_row, I64(row))), LINE * number)
+                    at = e.offset(
+                        builder, e.offset(builder, totals, builder.mul(totals_row, e.I64(row))), e.LINE * number
+                    )
                     how.sums.write(builder.fadd(how.sums.read(at, None, mask), sums[row * width + number]), at, mask)
 
             how.rows_of(rows, add)
@@ -310,34 +294,34 @@ def sum_rows(typingctx, leaf, several, rows, depth, a, b, b_line, totals):
         (a, a_row, a_part), (totals, totals_row, totals_column) = (
             cgutils.unpack_tuple(builder, each) for each in (a, totals)
         )
-        a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
+        a, b, totals = (builder.inttoptr(x, e.POINTER) for x in (a, b, totals))
         how = _Vectors(builder, leaf)
         size = how.number.size
 
         def emit(width: int, _: bool) -> None:
             of_a = how.factors(rows, a_row, a_part)
-            of_b = [offset(builder, b, builder.mul(b_line, I64(line))) for line in range(width)]
+            of_b = [e.offset(builder, b, builder.mul(b_line, e.I64(line))) for line in range(width)]
 
             def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
-                first, after = builder.mul(index, I64(how.lanes * how.element.size)), []
-                values = [how.read(offset(builder, at, first), mask) for at in of_b]
-                start = offset(builder, a, builder.shl(index, I64(6)))
+                first, after = builder.mul(index, e.I64(how.lanes * how.element.size)), []
+                values = [how.read(e.offset(builder, at, first), mask) for at in of_b]
+                start = e.offset(builder, a, builder.shl(index, e.I64(6)))
                 for row, starts in enumerate(of_a):
-                    factors = [how.sums.read(offset(builder, start, by), None, mask) for by in starts]
+                    factors = [how.sums.read(e.offset(builder, start, by), None, mask) for by in starts]
                     for line, parts in enumerate(values):
                         after.append(how.with_products(sums[row * width + line], factors, parts))
                 return after
 
-            sums = _pieces(builder, how, depth, [zero(how.kind)] * (how.rows.height * width), piece)
+            sums = _pieces(builder, how, depth, [e.zero(how.kind)] * (how.rows.height * width), piece)
             found = [_totals(builder, sums[first : first + how.lanes]) for first in range(0, len(sums), how.lanes)]
 
             def add(row: int) -> None:
-                start = offset(builder, totals, builder.mul(totals_row, I64(row)))
+                start = e.offset(builder, totals, builder.mul(totals_row, e.I64(row)))
                 for line in range(width):
-                    at = offset(builder, start, builder.mul(totals_column, I64(line)))
+                    at = e.offset(builder, start, builder.mul(totals_column, e.I64(line)))
                     vector_of, lane = divmod(row * width + line, how.lanes)
-                    total = builder.extract_element(found[vector_of], I32(lane))
-                    store(builder, builder.fadd(load(builder, how.number.stored, at, size), total), at, size)
+                    total = builder.extract_element(found[vector_of], e.I32(lane))
+                    e.store(builder, builder.fadd(e.load(builder, how.number.stored, at, size), total), at, size)
 
             how.rows_of(rows, add)
 
@@ -358,7 +342,7 @@ def _totals(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:
         halves = [[lane for start in starts for lane in range(start + by, start + by + lanes)] for by in (0, lanes)]
         pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
         values = [
-            builder.fadd(*[builder.shuffle_vector(*pair, ir.Constant(vector(I32, count), half)) for half in halves])
+            builder.fadd(*[builder.shuffle_vector(*pair, ir.Constant(e.vector(e.I32, count), half)) for half in halves])
             for pair in pairs
         ]
     return values[0]

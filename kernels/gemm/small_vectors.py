@@ -16,27 +16,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..block.emit import (
-    I1,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    call,
-    either,
-    lane_numbers,
-    load,
-    loop,
-    loop_of_any,
-    masked_load,
-    offset,
-    opaque,
-    prefetch,
-    prefetch_to_write,
-    suffix,
-    vector,
-    zero,
-)
+from ..block import emit as e
 from ..block.loops import PackArguments
 from ..block.microkernels import Rows, convert
 from ..block.tags import constant, field_class
@@ -64,13 +44,13 @@ class _Columns:
         self.builder, self.kernel, self.width = builder, field_class(leaf, "kernel"), width
         self.target, self.fetches = field_class(leaf, "element"), field_class(leaf, "ahead").fetches
         self.job = {name: builder.extract_value(job, index) for index, name in enumerate(_SmallArguments._fields)}
-        self.all = ir.Constant(vector(I1, self.kernel.lanes), [1] * self.kernel.lanes)
+        self.all = ir.Constant(e.vector(e.I1, self.kernel.lanes), [1] * self.kernel.lanes)
 
     def masks(self, left: ir.Value) -> list[ir.Value]:
         """Which lanes of each vector exist where so many numbers are left."""
         builder, lanes = self.builder, self.kernel.lanes
-        left = broadcast(builder, builder.trunc(left, I32), lanes)
-        return [builder.icmp_signed("<", lane_numbers(lanes, lanes * v), left) for v in range(self.width)]
+        left = e.broadcast(builder, builder.trunc(left, e.I32), lanes)
+        return [builder.icmp_signed("<", e.lane_numbers(lanes, lanes * v), left) for v in range(self.width)]
 
     def heights(self) -> list[tuple[int, ir.Value]]:
         """Heights of strips from the first row on, and how many strips have each."""
@@ -78,15 +58,15 @@ class _Columns:
         if self.kernel.tall or self.width == 1:
             found = []
             for height in (8, 4, 1):
-                found.append((height, builder.sdiv(rows, I64(height))))
-                rows = builder.srem(rows, I64(height))
+                found.append((height, builder.sdiv(rows, e.I64(height))))
+                rows = builder.srem(rows, e.I64(height))
             return found
-        strips = builder.sdiv(builder.add(rows, I64(_MOST_ROWS - 1)), I64(_MOST_ROWS))
+        strips = builder.sdiv(builder.add(rows, e.I64(_MOST_ROWS - 1)), e.I64(_MOST_ROWS))
         least, taller = builder.sdiv(rows, strips), builder.srem(rows, strips)
         shorter, found = builder.sub(strips, taller), []
         for height in range(_MOST_ROWS, 0, -1):
-            is_taller, is_least = (builder.icmp_signed("==", least, I64(each)) for each in (height - 1, height))
-            count = builder.select(is_taller, taller, builder.select(is_least, shorter, I64(0)))
+            is_taller, is_least = (builder.icmp_signed("==", least, e.I64(each)) for each in (height - 1, height))
+            count = builder.select(is_taller, taller, builder.select(is_least, shorter, e.I64(0)))
             found.append((height, count))
         return found
 
@@ -94,30 +74,30 @@ class _Columns:
         """Ask for lines of the next operands and of the place of their result."""
         for operand in "abc" if self.fetches else "":
             by = self.builder.mul(turn, self.job[f"by_{operand}"])
-            at = self.builder.inttoptr(self.builder.add(self.job[f"next_{operand}"], by), POINTER)
-            (prefetch_to_write if operand == "c" else prefetch)(self.builder, at)
+            at = self.builder.inttoptr(self.builder.add(self.job[f"next_{operand}"], by), e.POINTER)
+            (e.prefetch_to_write if operand == "c" else e.prefetch)(self.builder, at)
 
     def strip(self, height: int, masks: list[ir.Value], a: ir.Value, b: ir.Value, c: ir.Value, done: ir.Value) -> None:
         """`height` rows, which begin at a and c; `done` strips of the job were done before."""
         builder, kernel, job = self.builder, self.kernel, self.job
         lanes, size, depth = kernel.lanes, kernel.size, job["k"]
-        kind = vector(kernel.element, lanes)
-        rows = [opaque(builder, builder.mul(job["a_row"], I64(row))) for row in range(1, height)]
+        kind = e.vector(kernel.element, lanes)
+        rows = [e.opaque(builder, builder.mul(job["a_row"], e.I64(row))) for row in range(1, height)]
         before = builder.mul(done, depth)
 
         def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            a_at, b_at = (offset(builder, at, builder.mul(index, job[by])) for at, by in ((a, "a_k"), (b, "b_k")))
+            a_at, b_at = (e.offset(builder, at, builder.mul(index, job[by])) for at, by in ((a, "a_k"), (b, "b_k")))
             self.fetch(builder.add(before, index))
             of_b, after = [], []
             for v, mask in enumerate(masks):
-                of_b.append(masked_load(builder, kind, offset(builder, b_at, v * lanes * size), size, mask))
-            for row, at in enumerate([a_at, *(offset(builder, a_at, apart) for apart in rows)]):
-                of_a = broadcast(builder, load(builder, kernel.element, at, size), lanes)
+                of_b.append(e.masked_load(builder, kind, e.offset(builder, b_at, v * lanes * size), size, mask))
+            for row, at in enumerate([a_at, *(e.offset(builder, a_at, apart) for apart in rows)]):
+                of_a = e.broadcast(builder, e.load(builder, kernel.element, at, size), lanes)
                 for v, x in enumerate(of_b):
                     after.append(
-                        call(
+                        e.call(
                             builder,
-                            f"llvm.fma.{suffix(kernel.element, lanes)}",
+                            f"llvm.fma.{e.suffix(kernel.element, lanes)}",
                             kind,
                             of_a,
                             x,
@@ -126,12 +106,12 @@ class _Columns:
                     )
             return after
 
-        sums = loop(builder, depth, [zero(kind)] * (height * self.width), step)
+        sums = e.loop(builder, depth, [e.zero(kind)] * (height * self.width), step)
         access = Rows(builder, self.target, lanes)
         for place, value in enumerate(sums):
             row, v = divmod(place, self.width)
-            at = offset(builder, c, builder.mul(job["c_row"], I64(row)))
-            at = offset(builder, at, v * lanes * self.target.size)
+            at = e.offset(builder, c, builder.mul(job["c_row"], e.I64(row)))
+            at = e.offset(builder, at, v * lanes * self.target.size)
             access.write(convert(builder, value, self.target), at, masks[v])
 
 
@@ -144,31 +124,31 @@ def _columns(typingctx, leaf, vectors, job, b, c, left, done):
     def codegen(context, builder, signature, arguments):
         job, b, c, left, done = arguments[2:]
         columns = _Columns(builder, leaf, width, job)
-        a, b, c = (builder.inttoptr(at, POINTER) for at in (columns.job["a"], b, c))
+        a, b, c = (builder.inttoptr(at, e.POINTER) for at in (columns.job["a"], b, c))
         heights = columns.heights()
 
         def all_rows(masks: list[ir.Value]) -> list[ir.Value]:
             at_a, at_c, before = a, c, done
             for height, strips in heights:
-                a_bytes, c_bytes = (builder.mul(columns.job[row], I64(height)) for row in ("a_row", "c_row"))
+                a_bytes, c_bytes = (builder.mul(columns.job[row], e.I64(height)) for row in ("a_row", "c_row"))
 
                 def one(index: ir.Value, _: list, at=(height, at_a, a_bytes, at_c, c_bytes, before)) -> list:
                     height, at_a, a_bytes, at_c, c_bytes, before = at
-                    place_a = offset(builder, at_a, builder.mul(index, a_bytes))
-                    place_c = offset(builder, at_c, builder.mul(index, c_bytes))
+                    place_a = e.offset(builder, at_a, builder.mul(index, a_bytes))
+                    place_c = e.offset(builder, at_c, builder.mul(index, c_bytes))
                     columns.strip(height, masks, place_a, b, place_c, builder.add(before, index))
                     return []
 
-                loop_of_any(builder, strips, [], one)
-                at_a = offset(builder, at_a, builder.mul(strips, a_bytes))
-                at_c, before = offset(builder, at_c, builder.mul(strips, c_bytes)), builder.add(before, strips)
+                e.loop_of_any(builder, strips, [], one)
+                at_a = e.offset(builder, at_a, builder.mul(strips, a_bytes))
+                at_c, before = e.offset(builder, at_c, builder.mul(strips, c_bytes)), builder.add(before, strips)
             return [before]
 
         if columns.kernel.tall:
             return all_rows(columns.masks(left))[0]
-        whole = builder.icmp_signed(">=", left, I64(width * columns.kernel.lanes))
+        whole = builder.icmp_signed(">=", left, e.I64(width * columns.kernel.lanes))
         whole_masks = [columns.all] * width
-        return either(builder, whole, lambda: all_rows(whole_masks), lambda: all_rows(columns.masks(left)))[0]
+        return e.either(builder, whole, lambda: all_rows(whole_masks), lambda: all_rows(columns.masks(left)))[0]
 
     return types.int64(leaf, vectors, job, *[types.int64] * 4), codegen
 

@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...block.emit import (
-    F32,
-    F64,
-    I32,
-    I64,
-    POINTER,
-    broadcast,
-    call,
-    either,
-    lane_numbers,
-    load,
-    loop_of_any,
-    offset,
-    splat,
-    store,
-    suffix,
-    vector,
-)
+from ...block import emit as e
 from ...block.microkernels import Rows
 from ...block.tags import field_class
 from ...runtime.jit import cgutils, intrinsic, ir, types
@@ -52,7 +35,9 @@ class Magnitude(NamedTuple):
     """sum(|x|)"""
 
     base = _Sum
-    emit = staticmethod(lambda builder, x, about: call(builder, f"llvm.fabs.{suffix(F64, x.type.count)}", x.type, x))
+    emit = staticmethod(
+        lambda builder, x, about: e.call(builder, f"llvm.fabs.{e.suffix(e.F64, x.type.count)}", x.type, x)
+    )
 
 
 class Square(NamedTuple):
@@ -94,11 +79,11 @@ class _Emitter:
     def __init__(self, builder: ir.IRBuilder, leaf: Any, lanes: int = 0) -> None:
         self.builder, self.leaf, self.function = builder, leaf, field_class(leaf, "function")
         element = field_class(leaf, "element")
-        self.size, self.widen = element.size, element.working is not F64
+        self.size, self.widen = element.size, element.working is not e.F64
         self.lanes = lanes or (16 if self.widen else 8)
-        self.rows, self.kind = Rows(builder, element, self.lanes), vector(F64, self.lanes)
-        self.start = splat(F64, self.function.base.start, self.lanes)
-        self.all = ir.Constant(vector(ir.IntType(1), self.lanes), [1] * self.lanes)
+        self.rows, self.kind = Rows(builder, element, self.lanes), e.vector(e.F64, self.lanes)
+        self.start = e.splat(e.F64, self.function.base.start, self.lanes)
+        self.all = ir.Constant(e.vector(ir.IntType(1), self.lanes), [1] * self.lanes)
 
     def join(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.function.base.emit_join(self.builder, a, b)
@@ -114,79 +99,79 @@ class _Emitter:
     def first(self, count: ir.Value) -> ir.Value:
         builder = self.builder
         return builder.icmp_signed(
-            "<", lane_numbers(self.lanes), broadcast(builder, builder.trunc(count, I32), self.lanes)
+            "<", e.lane_numbers(self.lanes), e.broadcast(builder, builder.trunc(count, e.I32), self.lanes)
         )
 
     def vectors(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The number of full vectors, and the remaining numbers."""
-        whole = self.builder.sdiv(count, I64(self.lanes))
-        return whole, self.builder.sub(count, self.builder.mul(whole, I64(self.lanes)))
+        whole = self.builder.sdiv(count, e.I64(self.lanes))
+        return whole, self.builder.sub(count, self.builder.mul(whole, e.I64(self.lanes)))
 
     def place(self, at: ir.Value, index: ir.Value, stride: ir.Value | None, size: int = 0) -> ir.Value:
         """Where the vector of an index lies, whose numbers are side by side or `stride` bytes apart."""
         builder = self.builder
-        step = I64(self.lanes * (size or self.size)) if stride is None else builder.mul(stride, I64(self.lanes))
-        return offset(builder, at, builder.mul(index, step))
+        step = e.I64(self.lanes * (size or self.size)) if stride is None else builder.mul(stride, e.I64(self.lanes))
+        return e.offset(builder, at, builder.mul(index, step))
 
     def row(self, at: ir.Value, count: ir.Value, about: ir.Value) -> ir.Value:
         """The numbers of a row, joined to one vector by two chains, so that neither waits for the other."""
         builder, (whole, left) = self.builder, self.vectors(count)
-        about = broadcast(builder, about, self.lanes)
+        about = e.broadcast(builder, about, self.lanes)
 
         def one(index: ir.Value, before: ir.Value, mask: ir.Value | None = None) -> ir.Value:
             return self.join(before, self.load_vector(self.place(at, index, None), None, mask, about))
 
         def two(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            first = builder.mul(index, I64(2))
-            return [one(first, before[0]), one(builder.add(first, I64(1)), before[1])]
+            first = builder.mul(index, e.I64(2))
+            return [one(first, before[0]), one(builder.add(first, e.I64(1)), before[1])]
 
-        pairs = builder.sdiv(whole, I64(2))
-        chains = loop_of_any(builder, pairs, [self.start] * 2, two)
-        done = builder.mul(pairs, I64(2))
+        pairs = builder.sdiv(whole, e.I64(2))
+        chains = e.loop_of_any(builder, pairs, [self.start] * 2, two)
+        done = builder.mul(pairs, e.I64(2))
         rest = builder.sub(whole, done)
-        [first] = loop_of_any(builder, rest, chains[:1], lambda index, b: [one(builder.add(done, index), b[0])])
+        [first] = e.loop_of_any(builder, rest, chains[:1], lambda index, b: [one(builder.add(done, index), b[0])])
         return self.join(first, one(whole, chains[1], self.first(left)))
 
     def strided_row(self, at: ir.Value, stride: ir.Value, count: ir.Value, about: ir.Value) -> ir.Value:
         """The same of numbers that lie apart, which are read one by one: no slower than gathering, anywhere."""
         builder, single = self.builder, _Emitter(self.builder, self.leaf, 1)
-        about = broadcast(builder, about, 1)
-        groups = builder.sdiv(count, I64(8))
-        done = builder.mul(groups, I64(8))
+        about = e.broadcast(builder, about, 1)
+        groups = builder.sdiv(count, e.I64(8))
+        done = builder.mul(groups, e.I64(8))
 
         def one(index: ir.Value, before: ir.Value) -> ir.Value:
             return self.join(
-                before, single.load_vector(offset(builder, at, builder.mul(index, stride)), None, None, about)
+                before, single.load_vector(e.offset(builder, at, builder.mul(index, stride)), None, None, about)
             )
 
         def some(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            first = builder.mul(index, I64(8))
-            return [one(builder.add(first, I64(chain)), each) for chain, each in enumerate(before)]
+            first = builder.mul(index, e.I64(8))
+            return [one(builder.add(first, e.I64(chain)), each) for chain, each in enumerate(before)]
 
-        start = splat(F64, self.function.base.start, 1)
-        chains = loop_of_any(builder, groups, [start] * 8, some)
+        start = e.splat(e.F64, self.function.base.start, 1)
+        chains = e.loop_of_any(builder, groups, [start] * 8, some)
         rest = builder.sub(count, done)
-        [chains[0]] = loop_of_any(builder, rest, chains[:1], lambda index, b: [one(builder.add(done, index), b[0])])
+        [chains[0]] = e.loop_of_any(builder, rest, chains[:1], lambda index, b: [one(builder.add(done, index), b[0])])
         found = self.start
         for lane, each in enumerate(chains):
-            found = builder.insert_element(found, builder.extract_element(each, I32(0)), I32(lane))
+            found = builder.insert_element(found, builder.extract_element(each, e.I32(0)), e.I32(lane))
         return found
 
     def every_second(self, at: ir.Value, stride: ir.Value, count: ir.Value, about: ir.Value) -> ir.Value:
         """The same of every second number in memory. All are read, but for the last ones, which may end the memory."""
-        builder, all_about = self.builder, broadcast(self.builder, about, self.lanes)
-        order = ir.Constant(vector(I32, self.lanes), [2 * lane for lane in range(self.lanes)])
-        whole = builder.sdiv(builder.sub(count, I64(1)), I64(self.lanes))
+        builder, all_about = self.builder, e.broadcast(self.builder, about, self.lanes)
+        order = ir.Constant(e.vector(e.I32, self.lanes), [2 * lane for lane in range(self.lanes)])
+        whole = builder.sdiv(builder.sub(count, e.I64(1)), e.I64(self.lanes))
 
         def one(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            start = builder.mul(index, I64(2))
-            halves = [self.place(at, builder.add(start, I64(part)), None) for part in range(2)]
+            start = builder.mul(index, e.I64(2))
+            halves = [self.place(at, builder.add(start, e.I64(part)), None) for part in range(2)]
             x = builder.shuffle_vector(*[self.rows.read(half, None, self.all) for half in halves], order)
             return [self.join(before[0], self.made_of(x, all_about))]
 
-        [found] = loop_of_any(builder, whole, [self.start], one)
-        done = builder.mul(whole, I64(self.lanes))
-        rest = offset(builder, at, builder.mul(done, stride))
+        [found] = e.loop_of_any(builder, whole, [self.start], one)
+        done = builder.mul(whole, e.I64(self.lanes))
+        rest = e.offset(builder, at, builder.mul(done, stride))
         return self.join(found, self.strided_row(rest, stride, builder.sub(count, done), about))
 
     def columns(
@@ -198,22 +183,22 @@ class _Emitter:
 
         def some(index: ir.Value, mask: ir.Value | None = None) -> list:
             total = self.place(totals, index, None, 8)
-            about = load(builder, self.kind, self.place(abouts, index, None, 8), 8)
+            about = e.load(builder, self.kind, self.place(abouts, index, None, 8), 8)
             made = []
             for row in range(rows):
-                start = offset(builder, at, builder.mul(row_stride, I64(row)))
+                start = e.offset(builder, at, builder.mul(row_stride, e.I64(row)))
                 made.append(self.load_vector(self.place(start, index, stride), stride, mask, about))
             while len(made) > 1:
                 made = [self.join(*pair) for pair in zip(made[::2], made[1::2], strict=True)]
-            store(builder, self.join(load(builder, self.kind, total, 8), made[0]), total, 8)
+            e.store(builder, self.join(e.load(builder, self.kind, total, 8), made[0]), total, 8)
             return []
 
-        loop_of_any(builder, whole, [], lambda index, _: some(index))
-        with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+        e.loop_of_any(builder, whole, [], lambda index, _: some(index))
+        with builder.if_then(builder.icmp_signed(">", left, e.I64(0))):
             some(whole, self.first(left))
 
     def side_by_side(self, stride: ir.Value) -> ir.Value:
-        return self.builder.icmp_signed("==", stride, I64(self.size))
+        return self.builder.icmp_signed("==", stride, e.I64(self.size))
 
 
 @intrinsic
@@ -222,16 +207,16 @@ def join_row(typingctx, leaf, at, stride, count, about, total):
 
     def codegen(context, builder, signature, arguments):
         emitter, (stride, count) = _Emitter(builder, leaf), arguments[2:4]
-        at, about, total = (builder.inttoptr(arguments[place], POINTER) for place in (1, 4, 5))
-        about = load(builder, F64, about, 8)
-        second = builder.icmp_signed("==", stride, I64(2 * emitter.size))
+        at, about, total = (builder.inttoptr(arguments[place], e.POINTER) for place in (1, 4, 5))
+        about = e.load(builder, e.F64, about, 8)
+        second = builder.icmp_signed("==", stride, e.I64(2 * emitter.size))
 
         def sum_strided():
-            return either(builder, second, *[lambda row=row: [row(at, stride, count, about)] for row in rows])
+            return e.either(builder, second, *[lambda row=row: [row(at, stride, count, about)] for row in rows])
 
         rows = emitter.every_second, emitter.strided_row
-        [found] = either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], sum_strided)
-        store(builder, emitter.join(load(builder, emitter.kind, total, 8), found), total, 8)
+        [found] = e.either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], sum_strided)
+        e.store(builder, emitter.join(e.load(builder, emitter.kind, total, 8), found), total, 8)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 5), codegen
@@ -243,24 +228,26 @@ def join_rows(typingctx, leaf, at, row_stride, rows, stride, count, abouts, tota
 
     def codegen(context, builder, signature, arguments):
         emitter, (row_stride, rows, stride, count) = _Emitter(builder, leaf), arguments[2:6]
-        at, abouts, totals = (builder.inttoptr(arguments[place], POINTER) for place in (1, 6, 7))
+        at, abouts, totals = (builder.inttoptr(arguments[place], e.POINTER) for place in (1, 6, 7))
 
         def some(index, first, together, step):
-            start = offset(builder, at, builder.mul(builder.add(first, builder.mul(index, I64(together))), row_stride))
+            start = e.offset(
+                builder, at, builder.mul(builder.add(first, builder.mul(index, e.I64(together))), row_stride)
+            )
             emitter.columns(start, row_stride, together, step, count, abouts, totals)
             return []
 
         def contiguous():
-            groups = builder.sdiv(rows, I64(_ROWS))
-            done = builder.mul(groups, I64(_ROWS))
-            loop_of_any(builder, groups, [], lambda index, _: some(index, I64(0), _ROWS, None))
-            loop_of_any(builder, builder.sub(rows, done), [], lambda index, _: some(index, done, 1, None))
+            groups = builder.sdiv(rows, e.I64(_ROWS))
+            done = builder.mul(groups, e.I64(_ROWS))
+            e.loop_of_any(builder, groups, [], lambda index, _: some(index, e.I64(0), _ROWS, None))
+            e.loop_of_any(builder, builder.sub(rows, done), [], lambda index, _: some(index, done, 1, None))
             return []
 
         def sum_strided():
-            return loop_of_any(builder, rows, [], lambda index, _: some(index, I64(0), 1, stride))
+            return e.loop_of_any(builder, rows, [], lambda index, _: some(index, e.I64(0), 1, stride))
 
-        either(builder, emitter.side_by_side(stride), contiguous, sum_strided)
+        e.either(builder, emitter.side_by_side(stride), contiguous, sum_strided)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen
@@ -271,14 +258,14 @@ def clear(typingctx, leaf, totals, count):
     """Write the neutral element, for as many vectors as the numbers begin."""
 
     def codegen(context, builder, signature, arguments):
-        emitter, totals = _Emitter(builder, leaf), builder.inttoptr(arguments[1], POINTER)
-        count = builder.sdiv(builder.add(arguments[2], I64(emitter.lanes - 1)), I64(emitter.lanes))
+        emitter, totals = _Emitter(builder, leaf), builder.inttoptr(arguments[1], e.POINTER)
+        count = builder.sdiv(builder.add(arguments[2], e.I64(emitter.lanes - 1)), e.I64(emitter.lanes))
 
         def one(index, _):
-            store(builder, emitter.start, emitter.place(totals, index, None, 8), 8)
+            e.store(builder, emitter.start, emitter.place(totals, index, None, 8), 8)
             return []
 
-        loop_of_any(builder, count, [], one)
+        e.loop_of_any(builder, count, [], one)
         return context.get_dummy_value()
 
     return types.void(leaf, types.int64, types.int64), codegen
@@ -290,12 +277,15 @@ def join_lanes(typingctx, leaf, total):
 
     def codegen(context, builder, signature, arguments):
         emitter = _Emitter(builder, leaf)
-        value, distance = load(builder, emitter.kind, builder.inttoptr(arguments[1], POINTER), 8), emitter.lanes // 2
+        value, distance = (
+            e.load(builder, emitter.kind, builder.inttoptr(arguments[1], e.POINTER), 8),
+            emitter.lanes // 2,
+        )
         while distance:
-            order = ir.Constant(vector(I32, emitter.lanes), [lane ^ distance for lane in range(emitter.lanes)])
+            order = ir.Constant(e.vector(e.I32, emitter.lanes), [lane ^ distance for lane in range(emitter.lanes)])
             value = emitter.join(value, builder.shuffle_vector(value, value, order))
             distance //= 2
-        return builder.extract_element(value, I32(0))
+        return builder.extract_element(value, e.I32(0))
 
     return types.float64(leaf, types.int64), codegen
 
@@ -311,7 +301,7 @@ def join(typingctx, leaf, a, b):
 @intrinsic
 def load_float64(typingctx, address):
     def codegen(context, builder, signature, arguments):
-        return load(builder, F64, builder.inttoptr(arguments[0], POINTER), 8)
+        return e.load(builder, e.F64, builder.inttoptr(arguments[0], e.POINTER), 8)
 
     return types.float64(types.int64), codegen
 
@@ -321,12 +311,12 @@ def store_as(typingctx, address, value, size):
     """Write a float64 as a number of 4 or 8 bytes."""
 
     def codegen(context, builder, signature, arguments):
-        at = builder.inttoptr(arguments[0], POINTER)
-        with builder.if_else(builder.icmp_signed("==", arguments[2], I64(4))) as (narrow, wide):
+        at = builder.inttoptr(arguments[0], e.POINTER)
+        with builder.if_else(builder.icmp_signed("==", arguments[2], e.I64(4))) as (narrow, wide):
             with narrow:
-                store(builder, builder.fptrunc(arguments[1], F32), at, 4)
+                e.store(builder, builder.fptrunc(arguments[1], e.F32), at, 4)
             with wide:
-                store(builder, arguments[1], at, 8)
+                e.store(builder, arguments[1], at, 8)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.float64, types.int64), codegen
@@ -337,8 +327,8 @@ def buffers(typingctx):
     """The address of three tiles of float64 on the stack: totals, those of a block of rows, numbers to subtract."""
 
     def codegen(context, builder, signature, arguments):
-        memory = cgutils.alloca_once(builder, ir.ArrayType(F64, 3 * TILE))
+        memory = cgutils.alloca_once(builder, ir.ArrayType(e.F64, 3 * TILE))
         memory.align = 64
-        return builder.ptrtoint(memory, I64)
+        return builder.ptrtoint(memory, e.I64)
 
     return types.int64(), codegen
