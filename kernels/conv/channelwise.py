@@ -19,6 +19,7 @@ from .depthwise import Depthwise, DepthwiseWeight, PackWeights, run
 from .depthwise_blocks import AXIS_BYTES
 from .depthwise_lanes import VECTOR_BYTES, window_tag
 from .descriptor import DEPTHWISE, describe
+from .fast import MOST_ACROSS
 from .input_layout import contiguous_strides, is_channels_last, result_array, three_strides
 from .packed_weight import Kept, array_of, form_of
 from .params import Setting
@@ -27,8 +28,12 @@ from .shapes import lay_out_weight
 _OUTPUTS = (14, 8, 7) if VECTOR_BYTES == 64 else (8, 7)
 """Results of a block; a multiple of it makes up most images: as many sums as registers have room for, or fewer."""
 
-_MOST_TAPS = 32
-"""Of a row, whose weights and values a block has code for."""
+_USUAL = {(taps, stride, 1) for taps in (1, 2, 3, 4, 5, 7) for stride in (1, 2)} | {(3, 1, 2), (3, 1, 4)}
+"""Taps, strides and dilations along the dimension of blocks that have code of their own. One code does all others, so
+that the code of a process is bounded whatever shapes it meets."""
+
+_ANY_OUTPUTS = 8
+"""Results of a block in that code, whose sums stay in registers."""
 
 _BESIDE = range(8, 3, -1)
 """Vectors of columns of a block of a single row, which share the weights and need no masks."""
@@ -141,7 +146,12 @@ class _Case:
             apart = self.multiplier > 1 or self.across > 2
             self.width = 1 if apart else _segments_of(-(-self.rows // self.phases), self.lanes, self.channels)
             self.rows = -(-self.rows // (self.lanes * self.phases))
-        self.outputs = _outputs_of(self.inner, self.phases, not by_channels)
+        inner = self.inner
+        self.usual = (inner.taps, inner.stride, inner.dilation) in _USUAL
+        self.shares = self.usual or not self.spreads or inner.stride == 1  # results that follow one another share taps
+        self.outputs = _outputs_of(inner, self.phases, not by_channels)
+        if not self.usual:
+            self.outputs = max(1, _ANY_OUTPUTS // self.phases) if self.shares else 1
         self.slot = self.unit * (self.lanes if by_channels or self.weighs else 1)
         self.unit_bytes = -(-self.taps // self.lanes) * self.lanes * self.lanes * self.unit
 
@@ -152,6 +162,9 @@ class _Case:
         phase = inner.padding % inner.stride if self.spreads else 0
         planes = self.plane.table(self.plane.results, True)[:, 0]
         nested = bool((planes != 1).any()) or (self.spreads and self.multiplier > 1)
+        if not self.usual:
+            window = int(self.weighs), int(self.spreads), 0, 0, 0, 0, self.outputs, self.across, segments, 1, 1
+            return window_tag(*window)
         return window_tag(
             int(self.weighs), int(self.spreads), inner.taps, inner.stride, inner.dilation, phase, self.outputs,
             self.across, segments, int(nested), self.beside(),
@@ -176,9 +189,9 @@ class _Case:
             return 1
         return min(_BESIDE, key=lambda count: (last - first) // count * (count + 1) + (last - first) % count * 4)
 
-    def tables(self, read: tuple[int, ...], to: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the vectors of lanes, where what they read, write, multiply with and begin with lies, and of two
-        dimensions."""
+    def tables(self, read: tuple[int, ...], to: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+        """Of the vectors of lanes, where what they read, write, multiply with and begin with lies, and of the
+        dimensions: planes, lines, and the inner one of an unusual window."""
         count = -(-self.channels // self.width)
         starts = np.minimum(np.arange(count) * self.width, max(self.channels - self.width, 0))
         source = starts * self.multiplier if self.spreads else starts // self.multiplier
@@ -189,7 +202,11 @@ class _Case:
         last = starts * self.unit * (self.taps if self.weighs else 1)
         units = np.stack([source * read[1], starts * to[1], weights, last], axis=1).astype(np.int64)
         lines = self.rows if self.by_channels else self.line.stride if self.spreads else 1
-        return units, self.plane.table(self.plane.results, True), self.line.table(lines, self.by_channels)
+        inner = self.inner.table(0 if self.usual else self.inner.results, True)
+        if self.spreads:  # by places, as in usual windows: the order of sums is one
+            inner[:, 1:] += np.maximum(inner[:, :1] - 1, 0) * self.inner.steps
+        planes, lines = self.plane.table(self.plane.results, True), self.line.table(lines, self.by_channels)
+        return units, planes, lines, inner
 
     def steps(self, read: tuple[int, ...], to: tuple[int, ...]) -> dict[str, int]:
         """From place to place of what is read, from result to result, and from weight to weight."""
@@ -197,9 +214,17 @@ class _Case:
         forward = not self.spreads
         weights = height * width * self.slot, width * self.slot, self.slot
         of_inner, of_line = (2, 1) if self.by_channels else (1, 2)
+        read_step, steps = read[2 + of_inner], inner.steps if forward else (-inner.steps[0], -inner.steps[1])
+        first, advance = -inner.padding, self.outputs * inner.stride
+        reach = (self.outputs - 1) * inner.stride + (inner.taps - 1) * inner.dilation + 1
+        if self.spreads and self.shares:
+            first, advance = self.window.low + inner.padding // inner.stride, self.outputs // inner.stride
+            first -= 0 if self.usual else (inner.taps - 1) * inner.dilation
+        elif self.spreads:
+            first, advance, reach = 0, 0, 1 << 60  # nowhere are all taps met
         return {
             "x_image": read[0], "group_step": read[1], "read_channel": read[1], "plane_step": read[2],
-            "line_step": read[3] if self.by_channels else self.item, "read_step": read[2 + of_inner],
+            "line_step": read[3] if self.by_channels else self.item, "read_step": read_step,
             "out_image": to[0], "write_channel": to[1], "out_plane": to[2], "write_step": to[2 + of_inner],
             "out_row": to[3] if self.by_channels else self.lanes * self.phases * self.item,
             "group_weight": self.taps * self.unit, "weight_channel": self.taps * self.unit, "plane_weight": weights[0],
@@ -208,8 +233,9 @@ class _Case:
             "line_source": self.line.steps[0], "line_tap": self.line.steps[1],
             "line_row": AXIS_BYTES if self.by_channels else 0,
             "row_source": 0 if self.by_channels else self.lanes * (self.across if forward else 1),
-            "first": -inner.padding if forward else self.window.low + inner.padding // inner.stride,
-            "advance": self.outputs * inner.stride if forward else self.outputs // inner.stride,
+            "first": first, "advance": advance, "reach": self.window.reach if self.usual else reach,
+            "inner_source": steps[0] * read_step, "inner_weight": steps[1] * weights[of_inner],
+            "output_source": inner.stride * read_step,
         }  # fmt: skip
 
     def pieces(self, units: int, threads: int) -> dict[str, int]:
@@ -275,14 +301,15 @@ def _plan(
     to = contiguous_strides(case.out_shape, dtype.itemsize, by_channels)
     if written is not None:
         to = three_strides(other, written)
-    kept = units, planes, lines = case.tables(read, to)
+    kept = units, planes, lines, inner = case.tables(read, to)
     pieces = case.pieces(len(units), threads)
     values = describe(DEPTHWISE, case.steps(read, to) | pieces | {
         "leaf": _leaf(DepthwiseWeight if case.weighs else Depthwise, dtype.name, conversion, case.window),
         "whole_from": case.whole[0] if case.across else 0, "whole_to": case.whole[1] if case.across else 0,
         "pack": _leaf(PackWeights, case.working.name, ("ieee", None)) if packs else 0,
         "images": case.images, "channels": case.channels, "units": len(units), "unit_table": address_of(units),
-        "plane_table": address_of(planes), "line_table": address_of(lines), "rows": case.rows,
+        "plane_table": address_of(planes), "line_table": address_of(lines),
+        "inner_table": address_of(inner), "rows": case.rows,
         "all_rows": case.rows * case.plane.results, "places": case.inner.size, "results": case.inner.results,
         "columns": case.line.size, "result_columns": case.line.results, "reads": case.multiplier if case.spreads else 1,
         "relu": int(setting.relu), "all_taps": case.taps, "unit_bytes": case.unit_bytes,
@@ -315,9 +342,13 @@ def _has_rows(x: np.ndarray) -> bool:
     return x.shape[-1] == 1 or x.strides[-1] == x.itemsize
 
 
-def _by_channels(x: np.ndarray, multiplier: int, taps: int) -> bool:
-    """Whether lanes are channels."""
-    return multiplier == 1 and taps <= _MOST_TAPS and is_channels_last(x.shape, x.strides, x.itemsize)
+def _by_channels(setting: Setting, x: np.ndarray, multiplier: int) -> bool:
+    """Whether lanes are channels: where they are neighbours, and where columns are too far apart for a vector."""
+    return multiplier == 1 and (_has_channels_last(x) or setting.at.stride[-1] > MOST_ACROSS)
+
+
+def _has_channels_last(x: np.ndarray) -> bool:
+    return is_channels_last(x.shape, x.strides, x.itemsize)
 
 
 def _weights(w: np.ndarray | Kept, plan: _Plan) -> np.ndarray:
@@ -347,10 +378,9 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
 
     The result is contiguous, or has its channels last in memory if x has.
     """
-    by_channels = _by_channels(x, w.shape[0] // setting.groups, w.shape[-1])
-    if not by_channels and not _has_rows(x):
-        found = convolve(setting, _with_layout(x, False), w, bias)
-        return _with_layout(found, True) if is_channels_last(x.shape, x.strides, x.itemsize) else found
+    last, by_channels = _has_channels_last(x), _by_channels(setting, x, w.shape[0] // setting.groups)
+    if by_channels is not last or not (last or _has_rows(x)):
+        x = _with_layout(x, by_channels)
     where = threading.pool()
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, None, where[1], by_channels)
     out = result_array(plan.out_shape, x.dtype, by_channels)
@@ -361,7 +391,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         added = np.zeros_like(added)
         added[: len(bias)] = bias
     _run(plan, where, x, out, (address_of(weights), address_of(added), 0))
-    return out
+    return out if by_channels is last else _with_layout(out, last)
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -371,9 +401,9 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     Raises `Refused` if lanes are columns and the result is not finite: columns that do not exist would multiply an Inf
     by zero.
     """
-    by_channels = _by_channels(x, g.shape[1] // setting.groups, setting.size[-1])
+    kind, by_channels = x, _by_channels(setting, x, g.shape[1] // setting.groups)
     if by_channels:
-        g = g if is_channels_last(g.shape, g.strides, g.itemsize) else _with_layout(g, True)
+        x, g = (a if _has_channels_last(a) else _with_layout(a, True) for a in (x, g))
     else:
         x, g = (a if _has_rows(a) else _with_layout(a, False) for a in (x, g))
     where = threading.pool()
@@ -383,4 +413,4 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     found = sums[0] if len(sums) == 1 else sums.sum(axis=0)
     if not by_channels and not np.isfinite(found).all():
         raise Refused("the result is not finite, and columns that do not exist would multiply Inf or NaN by zero")
-    return lay_out_weight(found.astype(x.dtype, copy=False).reshape(len(found), 1, *setting.size), x)
+    return lay_out_weight(found.astype(x.dtype, copy=False).reshape(len(found), 1, *setting.size), kind)

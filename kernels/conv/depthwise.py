@@ -30,7 +30,7 @@ def _rows(leaf, job, image, row_of_all, limit, unit, end):
     planes = field("depthwise", plan, "plane_table") + AXIS_BYTES * plane
     lines = field("depthwise", plan, "line_table") + field("depthwise", plan, "line_row") * row
     across, units = (planes, lines, row), (unit, end)
-    outputs, reach = constant(leaf.window, "outputs"), constant(leaf.window, "reach")
+    outputs, reach = constant(leaf.window, "outputs"), field("depthwise", plan, "reach")
     first, advance = field("depthwise", plan, "first"), field("depthwise", plan, "advance")
     left, places = field("depthwise", plan, "results"), field("depthwise", plan, "places")
     x = job.x + image * field("depthwise", plan, "x_image") + first * field("depthwise", plan, "read_step")
@@ -41,9 +41,10 @@ def _rows(leaf, job, image, row_of_all, limit, unit, end):
         return beside
     while left > 0:
         starts, along = (x, out, job.weights, job.bias), (first, left)
-        if left < outputs:
+        at_edge = first < 0 or first + reach > places
+        if left < outputs or (constant(leaf.window, "any") and at_edge):
             emit_block(leaf, 2, plan, starts, across, along, units)
-        elif first < 0 or first + reach > places:
+        elif at_edge:
             emit_block(leaf, 1, plan, starts, across, along, units)
         else:
             emit_block(leaf, 0, plan, starts, across, along, units)

@@ -4,6 +4,9 @@ Results that follow one another, along the columns or along the rows, are a bloc
 value is read once for each line of taps, and meets all the taps of the line and all the results that it has to do with.
 At the edges of an image a block leaves out what does not exist.
 
+Usual windows have code of their own, in which each value is read once. The code of any window reads the taps of each
+result from a table; inside an image, results that follow one another share the weights. Sums have the same order.
+
 A gradient with respect to the weight has the same blocks, with g in registers and sums in memory.
 """
 
@@ -83,6 +86,11 @@ class _Block:
         for place in window.met if edge in (_AT_EDGE, _LAST) else ():
             at = builder.add(first, I64(place))
             self.there[place] = builder.icmp_unsigned("<", at, lanes.field("places"))
+        # The code of any window has no masks: at an edge it finds one result after the other.
+        self.masked, self.outputs = edge == _LAST, window.outputs
+        if window.any:
+            self.first, self.number = first, builder.sub(lanes.field("results"), left)
+            self.masked, self.outputs = False, 1 if edge == _LAST else window.outputs
 
     def exists(self, output: int) -> ir.Value:
         return self.builder.icmp_signed("<", I64(output), self.left)
@@ -93,6 +101,26 @@ class _Block:
     def slots(self, weights: ir.Value) -> list[ir.Value]:
         """Where the weights, or the sums, of a line's taps are."""
         return [offset(self.builder, weights, self.builder.mul(self.tap, I64(tap))) for tap in range(self.window.taps)]
+
+    def each_tap(self, totals: list, meet: Callable[[ir.Value, ir.Value, list], list]) -> list:
+        """What `meet(to_value, to_weight, totals)` makes of the totals for each tap that the table gives the block's
+        first result; in bytes from where the block's values and the line's weights begin."""
+        builder, of = self.builder, self.lanes.field
+        row = builder.add(of("inner_table"), builder.mul(self.number, I64(AXIS_BYTES)))
+        count, place, tap = _axis(self.lanes, row)
+        to_value = builder.mul(builder.sub(place, self.first), self.read_step)
+        to_weight = builder.mul(tap, self.tap)
+
+        def one(index: ir.Value, totals: list) -> list:
+            steps = [builder.mul(index, of(name)) for name in ("inner_source", "inner_weight")]
+            return meet(builder.add(to_value, steps[0]), builder.add(to_weight, steps[1]), totals)
+
+        return loop_of_any(builder, count, totals, one)
+
+    def neighbours(self, x: ir.Value) -> list[ir.Value]:
+        """Where the block's results read what a tap meets."""
+        step = self.lanes.field("output_source")
+        return [offset(self.builder, x, self.builder.mul(step, I64(output))) for output in range(self.outputs)]
 
     def each_value(self, x: ir.Value, totals: list, meet: Callable[[ir.Value, list, list], list]) -> list:
         """What `meet(value, pairs, totals)` makes of the totals for each value that exists, with the results and taps
@@ -116,7 +144,8 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
     beside = window.beside if kind == _WHOLE else 1
 
     def codegen(context, builder, signature, arguments):
-        if kind == _WHOLE and beside == 1:
+        never = (_AT_EDGE, _INSIDE) if window.outputs == 1 else (_AT_EDGE,)
+        if (kind == _WHOLE and beside == 1) or (window.any and kind in never):
             return context.get_dummy_value()
         addresses, across, along, units = (cgutils.unpack_tuple(builder, each) for each in arguments[3:])
         starts, (unit, end) = [pointer(builder, address) for address in addresses], units
@@ -140,7 +169,22 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
                     shifts = [builder.mul(step, I64(row)) for step in steps]
                     here = [offset(builder, each, shift) for each, shift in zip((x, out), shifts, strict=True)]
                     vectors.append([*here, *others])
-            (_weigh_block if window.weighs else _convolve_block)(block, *zip(*vectors, strict=True))
+            emit = (_weigh_any if window.any else _weigh_block) if window.weighs else _convolve_block
+            xs, outs, *others = zip(*vectors, strict=True)
+            if not (window.any and kind == _LAST):
+                emit(block, xs, outs, *others)
+                return []
+            number, limit = block.number, I64(window.outputs)
+            left = builder.select(builder.icmp_signed("<", block.left, limit), block.left, limit)
+
+            def single(output: ir.Value, _: list) -> list:
+                block.number = builder.add(number, output)
+                shift = builder.mul(block.write_step, output)
+                emit(block, xs, [offset(builder, out, shift) for out in outs], *others)
+                return []
+
+            loop(builder, left, [], single)
+            block.number = number
             return []
 
         count, together = builder.sub(end, unit), 1 if kind == _WHOLE else window.together
@@ -161,8 +205,18 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
 
 def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biases: tuple) -> None:
     """Convolve for some vectors of lanes."""
-    builder, window, lanes = block.builder, block.window, block.lanes
-    each = window.outputs
+    builder, window, lanes, each = block.builder, block.window, block.lanes, block.outputs
+
+    def any_line(xs: list, weights: list, totals: list) -> list:
+        def meet(to_value: ir.Value, to_weight: ir.Value, totals: list) -> list:
+            found = []
+            for which, (x, weight) in enumerate(zip(xs, weights, strict=True)):
+                factor = lanes.weight(offset(builder, weight, to_weight))
+                for output, at in enumerate(block.neighbours(offset(builder, x, to_value))):
+                    found.append(lanes.add(lanes.read(at), factor, totals[which * each + output]))
+            return found
+
+        return block.each_tap(totals, meet)
 
     def line(xs: list, weights: list, totals: list) -> list:
         found = []
@@ -178,7 +232,8 @@ def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biase
         return found
 
     start = [total for bias in biases for total in [lanes.bias(bias)] * each]
-    sums = [_for_each_line(block, list(xs), list(weights), phase, start, line) for phase in range(lanes.phases)]
+    body = any_line if window.any else line
+    sums = [_for_each_line(block, list(xs), list(weights), phase, start, body) for phase in range(lanes.phases)]
     least = ir.Constant(lanes.element.working, -math.inf)
     least = builder.select(
         builder.icmp_signed("!=", lanes.field("relu"), I64(0)), ir.Constant(lanes.element.working, 0.0), least
@@ -188,7 +243,7 @@ def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biase
         which, output = divmod(index, each)
         # NaN stays, as do zeros with a sign.
         values = [builder.select(builder.fcmp_ordered(">", floor, of[index]), floor, of[index]) for of in sums]
-        if block.edge == _LAST:
+        if block.masked:
             with builder.if_then(block.exists(output)):
                 lanes.write(values, block.result(outs[which], output))
         else:
@@ -197,7 +252,7 @@ def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biase
 
 def _weigh_block(block: _Block, xs: tuple, gs: tuple, sums: tuple, _: tuple) -> None:
     """Weigh for some vectors of lanes of one channel."""
-    builder, lanes, last, given, exist = block.builder, block.lanes, block.edge == _LAST, [], []
+    builder, lanes, last, given, exist = block.builder, block.lanes, block.masked, [], []
     each = block.window.outputs
     for g, output in itertools.product(gs, range(each)):
         at = block.result(g, output)
@@ -223,5 +278,24 @@ def _weigh_block(block: _Block, xs: tuple, gs: tuple, sums: tuple, _: tuple) -> 
         for slot, total in zip(slots, found, strict=True):
             store(builder, total, slot, lanes.size)
         return []
+
+    _for_each_line(block, list(xs), [sums[0]], 0, [], line)
+
+
+def _weigh_any(block: _Block, xs: tuple, gs: tuple, sums: tuple, _: tuple) -> None:
+    """Weigh for a vector of lanes, in any window."""
+    builder, lanes = block.builder, block.lanes
+    given = [lanes.read_result(block.result(gs[0], output)) for output in range(block.outputs)]
+
+    def line(xs: list, sums: list, _: list) -> list:
+        def meet(to_value: ir.Value, to_weight: ir.Value, _: list) -> list:
+            slot = offset(builder, sums[0], to_weight)
+            total = lanes.working(slot)
+            for g, at in zip(given, block.neighbours(offset(builder, xs[0], to_value)), strict=True):
+                total = lanes.add(lanes.read(at), g, total)
+            store(builder, total, slot, lanes.size)
+            return []
+
+        return block.each_tap([], meet)
 
     _for_each_line(block, list(xs), [sums[0]], 0, [], line)

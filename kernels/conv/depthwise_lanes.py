@@ -41,7 +41,8 @@ _FIELDS = (
 @functools.cache
 def window_tag(*values: int) -> Any:
     """A tag of how results and the values that they meet lie to one another, under a name by which it is found when
-    compiled code is read again.
+    compiled code is read again. Without `taps` it is the tag of any window: taps, stride, dilation and phase are then
+    read from the plan.
 
     Arguments:
         weighs, spreads: whether it is a gradient with respect to the weight, or to the input.
@@ -58,6 +59,7 @@ def window_tag(*values: int) -> Any:
     globals()[name] = tag
     for field, value in zip(_FIELDS, values, strict=True):
         setattr(tag, field, value)
+    tag.any = int(tag.taps == 0)
     sources: dict[tuple[int, int], int] = {}
     for output in range(tag.outputs):
         for tap in range(tag.taps):
@@ -65,12 +67,12 @@ def window_tag(*values: int) -> Any:
                 sources[output, tap] = output * tag.stride + tap * tag.dilation
             elif (output + tag.phase - tap * tag.dilation) % tag.stride == 0:
                 sources[output, tap] = (output + tag.phase - tap * tag.dilation) // tag.stride
-    tag.low, tag.met = min(sources.values()), {}
+    tag.low, tag.met = min(sources.values(), default=0), {}
     for pair, source in sorted(sources.items(), key=lambda item: (item[1], item[0])):
         tag.met.setdefault(source - tag.low, []).append(pair)
-    tag.reach = max(tag.met) + 1
+    tag.reach = max(tag.met, default=0) + 1
     # A single sum would wait for each of its products.
-    tag.together = 4 if tag.across and tag.outputs == 1 and not tag.weighs else 1
+    tag.together = 4 if (tag.across or tag.any) and tag.outputs == 1 and not tag.weighs else 1
     return tag
 
 

@@ -50,7 +50,8 @@ WEIGHT = (
 DEPTHWISE = (
     "leaf", "pack", "whole_from", "whole_to", "images", "channels", "units", "unit_table", "plane_table", "line_table",
     "line_row", "rows", "all_rows", "row_source", "x_image", "out_image", "out_plane", "out_row", "first", "advance",
-    "places", "results", "read_step", "write_step", "plane_step", "line_step", "plane_source", "plane_tap",
+    "places", "results", "reach", "read_step", "write_step", "plane_step", "line_step", "plane_source", "plane_tap",
+    "inner_table", "inner_source", "inner_weight", "output_source",
     "line_source", "line_tap", "plane_weight", "line_weight", "tap", "reads", "group_step", "group_weight",
     "read_channel", "write_channel", "weight_channel", "columns", "result_columns", "relu", "all_taps", "unit_bytes",
     "part_bytes", "chunk", "chunks", "strip", "strips", "pieces", "all_pieces", "pieces_each",

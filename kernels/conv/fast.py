@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,9 +49,17 @@ def refuses_direct(
     return cpu.refusal("amx") or _unknown("amx", x, weight, precision, rounding)
 
 
-def _not_depthwise(channels: int, groups: int) -> str | None:
+MOST_ACROSS = 4
+"""Between the columns that neighbouring lanes read, or write. Where they are further apart, lanes are channels."""
+
+
+def _not_depthwise(channels: int, outputs: int, groups: int, stride: Sequence[int]) -> str | None:
     if channels != groups:
         return f"takes one channel in each group, not {channels // groups}"
+    if max(stride[-1:], default=1) > MOST_ACROSS and (outputs > groups or groups == 1):
+        return (
+            f"takes a stride of at most {MOST_ACROSS} columns where channels have several outputs each, or there is one"
+        )
     return None
 
 
@@ -60,20 +68,29 @@ def refuses_depthwise(
     weight: ArraySpec,
     *others: ArraySpec,
     groups: int = 1,
+    stride: Sequence[int] = (),
     precision: str = "ieee",
     rounding: str = "rna",
     **_: Any,
 ) -> str | None:
     """Why a convolution, or the gradient with respect to its input, is not done channel by channel."""
-    other = _not_depthwise(groups * weight.shape[1], groups)
+    other = _not_depthwise(groups * weight.shape[1], weight.shape[0], groups, stride)
     return other or _unknown(vector_isa(), x, weight, precision, rounding)
 
 
 def refuses_weight_depthwise(
-    x: ArraySpec, g: ArraySpec, *, groups: int = 1, precision: str = "ieee", rounding: str = "rna", **_: Any
+    x: ArraySpec,
+    g: ArraySpec,
+    *,
+    groups: int = 1,
+    stride: Sequence[int] = (),
+    precision: str = "ieee",
+    rounding: str = "rna",
+    **_: Any,
 ) -> str | None:
     """Why the gradient with respect to a weight is not computed channel by channel."""
-    return _not_depthwise(x.shape[1], groups) or _unknown(vector_isa(), x, g, precision, rounding)
+    other = _not_depthwise(x.shape[1], g.shape[1], groups, stride)
+    return other or _unknown(vector_isa(), x, g, precision, rounding)
 
 
 def refuses_implicit(

@@ -12,12 +12,13 @@ description of the format in ggml (docs/gguf.md), versions 2 and 3.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import os
 import re
 import struct
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -132,9 +133,12 @@ class GGUF:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer in the header. Raises ValueError for a file without one, and for other kinds than byte-level
-        BPE (`tokenizer.ggml.model` "gpt2")."""
-        return Tokenizer(self.metadata)
+        """The tokenizer in the header. Raises ValueError for a file without one or with a damaged one, and for other
+        kinds than byte-level BPE (`tokenizer.ggml.model` "gpt2")."""
+        try:
+            return Tokenizer(self.metadata)
+        except ValueError as error:
+            raise ValueError(f"{error} (in {self._path!r})") from None
 
     def __repr__(self) -> str:
         name = self.metadata.get("general.name", self.metadata.get("general.architecture", "model"))
@@ -236,20 +240,25 @@ class Tokenizer:
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         def read(key: str, kind: type) -> Any:
             value = metadata.get(f"tokenizer.ggml.{key}")
-            if not isinstance(value, kind):
-                raise ValueError(
-                    f"tokenizer: metadata must have tokenizer.ggml.{key}, a {kind.__name__}, got {value!r}"
-                )
+            if not isinstance(value, kind) or (kind is list and not all(isinstance(each, str) for each in value)):
+                expected = "a list of text" if kind is list else "text"
+                got = repr(value) if not isinstance(value, list) else f"a list of {len(value)} values"
+                raise ValueError(f"tokenizer: metadata must have tokenizer.ggml.{key}, {expected}, got {got}")
             return value
 
         model = read("model", str)
         if model != "gpt2":
             raise ValueError(f"tokenizer: tokenizer.ggml.model must be 'gpt2', byte-level BPE, got {model!r}")
         self.tokens: list[str] = read("tokens", list)
-        merges = [tuple(str(each).split(" ")) for each in read("merges", list)]
+        merges = [tuple(each.split(" ")) for each in read("merges", list)]
         self._ids = {token: index for index, token in enumerate(self.tokens)}
+        pieces = itertools.chain(_LETTERS, (first + second for first, second in _pairs(merges)))
+        if (missing := next((piece for piece in pieces if piece not in self._ids), None)) is not None:
+            raise ValueError(f"tokenizer: tokens must have each byte and the result of each merge, got no {missing!r}")
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         kinds = metadata.get("tokenizer.ggml.token_type", [])
+        if not isinstance(kinds, list):
+            raise ValueError(f"tokenizer: tokenizer.ggml.token_type must be a list of numbers, got {kinds!r}")
         special = [index for index, kind in enumerate(kinds) if kind in (_CONTROL, _USER_DEFINED)]
         self.special = {self.tokens[index]: index for index in special if index < len(self.tokens)}
         self._pre = metadata.get("tokenizer.ggml.pre", "default")
@@ -304,8 +313,16 @@ class Tokenizer:
             if not 0 <= int(index) < len(self.tokens):
                 raise ValueError(f"decode(): ids must be from 0 to {len(self.tokens) - 1}, got {index}")
             token = self.tokens[int(index)]
-            raw += token.encode() if token in self.special else bytes(_BYTES[letter] for letter in token)
+            plain = token in self.special or not _BYTES.keys() >= set(token)
+            raw += token.encode() if plain else bytes(_BYTES[letter] for letter in token)
         return raw.decode(errors="replace")
+
+
+def _pairs(merges: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    for pair in merges:
+        if len(pair) != 2:
+            raise ValueError(f"tokenizer: merges must be two tokens with a space between, got {' '.join(pair)[:80]!r}")
+        yield pair[0], pair[1]
 
 
 def _kind(letter: str) -> str:

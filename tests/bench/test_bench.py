@@ -1,5 +1,6 @@
 """The laboratory: its data, its command line, what it writes, and that it measures what it says."""
 
+import errno
 import importlib.machinery
 import json
 import os
@@ -448,8 +449,8 @@ def test_an_interrupted_guard_goes_on_where_it_ended(tmp_path, monkeypatch):
         (["--rounds", "few"], "argument --rounds: 'few' is not a number of rounds"),
         (["--levels", "sse9"], "argument --levels: must be all or some of portable"),
         (["--out", "{tmp}"], "argument --out: cannot use"),
-        (["--against", "{tmp}/none.json"], "No such file"),
-        (["compare", "{tmp}/none.json", "{tmp}/none.json"], "No such file"),
+        (["--against", "{tmp}/none.json"], os.strerror(errno.ENOENT)),
+        (["compare", "{tmp}/none.json", "{tmp}/none.json"], os.strerror(errno.ENOENT)),
     ],
 )
 def test_wrong_arguments_of_the_order_are_refused_before_anything_is_measured(

@@ -1,6 +1,8 @@
 """The command `minitorch-backends`: what it says is what is, and wrong input is one sentence."""
 
+import errno
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +21,8 @@ from minitorch_backends.lab.machine import version
 from ..support.processes import python
 
 pytestmark = pytest.mark.usefixtures("default_flags")
+
+NO_FILE = os.strerror(errno.ENOENT)  # in the language of the process
 
 
 def test_every_flag_is_listed_with_who_decided(capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,9 +242,9 @@ def test_families_are_compiled_at_each_precision_that_acts_on_them(
             "must be a number, or NAME=NUMBER,..., got 'error=1,kl'",
         ),
         (["audit", "{study}:model", "--budget", "gradient_error=-1"], "budget must be non-negative bounds"),
-        (["audit", "{study}:model", "--inputs", "none.npz"], "cannot use 'none.npz': No such file"),
+        (["audit", "{study}:model", "--inputs", "none.npz"], f"cannot use 'none.npz': {NO_FILE}"),
         (["compare", "{study}", "{study}"], "must be a run that lab.capture of this version wrote"),
-        (["compare", "none", "none"], "cannot use 'none': No such file"),
+        (["compare", "none", "none"], f"cannot use 'none': {NO_FILE}"),
         (["report", "none"], "store must be a folder that a sweep wrote, got 'none'"),
     ],
 )

@@ -185,6 +185,12 @@ def test_unknown_tokenizers_are_refused() -> None:
         tokenizer(model="llama")
     with pytest.raises(ValueError, match=r"must have tokenizer\.ggml\.merges"):
         tokenizer(merges=None)
+    with pytest.raises(ValueError, match="must have each byte and the result of each merge, got no 'owe'"):
+        tokenizer(merges=["ow e"])
+    with pytest.raises(ValueError, match=r"tokens, a list of text, got a list of 2 values"):
+        tokenizer(tokens=["a", 1])
+    with pytest.raises(ValueError, match="merges must be two tokens with a space between, got 'low'"):
+        tokenizer(merges=["low"])
     with pytest.raises(ValueError, match=r"encode\(\): tokenizer.ggml.pre must be one of .*, got 'qwen2'"):
         tokenizer("qwen2").encode("x")
     with pytest.raises(ValueError, match=r"decode\(\): ids must be from 0 to 262, got 263"):

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import os
 import pickle
+import re
 import sys
 import warnings
 from importlib.util import find_spec
@@ -16,6 +17,8 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, cli, explain, lab
 from minitorch_backends.tensor.dtypes import dtypes
+
+from ..support.processes import run_script
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
@@ -572,3 +575,10 @@ def test_the_shell_certifies_a_file(tmp_path, capsys):
     ]
     assert cli.main([*command, "--invariant", "batch"]) == 0
     assert "Model holds in " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_hostile_values_end_in_an_answer_or_one_sentence():
+    """Shapes, counts and attributes of any size: no other error, no death, and no more memory than the process has."""
+    printed = run_script(Path(__file__).with_name("onnx_hostile.py"))
+    assert re.fullmatch(r"\d{3,4} models\n", printed.out), printed.out[:3000] + printed.error[-3000:]

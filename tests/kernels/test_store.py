@@ -1,6 +1,7 @@
 """Compiled code that is kept between processes: what a file depends on, where files lie, what is never run."""
 
 import dataclasses
+import errno
 import grp
 import os
 import pwd
@@ -264,7 +265,7 @@ def expect_refusal(folder, reason):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_replaced_by_a_temporary_one(tmp_path):
     tmp_path.chmod(0o500)
-    expect_refusal(tmp_path, "Permission denied")
+    expect_refusal(tmp_path, os.strerror(errno.EACCES))
 
 
 def test_an_impossible_folder_is_replaced_by_a_temporary_one(tmp_path):

@@ -13,8 +13,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, lab, nn
+from minitorch_backends.interop import gguf
 from minitorch_backends.kernels.block import tuning_file
 from minitorch_backends.kernels.conv.tuner import BenchmarkCache
+from minitorch_backends.kernels.precisions import ggml
 from tests.serialization.test_serialization import old_file
 from tests.support.sweep_functions import sums
 
@@ -109,6 +111,24 @@ def _read_onnx(path: Path) -> None:
     onnx.load(path)
 
 
+def _write_gguf(path: Path) -> None:
+    from tests.interop import test_gguf
+
+    kinds = [1] * (len(test_gguf.TOKENS) - 1) + [3]
+    texts = {"model": "gpt2", "pre": "smollm", "tokens": test_gguf.TOKENS, "merges": test_gguf.MERGES}
+    values = {f"tokenizer.ggml.{name}": value for name, value in texts.items()} | {"tokenizer.ggml.token_type": kinds}
+    blocks = {name: ggml.quantize(test_gguf.X[:1, :256], name).tobytes() for name in ("q4_0", "q8_0")}
+    tensors = {name: (ggml.BLOCKS[name].number, (1, 256), raw) for name, raw in blocks.items()}
+    path.write_bytes(test_gguf.file_of(values, tensors | {"plain": (0, (3, 4), bytes(48))}))
+
+
+def _read_gguf(path: Path) -> None:
+    file = gguf.load(path)
+    _use(file.tensors)
+    if file.tokenizer._pre in ("gpt-2", "smollm", "default"):
+        file.tokenizer.decode(file.tokenizer.encode("lower 12<|end|>"))
+
+
 PATHS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "run": (_capture, _read_run),
     "checkpoint": (lambda path: mt.save(_state(), path), lambda path: _use(mt.load(path))),
@@ -116,6 +136,7 @@ PATHS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "old checkpoint": (lambda path: path.write_bytes(old_file(_state())), lambda path: _use(mt.load(path))),
     "safetensors": (_write_safetensors, _read_safetensors),
     "onnx": (_write_onnx, _read_onnx),
+    "gguf": (_write_gguf, _read_gguf),
     "benchmark cache": (
         lambda path: path.write_text('{"format": 1, "entries": {"conv a": {"direct": 0.5, "blas": 0.25}}}'),
         lambda path: repr(BenchmarkCache().load(path)),

@@ -106,8 +106,13 @@ class Graph(Module):
             try:
                 found = step.module(*[values[name] for name in step.inputs])
             except Exception as error:
-                error.add_note(f"in the node {step.name!r} ({step.kind}) of the ONNX model")
-                raise
+                node = f"the node {step.name!r} ({step.kind})"
+                if isinstance(error, (RuntimeError, MemoryError)) or "(): " in str(error):
+                    error.add_note(f"in {node} of the ONNX model")
+                    raise
+                kind = ValueError if isinstance(error, ValueError) else RuntimeError
+                got = f"{type(error).__name__}: {error}"
+                raise kind(f"Model(): operands and attributes must fit {node}, got {got}") from error
             values.update(zip(step.outputs, found if isinstance(found, tuple) else (found,), strict=False))
             values[""] = None
             for name in step.last:

@@ -70,6 +70,14 @@ CASES: dict[str, dict[str, Any]] = {
         "padding": (1, 1, 1),
         "groups": 2,
     },
+    "depthwise, dilated": {
+        "x": (2, 19, 21, 23),
+        "w": (19, 1, 4, 3),
+        "dilation": (3, 2),
+        "padding": (2, 1),
+        "groups": 19,
+    },
+    "depthwise, columns far apart": {"x": (1, 17, 19, 40), "w": (17, 1, 6, 4), "stride": (3, 5), "groups": 17},
     "depthwise, three of each": {"x": (1, 5, 9, 9), "w": (15, 1, 3, 3), "stride": (2, 2), "groups": 5},
 }
 
