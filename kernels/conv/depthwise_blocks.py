@@ -169,22 +169,7 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
                     shifts = [builder.mul(step, I64(row)) for step in steps]
                     here = [offset(builder, each, shift) for each, shift in zip((x, out), shifts, strict=True)]
                     vectors.append([*here, *others])
-            emit = (_weigh_any if window.any else _weigh_block) if window.weighs else _convolve_block
-            xs, outs, *others = zip(*vectors, strict=True)
-            if not (window.any and kind == _LAST):
-                emit(block, xs, outs, *others)
-                return []
-            number, limit = block.number, I64(window.outputs)
-            left = builder.select(builder.icmp_signed("<", block.left, limit), block.left, limit)
-
-            def single(output: ir.Value, _: list) -> list:
-                block.number = builder.add(number, output)
-                shift = builder.mul(block.write_step, output)
-                emit(block, xs, [offset(builder, out, shift) for out in outs], *others)
-                return []
-
-            loop(builder, left, [], single)
-            block.number = number
+            _results(block, *zip(*vectors, strict=True))
             return []
 
         count, together = builder.sub(end, unit), 1 if kind == _WHOLE else window.together
@@ -201,6 +186,26 @@ def emit_block(typingctx, leaf, edge, plan, starts, across, along, units):
 
     several = [types.UniTuple(types.int64, count) for count in (4, 3, 2, 2)]
     return types.void(leaf, edge, types.int64, *several), codegen
+
+
+def _results(block: _Block, xs: tuple, outs: tuple, *others: tuple) -> None:
+    """Emit a block for some vectors of lanes: in any window, at an edge, one result after the other."""
+    builder, window = block.builder, block.window
+    emit = (_weigh_any if window.any else _weigh_block) if window.weighs else _convolve_block
+    if not (window.any and block.edge == _LAST):
+        emit(block, xs, outs, *others)
+        return
+    number, limit = block.number, I64(window.outputs)
+    left = builder.select(builder.icmp_signed("<", block.left, limit), block.left, limit)
+
+    def single(output: ir.Value, _: list) -> list:
+        block.number = builder.add(number, output)
+        shift = builder.mul(block.write_step, output)
+        emit(block, xs, tuple(offset(builder, out, shift) for out in outs), *others)
+        return []
+
+    loop(builder, left, [], single)
+    block.number = number
 
 
 def _convolve_block(block: _Block, xs: tuple, outs: tuple, weights: tuple, biases: tuple) -> None:

@@ -42,6 +42,11 @@ _PLAIN: dict[int, Any] = {
 _BLOCK_NAMES = {block.number: name for name, block in BLOCKS.items()}
 
 
+def _short(text: str) -> str:
+    """A name of the file in a sentence: a damaged one may be as long as the file."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
 class _Header:
     """Reads values one after another; raises ValueError where the file ends before."""
 
@@ -168,8 +173,8 @@ def load(path: str | os.PathLike[str]) -> GGUF:
     for _ in range(values):
         key = header.text("key")
         if key in metadata:
-            raise header.fail("keys are unique", repr(key))
-        metadata[key] = header.value(header.number("I", f"type of {key!r}"), f"value of {key!r}")
+            raise header.fail("keys are unique", _short(key))
+        metadata[key] = header.value(header.number("I", f"type of {_short(key)}"), f"value of {_short(key)}")
     found = list(_infos(header, tensors))
     alignment = metadata.get("general.alignment", 32)
     if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
@@ -182,18 +187,23 @@ def _infos(header: _Header, count: int) -> Iterator[tuple[str, tuple[int, ...], 
     """The name, shape, type and offset of each tensor. Sizes are in ggml's order, the contiguous one first."""
     for _ in range(count):
         name = header.text("name of a tensor")
-        dims = header.number("I", f"number of dimensions of {name!r}")
+        dims = header.number("I", f"number of dimensions of {_short(name)}")
         if not 0 <= dims <= _MOST_DIMS:
-            raise header.fail(f"tensor {name!r} has at most {_MOST_DIMS} dimensions", dims)
-        shape = struct.unpack(f"<{dims}Q", header.take(8 * dims, f"shape of {name!r}"))[::-1]
-        yield name, shape, header.number("I", f"type of {name!r}"), header.number("Q", f"offset of {name!r}")
+            raise header.fail(f"tensor {_short(name)} has at most {_MOST_DIMS} dimensions", dims)
+        shape = struct.unpack(f"<{dims}Q", header.take(8 * dims, f"shape of {_short(name)}"))[::-1]
+        yield (
+            name,
+            shape,
+            header.number("I", f"type of {_short(name)}"),
+            header.number("Q", f"offset of {_short(name)}"),
+        )
 
 
 def _locate(header: _Header, base: int, infos: Sequence[tuple]) -> Iterator[tuple[str, _Place]]:
     seen = set()
     for name, shape, kind, offset in infos:
         if name in seen:
-            raise header.fail("names of tensors are unique", repr(name))
+            raise header.fail("names of tensors are unique", _short(name))
         seen.add(name)
         if kind in _PLAIN:
             length, size = 1, np.dtype(_PLAIN[kind]).itemsize
@@ -201,12 +211,14 @@ def _locate(header: _Header, base: int, infos: Sequence[tuple]) -> Iterator[tupl
             _, length, size = BLOCKS[_BLOCK_NAMES[kind]]
         else:
             known = ", ".join(("F32", "F16", "BF16", "F64", "integers", *(each.upper() for each in BLOCKS)))
-            raise header.fail(f"tensors have one of the types {known}", f"type {kind} of {name!r}")
+            raise header.fail(f"tensors have one of the types {known}", f"type {kind} of {_short(name)}")
         if (shape[-1] if shape else 1) % length:
-            raise header.fail(f"tensor {name!r} has whole blocks of {length}", f"shape {list(shape)}")
+            raise header.fail(f"tensor {_short(name)} has whole blocks of {length}", f"shape {list(shape)}")
         used = math.prod(shape) // length * size
         if base + offset + used > len(header.memory):
-            raise header.fail(f"tensor {name!r} lies inside of its {len(header.memory)} bytes", f"{used} at {offset}")
+            raise header.fail(
+                f"tensor {_short(name)} lies inside of its {len(header.memory)} bytes", f"{used} at {offset}"
+            )
         yield name, _Place(kind, shape, base + offset, used)
 
 

@@ -24,7 +24,7 @@ GRAPHS = {
     "ScatterElements": ["x", "places", "x"], "Unsqueeze": ["x", "?"], "Squeeze": ["x", "?"], "Split": ["x", "?"],
     "ReduceSum": ["x", "?"], "CumSum": ["x", "?0"], "Trilu": ["x", "?0"], "Compress": ["x", "?"],
 }  # fmt: skip
-"""The inputs of operators: "?" is a list of hostile integers, "?0" one of them, the rest has these names in `VALUES`."""
+"""Inputs by operator: "?" is a list of hostile integers, "?0" one of them, the rest has these names in `VALUES`."""
 
 ATTRIBUTES = {
     "AveragePool": (["x"], {"kernel_shape": [2], "strides": [1], "pads": [0, 0], "ceil_mode": 0}),
@@ -45,7 +45,8 @@ ATTRIBUTES = {
 }
 VALUES = {
     "x": X, "places": PLACES, "pair": np.ones(2, np.float32), "pair2": np.ones((2, 2), np.float32),
-    "w": np.ones((5, 3, 2), np.float32), "v": np.ones((3, 5, 2), np.float32), "image": np.ones((1, 4, 4, 4), np.float32),
+    "w": np.ones((5, 3, 2), np.float32), "v": np.ones((3, 5, 2), np.float32),
+    "image": np.ones((1, 4, 4, 4), np.float32),
 }  # fmt: skip
 
 
@@ -58,10 +59,13 @@ def fault(kind: str, inputs: list[str], values: dict[str, np.ndarray], **attribu
     try:
         onnx.load(proto)()
     except (ValueError, RuntimeError, MemoryError, IndexError, TypeError) as error:
-        known = not isinstance(error, (IndexError, TypeError)) or "(): " in str(error)
-        if known and str(error) and "\n" not in str(error):
+        text = str(error)
+        python = any(part in text for part in ("zip()", "unpack", "list index", "tuple index"))
+        clear = "(): " in text or not (python or isinstance(error, TypeError))
+        if text and "\n" not in text and clear:
             return None
-        return f"{kind} {values} {attributes}: {type(error).__name__}: {error}"
+        own = {name: values[name].tolist() for name in inputs if name.startswith("n")}
+        return f"{kind} {own} {attributes}: {type(error).__name__}: {error}"
     return None
 
 

@@ -108,6 +108,9 @@ class Builder:
         ):
             if not least <= len(names) <= most:
                 raise ValueError(f"{where} must have {least} to {most} {what}, got {len(names)}")
+        for name, formal in zip(node.input, schema.inputs, strict=False):
+            if not name and formal.option == onnx.defs.OpSchema.FormalParameterOption.Single:
+                raise ValueError(f"{where} must have the input {formal.name!r}, got none")
 
     def _attributes(self, node: onnx.NodeProto, label: str) -> dict[str, Any]:
         graphs = onnx.AttributeProto.GRAPH

@@ -230,6 +230,8 @@ def arange(start: Tensor, limit: Tensor, delta: Tensor, *, stash_type: int = 1) 
 
 @operator("EyeLike")
 def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
+    if x.ndim != 2:
+        raise ValueError(f"input must have 2 dimensions, got {list(x.shape)}")
     rows, columns = x.shape
     kind = x.dtype if dtype is None else dtype_of(dtype, "the result of EyeLike")
     return from_numpy(np.eye(rows, columns, k, kind.dtype))

@@ -20,6 +20,18 @@ _TYPES = ("to", "dtype", "output_datatype")
 _NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
+_SENTENCES = (ValueError, RuntimeError, IndexError, MemoryError)
+_OF_PYTHON = ("zip() argument", "values to unpack", "list index out of range", "tuple index out of range")
+
+
+def _is_sentence(error: Exception) -> bool:
+    """Whether an error of an operator says what is wrong, and is not Python's own about a line of code here."""
+    text = str(error)
+    if isinstance(error, _SENTENCES) and not any(part in text for part in _OF_PYTHON):
+        return bool(text)
+    return "(): " in text
+
+
 class Node(Module):
     """One node: an operator and its attributes."""
 
@@ -107,10 +119,10 @@ class Graph(Module):
                 found = step.module(*[values[name] for name in step.inputs])
             except Exception as error:
                 node = f"the node {step.name!r} ({step.kind})"
-                if isinstance(error, (RuntimeError, MemoryError)) or "(): " in str(error):
+                if _is_sentence(error):
                     error.add_note(f"in {node} of the ONNX model")
                     raise
-                kind = ValueError if isinstance(error, ValueError) else RuntimeError
+                kind = next((each for each in (ValueError, MemoryError) if isinstance(error, each)), RuntimeError)
                 got = f"{type(error).__name__}: {error}"
                 raise kind(f"Model(): operands and attributes must fit {node}, got {got}") from error
             values.update(zip(step.outputs, found if isinstance(found, tuple) else (found,), strict=False))

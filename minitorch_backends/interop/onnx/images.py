@@ -125,6 +125,8 @@ def _target(
     lengths: Sequence[int], scales: list[float] | None, sizes: list[int] | None, policy: str
 ) -> list[tuple[int, float]]:
     """The size of each result, and its ratio to the input's."""
+    if len(given := sizes or scales or ()) != len(lengths) or min(sizes or (1,)) < 0:
+        raise ValueError(f"sizes or scales must be {len(lengths)} non-negative numbers, got {given}")
     if not sizes and not all(0 < scale < math.inf for scale in scales or ()):
         raise ValueError(f"scales must be positive and finite, got {scales}")
     if not sizes:

@@ -96,12 +96,18 @@ def _window_sums(x: Tensor, steps: Steps, counts: Sequence[int]) -> Tensor:
 
 
 def _windows(sizes: Sequence[int], steps: Steps, around: Pads, ceil_mode: int) -> tuple[Pads, list[int]]:
+    whole, counts = (
+        around,
+        [
+            (size + before + behind - (taps - 1) * dilation - 1) // stride + 1
+            for size, before, behind, taps, stride, dilation in zip(sizes, *around, *steps, strict=True)
+        ],
+    )
     if ceil_mode:
-        return _with_ceiling(sizes, steps, around)
-    return around, [
-        (size + before + behind - (taps - 1) * dilation - 1) // stride + 1
-        for size, before, behind, taps, stride, dilation in zip(sizes, *around, *steps, strict=True)
-    ]
+        whole, counts = _with_ceiling(sizes, steps, around)
+    if min(counts, default=1) < 1:
+        raise ValueError(f"windows must fit the padded input, got {list(steps.kernel)} for {list(sizes)}")
+    return whole, counts
 
 
 @operator("AveragePool")

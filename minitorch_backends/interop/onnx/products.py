@@ -67,6 +67,11 @@ def pads_of(sizes: Sequence[int], steps: Steps, pads: Sequence[int] | None, auto
     """The padding of windows over axes of these sizes: as given, or so that there are ceil(size / stride) windows, with
     the odd one behind (SAME_UPPER) or in front (SAME_LOWER)."""
     dims = len(sizes)
+    for name, numbers in zip(("kernel_shape", "strides", "dilations"), steps, strict=True):
+        if len(numbers) != dims or min(numbers, default=1) < 1:
+            raise ValueError(f"{name} must be {dims} positive numbers, got {list(numbers)}")
+    if pads and len(pads) != 2 * dims:
+        raise ValueError(f"pads must be {2 * dims} numbers, got {pads}")
     if auto_pad in ("NOTSET", "VALID"):
         pads = pads if pads and auto_pad == "NOTSET" else [0] * 2 * dims
         return Pads(pads[:dims], pads[dims:])
