@@ -44,6 +44,8 @@ class Format(NamedTuple):
         rotation: the size of the Hadamard transform along K in which elements are rounded; 0 for none.
         zero_point: whether integers span the block's least to its greatest number instead of a symmetric range.
         end: the magnitude to which the largest of a block is scaled; 0 for the element's greatest number.
+        sums: the profile whose matrix unit sums products of matrices with another format of scaled blocks of the same
+            length, each block promoted to float32 and scaled there; "" for float32 sums.
         packed: the block type of ggml ("q4_0" to "q6_k") that replaces element, block and scale; "" for none.
         source: where it is defined or from.
     """
@@ -59,6 +61,7 @@ class Format(NamedTuple):
     end: float = 0.0
     packed: str = ""
     source: str = ""
+    sums: str = ""
 
     @property
     def is_exact(self) -> bool:
@@ -81,6 +84,7 @@ class Format(NamedTuple):
         more = [f"in {self.scale} by {self.rule!r}"] + ["with zero points"] * self.zero_point
         more += [f"after a Hadamard transform of {self.rotation}"] * bool(self.rotation)
         more += [f"rounded {self.rounding}"] * bool(self.rounding)
+        more += [f"summed as {self.sums} does, block by block"] * bool(self.sums)
         return f"{self.element}, a scale of {shared}, {', '.join(more)}"
 
 
@@ -149,6 +153,7 @@ for _row in (
     Format("e4m3-row-pow2", "e4m3", (1, 0), "e8m0", "rceil", source="torchao, round_scales_to_power_of_2"),
     Format("e4m3-pow2", "e4m3", (0, 0), "e8m0", "rceil", source="torchao, round_scales_to_power_of_2"),
     Format("e4m3-1x128", "e4m3", (1, 128), source=_DEEPSEEK),
+    Format("e4m3-1x128-promoted", "e4m3", (1, 128), source=_DEEPSEEK, sums="h100"),
     Format("e4m3-128x128", "e4m3", (128, 128), source=_DEEPSEEK),
     Format("int8-row", "int8", (1, 0), end=127.5, source="torchao, Int8WeightOnlyConfig"),
     Format("int4-32", "int4", (1, 32), "bf16", zero_point=True, source="torchao, Int4WeightOnlyConfig"),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from ..runtime import threading
 from . import scaling
-from .elements import ELEMENTS
+from .elements import ELEMENTS, round_to_format
 from .formats import Format, find_format
 from .ggml import BLOCKS, dequantize, quantize
 
@@ -33,6 +35,14 @@ def refusal(name: str, shape: tuple[int, ...], axis: int) -> str | None:
     return None
 
 
+def remainder(name: str, length: int) -> str:
+    """A remark on the last block of so many numbers along K, where it is shorter than the format's; else empty."""
+    row = find_format(name)
+    along = row.block[1] if row.block else 0
+    rest = length % along if along else 0
+    return f"{name}: the last block of {along} along K = {length} has {rest}" if rest else ""
+
+
 def round_operand(
     x: np.ndarray, name: str, axis: int = -1, rounding: str = "rne", seed: int | None = None
 ) -> np.ndarray:
@@ -41,11 +51,24 @@ def round_operand(
     `rounding` is "rne" or "stochastic" where the format leaves it open. The last block along K may be shorter. Inf and
     NaN stay. Raises ValueError where `refusal` has a sentence.
     """
+    return round_in_range(x, name, axis, rounding, seed).values
+
+
+class Rounded(NamedTuple):
+    """An operand in its format, as float32. `fits_bf16`: whether bf16 holds all of its values."""
+
+    values: np.ndarray
+    fits_bf16: bool
+
+
+def round_in_range(x: np.ndarray, name: str, axis: int = -1, rounding: str = "rne", seed: int | None = None) -> Rounded:
+    """`round_operand`, and whether bf16 holds its values: those of short significands, scaled by powers of two, whose
+    numbers are normal."""
     row = find_format(name)
     if row.is_exact or not x.size:
-        return x
+        return Rounded(x, not x.size)
     if row.block is None and not row.packed:
-        return to_element(x, row.element)
+        return Rounded(to_element(x, row.element), row.element == "bf16")
     if sentence := refusal(name, x.shape, axis):
         raise ValueError(f"round_operand(): format {name!r} does not fit, for {sentence}")
     lines = np.moveaxis(x, axis, -1)
@@ -53,10 +76,29 @@ def round_operand(
     if row.rotation:
         turn = _rotation(row.rotation)
         rows = (rows.reshape(-1, row.rotation) @ turn).reshape(rows.shape)
-    rounded = _round_rows(rows, lines.shape, row, row.rounding or rounding, seed)
+    rounded, least = _round_rows(rows, lines.shape, row, row.rounding or rounding, seed)
     if row.rotation:
         rounded = (rounded.reshape(-1, row.rotation) @ turn.T).reshape(rows.shape)
-    return np.moveaxis(rounded.reshape(lines.shape), -1, axis)
+    short = ELEMENTS[row.element].significand <= 8 and row.scale == "e8m0" and not row.rotation
+    return Rounded(np.moveaxis(rounded.reshape(lines.shape), -1, axis), short and least >= _LEAST_NORMAL)
+
+
+_LEAST_NORMAL = 2.0**-126
+
+
+def numbers_and_scales(x: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix (rows, k) as the numbers of a format with float32 scales of blocks along k, and the scale of each block
+    of each row (rows, blocks). Their products are `round_operand`'s values."""
+    row = find_format(name)
+    assert row.block is not None
+    across, along = row.block
+    rows, k = x.shape
+    padded = np.abs(np.pad(np.where(np.isfinite(x), x, 0), ((0, -rows % across), (0, -k % along))))
+    largest = padded.reshape(len(padded) // across, across, -1, along).max((1, 3))
+    scales = np.repeat(largest / np.float32(ELEMENTS[row.element].greatest), across, 0)[:rows]
+    divisors = np.repeat(scales, along, 1)[:, :k]
+    numbers = np.divide(x, divisors, out=np.zeros_like(x), where=divisors > 0)
+    return np.where(np.isfinite(x), round_to_format(numbers, row.element), x), scales
 
 
 def to_element(x: np.ndarray, element: str) -> np.ndarray:
@@ -66,23 +108,27 @@ def to_element(x: np.ndarray, element: str) -> np.ndarray:
     return x if element == "fp32" else round_to(x, element)
 
 
-def _round_rows(rows: np.ndarray, shape: tuple[int, ...], row: Format, rounding: str, seed: int | None) -> np.ndarray:
+def _round_rows(
+    rows: np.ndarray, shape: tuple[int, ...], row: Format, rounding: str, seed: int | None
+) -> tuple[np.ndarray, float]:
+    """Rounded rows, and the least magnitude among those of blocks, or 0 where it is not known."""
     if row.packed:
-        return dequantize(quantize(rows, row.packed), row.packed)
+        return dequantize(quantize(rows, row.packed), row.packed), 0.0
     assert row.block is not None
     across, along = row.block
     if row.zero_point or row.end:
-        return _affine(rows, row, along or rows.shape[1])
+        return _affine(rows, row, along or rows.shape[1]), 0.0
     if across == 1:
         return _round_blocks(rows, along or rows.shape[1], row, rounding, seed)
     if not across:
-        return _round_blocks(rows.reshape(1, -1), rows.size, row, rounding, seed).reshape(rows.shape)
+        found, least = _round_blocks(rows.reshape(1, -1), rows.size, row, rounding, seed)
+        return found.reshape(rows.shape), least
     return _in_blocks(rows, shape, across, along, row, rounding, seed)
 
 
 def _in_blocks(
     rows: np.ndarray, shape: tuple[int, ...], across: int, along: int, row: Format, rounding: str, seed: int | None
-) -> np.ndarray:
+) -> tuple[np.ndarray, float]:
     """Each block of several rows of a matrix as a row; zeros complete the last ones."""
     k = rows.shape[1]
     matrices = rows.reshape(-1, shape[-2] if len(shape) > 1 else 1, k)
@@ -90,31 +136,49 @@ def _in_blocks(
     padded = np.pad(matrices, ((0, 0), (0, -height % across), (0, -k % along)))
     parts = (batch, padded.shape[1] // across, across, padded.shape[2] // along, along)
     blocks = padded.reshape(parts).transpose(0, 1, 3, 2, 4)
-    rounded = _round_blocks(blocks.reshape(-1, across * along), across * along, row, rounding, seed).reshape(
-        blocks.shape
-    )
-    return rounded.transpose(0, 1, 3, 2, 4).reshape(padded.shape)[:, :height, :k].reshape(rows.shape)
+    rounded, least = _round_blocks(blocks.reshape(-1, across * along), across * along, row, rounding, seed)
+    rounded = rounded.reshape(blocks.shape).transpose(0, 1, 3, 2, 4).reshape(padded.shape)
+    return rounded[:, :height, :k].reshape(rows.shape), least
 
 
-def _round_blocks(rows: np.ndarray, block: int, row: Format, rounding: str, seed: int | None) -> np.ndarray:
-    """Rows rounded by the compiled loop, with symmetric scales of blocks of each row."""
+_NUMBERS = 1 << 15
+"""That a thread takes at a time."""
+
+
+def _round_blocks(
+    rows: np.ndarray, block: int, row: Format, rounding: str, seed: int | None
+) -> tuple[np.ndarray, float]:
+    """Rows rounded by the compiled loops, with symmetric scales of blocks of each row, and the least magnitude."""
     from . import scaling_loops as loops
 
     form = ELEMENTS[row.element]
-    stochastic = rounding == "stochastic"
     kinds = {"floor": loops.E8M0, "rceil": loops.RCEIL, "ceil": loops.CEIL, "even": loops.EVEN}
     kind = kinds.get(row.rule) or {"fp32": loops.FP32, "bf16": loops.BF16, "e4m3": loops.E4M3}[row.scale]
-    tensor = np.float32(1)
+    rows, (count, k) = np.ascontiguousarray(rows), rows.shape
+    out, tensor = np.empty_like(rows), np.float32(1)
     if kind == loops.E4M3:
         tensor = scaling.tensor_scale(rows, scaling.Scale(block, "e4m3"), form.greatest)
-    out = np.empty_like(rows)
-    numbers = np.int32(form.significand), np.int32(form.least), np.float32(form.greatest), np.float32(2.0**form.least)
     exponent = np.int32(math.frexp(form.greatest)[1] - 1)
-    seed = scaling.draw_seed() if stochastic and seed is None else seed or 0
-    loops.round_rows(
-        np.ascontiguousarray(rows), out, block, kind, tensor, numbers, exponent, stochastic, np.uint32(seed)
-    )
-    return np.multiply(out, tensor, out=out) if kind == loops.E4M3 else out
+    if rounding == "stochastic":
+        numbers = (
+            np.int32(form.significand),
+            np.int32(form.least),
+            np.float32(form.greatest),
+            np.float32(2.0**form.least),
+        )
+        draw = np.uint32(scaling.draw_seed() if seed is None else seed)
+        loops.round_rows(rows, out, block, kind, tensor, numbers, exponent, True, draw)
+        return (np.multiply(out, tensor, out=out) if kind == loops.E4M3 else out), 0.0
+    lines = max(1, _NUMBERS // k)
+    lows = np.empty(-(-count // lines), np.uint32)
+    pool, threads = (0, 1) if len(lows) == 1 else threading.pool()
+    loops.run(pool, threads, loops.Rows(
+        rows.ctypes.data, out.ctypes.data, lows.ctypes.data, count, k, block, lines, kind, tensor, exponent,
+        np.uint32(1 << (23 - form.significand)), np.uint32(24 - form.significand), np.uint32(form.least + 127),
+        np.float32(form.greatest),
+    ))  # fmt: skip
+    least = lows.min() + np.uint32(1)  # 0 where all results are
+    return out, float(least.view(np.float32)) if least else math.inf
 
 
 def _affine(rows: np.ndarray, row: Format, block: int) -> np.ndarray:

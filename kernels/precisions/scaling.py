@@ -111,8 +111,9 @@ def tensor_scale(x: np.ndarray, scale: Scale, greatest: float) -> np.float32:
     """The scale of a tensor."""
     if not scale.of_tensor or not x.size:
         return np.float32(1)
-    magnitudes = np.abs(x)
-    largest = magnitudes.max(where=np.isfinite(magnitudes), initial=0)
+    largest = max(x.max(), -x.min())
+    if not np.isfinite(largest):
+        largest = np.abs(x[np.isfinite(x)]).max(initial=0)
     limit = np.float32(greatest * (448.0 if scale.block else 1.0))
     return np.maximum(largest / limit, np.finfo(np.float32).tiny) if largest else np.float32(1)
 

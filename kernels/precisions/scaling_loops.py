@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
-from ..runtime.jit import njit
-from ..runtime.raw_memory import allocate, free
+from ..runtime.jit import carray, njit, subroutine
+from ..runtime.launch import launch
+from ..runtime.raw_memory import allocate, free, pointer
 
 TENSOR, E8M0, E4M3, FP32, BF16, RCEIL, CEIL, EVEN = range(8)
 """Scales: one of the tensor alone; powers of two by OCP's floor; numbers in E4M3 times one of the tensor; float32 and
@@ -126,6 +129,80 @@ def round_rows(x, out, block, kind, tensor, form, emax, stochastic, seed):
                 out[row, i] = kept
                 cut, vanished, subnormal = cut + a, vanished + b, subnormal + c
     return cut, vanished, subnormal, lowest
+
+
+@subroutine
+def _largest(x):
+    """The bits of the largest finite magnitude, of bits."""
+    found = np.uint32(0)
+    for i in range(len(x)):
+        magnitude = np.uint32(x[i] & _MAGNITUDE)
+        found = max(found, magnitude if magnitude < _INFINITY else np.uint32(0))
+    return found
+
+
+@subroutine
+def _round_scaled_bits(bits, scaled, factor, tensor, shift, least, greatest):
+    """The bits of a number whose magnitude, divided by its scale, is `scaled`: rounded, times both factors.
+
+    A float32 whose last place is the format's at `scaled` is added and subtracted again. `shift` is 24 minus the
+    significand, `least` the biased least exponent.
+    """
+    exponent = np.uint32(max(np.uint32(np.float32(scaled).view(np.uint32) >> np.uint32(23)), least) + shift)
+    anchor = np.uint32(exponent << np.uint32(23)).view(np.float32)
+    rounded = np.float32(np.float32(scaled + anchor) - anchor)
+    kept = np.float32(np.float32(min(rounded, greatest) * factor) * tensor).view(np.uint32)
+    finite = np.uint32(bits & _MAGNITUDE) < _INFINITY
+    return np.uint32(kept | np.uint32(bits & ~_MAGNITUDE)) if finite else bits
+
+
+@subroutine
+def _round_block(x, out, divisor, factor, exact, job):
+    """Round a block; the least of the bits of its results minus 1, zeros being the greatest. `exact` says that the
+    divisor is a power of two, whose reciprocal multiplies as well."""
+    low, inverse = np.uint32(0xFFFFFFFF), np.float32(np.float32(1.0) / divisor) if divisor > 0 else np.float32(0.0)
+    tensor, shift, least, greatest = job.tensor, job.shift, job.least, job.greatest
+    if exact or not divisor > 0:
+        for i in range(len(x)):
+            scaled = np.float32(np.uint32(x[i] & _MAGNITUDE).view(np.float32) * inverse)
+            kept = _round_scaled_bits(x[i], scaled, factor, tensor, shift, least, greatest)
+            low = min(low, np.uint32(np.uint32(kept & _MAGNITUDE) - np.uint32(1)))
+            out[i] = kept
+    else:
+        for i in range(len(x)):
+            scaled = np.float32(np.uint32(x[i] & _MAGNITUDE).view(np.float32) / divisor)
+            kept = _round_scaled_bits(x[i], scaled, factor, tensor, shift, least, greatest)
+            low = min(low, np.uint32(np.uint32(kept & _MAGNITUDE) - np.uint32(1)))
+            out[i] = kept
+    return low
+
+
+_Rows = namedtuple("_Rows", "x out lows rows k block lines kind tensor emax half shift least greatest")
+
+
+@subroutine
+def _round_task(task, worker, job):
+    low, zero = np.uint32(0xFFFFFFFF), np.uint32(0)
+    for row in range(task * job.lines, min((task + 1) * job.lines, job.rows)):
+        for start in range(0, job.k, job.block):
+            place, count = 4 * (row * job.k + start), min(job.block, job.k - start)
+            x = carray(pointer(job.x + place, zero), count)
+            out = carray(pointer(job.out + place, zero), count)
+            divisor, factor = _factors(_largest(x), job.kind, job.tensor, job.greatest, job.emax, job.half)
+            low = min(low, _round_block(x, out, divisor, factor, job.kind == E8M0 or job.kind > BF16, job))
+    carray(pointer(job.lows + 4 * task, zero), 1)[0] = low
+
+
+class Rows(_Rows):
+    """The addresses of x (rows, k), of the result, and of a number for each task, which takes so many lines: the least
+    bits of its results, minus 1. The rest are those of `round_rows`, to nearest."""
+
+    run = _round_task
+
+
+@njit
+def run(pool, threads, job):
+    launch(pool, threads, (job.rows + job.lines - 1) // job.lines, job)
 
 
 @njit

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..backends import precision_policy
 from ..backends.operands import Roles, of_gradient
 from ..backends.precision_policy import GradientPrecisions
 from ..tensor.tensor import Parameter
@@ -60,13 +61,20 @@ def _source(op: Any, name: str) -> tuple[str, int]:
 
 
 def precision_for(node: Node, index: int) -> Any:
-    """The recorded precision for the gradient of one input: a parameter's, or another input's."""
+    """The recorded precision for the gradient of one input: a parameter's, or another input's; roles, also of a node
+    that was made before any format was set."""
     kept = node.metadata["precision"]
+    if kept is None and precision_policy.by_role and node.op.roles:
+        kept = node.op.roles_of(lambda place: _is_parameter(node.edges[place]))
     if type(kept) is Roles:
         return of_gradient(kept, index - node.op.first_operand)
     if type(kept) is not GradientPrecisions:
         return kept
-    edge = node.edges[index]
-    while type(edge) is Node and edge.op.view and len(edge.edges) == 1:  # a layer's weight may be transposed
+    return kept.weight if _is_parameter(node.edges[index]) else kept.input
+
+
+def _is_parameter(edge: Any) -> bool:
+    """Whether an edge leads to a parameter, or a view of one: a layer's weight may be transposed."""
+    while type(edge) is Node and edge.op.view and len(edge.edges) == 1:
         edge = edge.edges[0]
-    return kept.weight if type(edge) is Leaf and isinstance(edge.variable, Parameter) else kept.input
+    return type(edge) is Leaf and isinstance(edge.variable, Parameter)

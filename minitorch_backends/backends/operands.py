@@ -40,12 +40,13 @@ ATTENTION_ROLES = ("query", "key", "value", "probability", "gradient")
 class Roles(NamedTuple):
     """The roles of the operands of a product, left and right; `gradient_of` is "input" or "weight" for that of a
     gradient, and "" in the forward pass. `recorded` is the precision that a node recorded, where no role has a
-    format."""
+    format; `forward` the flags of the forward pass under `backward_precision = "recorded"`."""
 
     left: str
     right: str
     gradient_of: str = ""
     recorded: Any = None
+    forward: State | None = None
 
     @property
     def otherwise(self) -> Any:
@@ -83,7 +84,7 @@ def of_gradient(precision: Any, position: int) -> Any:
     recorded = precision.recorded
     recorded = getattr(recorded, of) if hasattr(recorded, "_fields") else recorded
     roles = (precision.left, "gradient") if position else ("gradient", precision.right)
-    return Roles(*roles, of, recorded)
+    return Roles(*roles, of, recorded, precision.forward)
 
 
 def swap(precision: Any) -> Any:
@@ -99,6 +100,10 @@ def formats_of(state: State, precision: Roles | tuple[str, str], dtype: str) -> 
 
     Raises ValueError for a pair that does not name two formats.
     """
+    recorded = None
+    if isinstance(precision, Roles) and precision.gradient_of and state.read("backward_precision") == "recorded":
+        recorded = precision.forward
+    state = recorded or state
     rounding = state.read("scaled_rounding")
     if not isinstance(precision, Roles):
         left, right = _names_of(precision)
@@ -112,6 +117,8 @@ def formats_of(state: State, precision: Roles | tuple[str, str], dtype: str) -> 
         across = precision.gradient_of == "input" and None in (left, right) and weight == "weight"
     if dtype not in DTYPES or left is right is None:
         return None
+    if recorded is not None:
+        decided_by = f"backward_precision = 'recorded': in the forward pass, {decided_by}"
     return Operands(left, right, decided_by, rounding, across)
 
 
@@ -131,6 +138,12 @@ def _of_role(state: State, role: str, gradient_of: str) -> tuple[str | None, str
     if value == NO_OPINION:
         return None, ""
     return (None if find_format(value).is_exact else value), f"{decided_by} = {value!r}"
+
+
+def recorded_state() -> State | None:
+    """The flags that `Roles.forward` keeps: those of now where gradients run under the flags of the forward pass."""
+    state = current()
+    return state if state.read("backward_precision") == "recorded" else None
 
 
 def act_on(roles: tuple[str, ...]) -> bool:

@@ -17,10 +17,11 @@ import numpy as np
 from ..flags import NO_OPINION, State, current, per_state, rows
 from ..kernels.gemm.device import Unit
 from ..kernels.partial_sums import PartialSums
+from ..kernels.precisions import Format
 from ..kernels.precisions.float8 import FORMATS, PACKED, is_float8
 from ..kernels.precisions.products import EMULATIONS, OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
 from .invariance import partial_of
-from .operands import DTYPES, Roles, by_formats, formats_of
+from .operands import DTYPES, LAYER_ROLES, Roles, by_formats, formats_of
 from .profiles import PROFILES
 from .stacks import STACKS, Stack
 from .table import OPERAND_PATHS, XLA_PRECISIONS
@@ -126,19 +127,47 @@ def resolve(
     """
     if by_formats(precision):
         operands = formats_of(precision, dtype.name)  # type: ignore[arg-type]
-        call = resolve(kind, dtype, precision.otherwise if type(precision) is Roles else None)
+        call = _without_roles(kind, dtype, precision.otherwise if type(precision) is Roles else None)
         if operands is None:
-            return call
+            return _note_idle(call, dtype.name, precision) if by_role and type(precision) is Roles else call
         names = Choice(" x ".join(name or call.choice.precision for name in operands[:2]), operands.decided_by)
         return Call(names, {"operands": operands}, operands.decided_by)
+    call = _without_roles(kind, dtype, precision)
+    return _note_idle(call, dtype.name, None) if by_role and precision is None and kind == "matmul" else call
+
+
+def _without_roles(kind: str, dtype: np.dtype, precision: Any) -> Call:
     if type(precision) is GradientPrecisions:
         precision = precision.input
     if type(precision) is not Recorded:
-        return _resolve(kind, dtype, precision, in_backward())  # type: ignore[arg-type]
+        return _resolve(kind, dtype, precision, in_backward())
     if not precision.holds_always and current().read("backward_precision") != "recorded":
         return _resolve(kind, dtype, None, in_backward())
     call = _resolve(kind, dtype, None if dtype in _DOUBLE else str(precision), False)
     return call if dtype not in _product(kind).dtypes and not precision.by_role else _of_forward(call, precision)
+
+
+def _note_idle(call: Call, dtype: str, roles: Roles | None) -> Call:
+    """The call, with a remark where formats of layers' operands are set and change nothing in this product."""
+    note = _idle_formats(dtype, roles and roles[:2])
+    if not note:
+        return call
+    return call._replace(
+        choice=call.choice._replace(decided_by=call.choice.decided_by + note), decided_by=call.decided_by + note
+    )
+
+
+@per_state()
+def _idle_formats(state: State, dtype: str, roles: tuple[str, str] | None) -> str:
+    named = {path: state.resolve(path) for path in OPERAND_PATHS if path.rpartition(".")[2] in LAYER_ROLES}
+    own = {path: value for path, (value, decided_by) in named.items() if decided_by == path}
+    found = [f"{path} = {value!r}" for path, value in own.items() if value not in (NO_OPINION, "ieee")]
+    if not found:
+        return ""
+    product = f"of {roles[0]} and {roles[1]}" if roles else "of operands that are no parameters"
+    if dtype not in DTYPES:
+        product = f"of {dtype}"
+    return f"; {', '.join(found)} change{'s' * (len(found) == 1)} nothing in a product {product}"
 
 
 def _of_forward(call: Call, recorded: Recorded) -> Call:
@@ -262,6 +291,15 @@ def _unit(profile: str | None, dtype: np.dtype, precision: str, required: bool, 
         )
     promote, scaled = way.promote_every, way.scaled_blocks
     return Unit(profile, operand, way.rule, way.evidence, promote, scaled, device.exact_gemv, device.flushes)
+
+
+@per_state()
+def unit_of_format(state: State, left: Format, right: Format) -> Unit:
+    """The matrix unit that sums products of two formats: that of the current profile, or of their own."""
+    profile = _profile(state)[0] or left.sums or right.sums
+    found = _unit(profile, np.dtype(np.float32), left.element, True, "matmul")
+    assert found is not None, "an internal error: a format of exact products has a unit"
+    return found
 
 
 def _product(kind: str) -> _Product:

@@ -123,8 +123,7 @@ RECIPES = _Recipes(
         Recipe("torchao-int8", {"weight": "int8-row"}, "torchao, Int8WeightOnlyConfig"),
         Recipe("torchao-int4", {"weight": "int4-128"}, "torchao, Int4WeightOnlyConfig(group_size=128)"),
         Recipe(
-            "deepseek-v3", _all("e4m3-128x128", "e4m3-1x128", "e4m3-1x128"), "arXiv 2412.19437, section 3.3",
-            "the promotion of sums every 128 products, which follows backends.profile where both formats are one",
+            "deepseek-v3", _all("e4m3-128x128", *("e4m3-1x128-promoted",) * 2), "arXiv 2412.19437, section 3.3",
         ),
         Recipe(
             "gpt-oss", {"weight": "mxfp4"}, "arXiv 2508.10925, section 2.1",

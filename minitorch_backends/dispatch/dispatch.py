@@ -16,7 +16,7 @@ from ..autograd.nodes import SELF, Node, attach, history, make_node, record_resu
 from ..autograd.rules import fields_of_result, reads, rule_of
 from ..autograd.views import is_parameter, made_view
 from ..backends import precision_policy
-from ..backends.operands import Roles
+from ..backends.operands import Roles, recorded_state
 from ..backends.precision_policy import node_metadata
 from ..kernels.arrays.elementwise import in_rows, is_half
 from ..kernels.runtime.errstate import restore, silence
@@ -295,16 +295,19 @@ class Op:
 
     def operand_roles(self, values: list[Any]) -> Roles | None:
         """The roles of the operands of a call; None for a product without a parameter."""
+        return self.roles_of(lambda place: is_parameter(values[place]))
+
+    def roles_of(self, is_weight: Callable[[int], bool]) -> Roles | None:
+        """The same where `is_weight` says whether the input at a place is a parameter."""
         assert self.roles is not None
         roles = list(self.roles.values())
         if "" in roles:
-            operands = values[self.first_operand : self.first_operand + 2]
-            weights = ["weight" if is_parameter(each) else "activation" for each in operands]
-            roles = weights if "weight" in weights else []
-        if not roles:
-            return None
+            places = self.first_operand, self.first_operand + 1
+            roles = ["weight" if is_weight(place) else "activation" for place in places]
+            if "weight" not in roles:
+                return None
         recorded = precision_policy.precision_to_record(self.product or "", precision_policy.in_backward())
-        return Roles(roles[0], roles[1], "", recorded)
+        return Roles(roles[0], roles[1], "", recorded, recorded_state())
 
     def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
         """The exception to raise for an error of the forward.

@@ -22,7 +22,7 @@ from ..kernels.registry import Kernel
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
-from .matmul.by_role import round_along
+from .matmul.by_role import refuse_unfit_format, round_along, to_dtype, with_remainders
 from .matmul.dispatch import product
 from .matmul.matmul import is_plain
 from .matmul.shapes import refuse_mixed
@@ -92,9 +92,14 @@ def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = ker
         if not operands.is_pair:
             arrays, keywords = _with_stored(arrays, operands, axis), {**resolve("recurrence", dtype).keywords}
         else:
+            for name in operands[:2]:  # the states have the weight's K
+                refuse_unfit_format(str(name), arrays[1].shape, axis, operands)
             keywords["operands"] = operands.left, operands.right, operands.rounding
     wide = arrays if dtype.itemsize > 2 else [cast_unchecked(each, _FLOAT32) for each in arrays]
-    found = of(*wide, cell=cell, decided_by=call.decided_by, **keywords)
+    decided_by = call.decided_by
+    if operands is not None:
+        decided_by = with_remainders(operands, (arrays[1].shape[axis],) * 2).decided_by
+    found = of(*wide, cell=cell, decided_by=decided_by, **keywords)
     return found if dtype.itemsize > 2 else tuple([cast_unchecked(each, dtype) for each in found])
 
 
@@ -105,7 +110,8 @@ def _with_stored(arrays: tuple[np.ndarray, ...], operands: Operands, axis: int) 
             f"{operands.decided_by} rounds the states between steps, which needs a format of weights too; set "
             "backends.operands.weight, for example to 'bf16'"
         )
-    return arrays[0], round_along(arrays[1], operands.right, axis, operands, arrays[1].dtype), *arrays[2:]
+    stored = round_along(arrays[1], operands.right, axis, operands).values
+    return arrays[0], to_dtype(stored, arrays[1].dtype), *arrays[2:]
 
 
 def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:

@@ -3,11 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
+from minitorch_backends.backends import precision_policy
+from minitorch_backends.backends.profiles import PROFILES
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.kernels import matrix_units
+from minitorch_backends.kernels.precisions import FORMATS, ggml
 from minitorch_backends.kernels.precisions.rounding import round_operand
 
 F = mt.nn.functional
@@ -299,6 +305,181 @@ def test_what_does_not_fit_is_refused() -> None:
         mt.matmul(mt.randn(2, 3), mt.randn(3, 2), precision=("bf16",))
     with pytest.raises(RuntimeError, match=r"operands.key = 'mxfp3' is unknown \(did you mean"):
         backends.operands.key = "mxfp3"
+
+
+def test_a_pair_of_einsum_is_that_of_matmul() -> None:
+    a, b, g = mt.randn(5, 64).requires_grad_(), mt.randn(64, 7).requires_grad_(), mt.randn(5, 7)
+    pair = ("mxfp8", "mxfp4")
+    found, expected = mt.einsum("ij,jk->ik", a, b, precision=pair), mt.matmul(a, b, precision=pair)
+    np.testing.assert_array_equal(found.detach().numpy(), expected.detach().numpy())
+    for first, second in zip(mt.autograd.grad(found, (a, b), g), mt.autograd.grad(expected, (a, b), g), strict=True):
+        np.testing.assert_array_equal(first.numpy(), second.numpy())
+    swapped = mt.einsum("jk,ij->ik", b, a, precision=pair[::-1])
+    np.testing.assert_array_equal(swapped.detach().numpy(), expected.detach().numpy())
+    with pytest.raises(ValueError, match=r"einsum\(\): precision must be one name, or a pair of formats for two"):
+        mt.einsum("ij,jk,kl->il", a, b, b.T, precision=pair)
+    with pytest.raises(ValueError, match="'mxfp3' is not a format"):
+        mt.einsum("ij,jk->ik", a, b, precision=("mxfp3", "bf16"))
+
+
+@pytest.mark.parametrize("compute", [F.linear, by_matmul, by_addmm, by_einsum])
+def test_recorded_gradients_have_the_formats_of_the_forward_pass(compute: Callable[..., Any]) -> None:
+    x, weight, g = inputs((6, 64), (40, 64), (6, 40))
+    with backends.flags(backward_precision="recorded"):
+        with backends.operands.flags(**RECIPE):
+            expected = mt.autograd.grad(compute(x, weight), (x, weight), g)
+            out = compute(x, weight)
+        with explain.record() as log:
+            found = mt.autograd.grad(out, (x, weight), g)
+        with backends.operands.flags(weight="e4m3", gradient="e5m2"):
+            out = compute(x, weight)
+        with backends.operands.flags(**RECIPE):
+            other = mt.autograd.grad(out, x, g)[0]
+    for first, second in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(first.numpy(), second.numpy())
+    assert all("backward_precision = 'recorded': in the forward pass, operands." in each.decided_by for each in log)
+    assert_near(other, round_by_hand(g.numpy(), "e5m2") @ round_by_hand(weight.detach().numpy(), "e4m3"))
+
+
+@pytest.mark.parametrize("compute", [F.linear, by_matmul, by_addmm])
+def test_formats_of_gradients_do_not_depend_on_when_the_first_one_was_set(
+    compute: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, weight, g = inputs((6, 64), (40, 64), (6, 40))
+    monkeypatch.setattr(precision_policy, "by_role", False)
+    out = compute(x, weight)
+    with backends.operands.flags(**RECIPE):
+        found = mt.autograd.grad(out, x, g)[0]
+    assert_near(found, round_by_hand(g.numpy(), RECIPE["gradient"]) @ round_by_hand(weight.detach(), "mxfp4", 0))
+
+
+def test_formats_that_change_nothing_say_so() -> None:
+    x, weight, _ = inputs((6, 64), (40, 64), (6, 40))
+    with backends.operands.flags(weight="mxfp4"), explain.record() as log:
+        x @ weight.detach().T
+        F.linear(x.double(), weight.double())
+    assert "operands.weight = 'mxfp4' changes nothing in a product of operands that are no parameters" in (
+        log[0].decided_by
+    )
+    assert "operands.weight = 'mxfp4' changes nothing in a product of float64" in log[1].decided_by
+    with backends.operands.flags(gradient="mxfp4"), mt.no_grad(), explain.record() as log:
+        mt.nn.Linear(64, 40)(x)
+    assert "operands.gradient = 'mxfp4' changes nothing in a product of activation and weight" in log[0].decided_by
+
+
+def scaled_by_hand(x: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers in E4M3 and the scale of each, of blocks of `across` rows and 128 columns."""
+    scales = np.ones_like(x)
+    for row in range(0, len(x), across):
+        for column in range(0, x.shape[1], 128):
+            block = x[row : row + across, column : column + 128]
+            scales[row : row + across, column : column + 128] = np.abs(block).max() / np.float32(448)
+    return (x / scales).astype(ml_dtypes.float8_e4m3fn).astype(np.float32), scales
+
+
+def test_deepseek_v3_adds_sums_of_128_products_of_a_tensor_core_in_float32() -> None:
+    x, weight = mt.randn(9, 300) * 3, mt.nn.Parameter(mt.randn(140, 300))
+    rule = PROFILES["h100"].format("e4m3", "wgmma").rule
+    (a, of_a), (b, of_b) = scaled_by_hand(x.numpy(), 1), scaled_by_hand(weight.detach().numpy(), 128)
+    expected = np.zeros((9, 140), np.float32)
+    for at in range(0, 300, 128):
+        part = matrix_units.multiply(rule, "e4m3", a[:, at : at + 128], b[:, at : at + 128].T.copy())
+        expected += part * (of_a[:, at : at + 1] * of_b[:, at])
+    with backends.recipes["deepseek-v3"], explain.record() as log:
+        np.testing.assert_array_equal(F.linear(x, weight).detach().numpy(), expected)
+        batch = F.linear(x.reshape(3, 3, 300), weight)
+        with mt.no_grad():
+            layer = mt.nn.Linear(300, 140, bias=False)
+            layer.weight = weight
+            np.testing.assert_array_equal(layer(x).numpy(), expected)
+    np.testing.assert_array_equal(batch.detach().numpy().reshape(9, 140), expected)
+    assert "sums as h100" in log[0].decided_by
+    in_float32 = round_by_hand(x, "e4m3-1x128") @ round_by_hand(weight.detach(), "e4m3-128x128").T
+    error = np.linalg.norm(expected - in_float32) / np.linalg.norm(in_float32)
+    assert 2e-5 < error < 1e-3, "that of sums of 14 bits"
+
+
+ODD_CALLS: dict[str, Callable[[int], tuple[tuple[int, ...], tuple[int, ...], Callable[..., Any]]]] = {
+    "affine": lambda k: ((5, k), (3, k), F.linear),
+    "matmul": lambda k: ((2, 5, k), (3, k), lambda x, w: x @ w.T),
+    "addmm": lambda k: ((5, k), (3, k), lambda x, w: mt.addmm(mt.zeros(3, dtype=x.dtype), x, w.T)),
+    "baddbmm": lambda k: ((2, 5, k), (2, 3, k), lambda x, w: mt.baddbmm(mt.zeros(1, dtype=x.dtype), x, w.mT)),
+    "contraction": lambda k: ((5, k), (3, k), lambda x, w: mt.einsum("ti,oi->to", x, w)),
+    "convolution": lambda k: ((2, k, 5), (3, k, 1), F.conv1d),
+    "convolution_input_gradient": lambda k: ((2, k, 5), (k, 3, 1), F.conv_transpose1d),
+}
+"""By op: shapes of an input and a weight with K = k, and the call."""
+
+
+def test_every_op_with_roles_has_an_odd_call() -> None:
+    cells = {f"{kind}_{of}" for kind in ("rnn", "lstm", "gru") for of in ("layer", "cell")}
+    apart = {"recurrent_product", "convolution_weight_gradient", *cells}
+    ops = {op.name for op in registry.values() if getattr(op, "roles", None)}
+    assert ops == (ODD_CALLS.keys() - {"contraction"}) | apart, "recurrences have a test below, gradients of weights"
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_odd_sizes_of_recurrences(name: str) -> None:
+    layer, x = LAYERS[name](33, 65), mt.randn(3, 2, 33)
+    for names in ({"weight": "q4_k"}, {"weight": "q4_k", "activation": "q4_k"}):
+        with (
+            backends.operands.flags(**names),
+            pytest.raises(RuntimeError, match=r"operands.weight = 'q4_k'.* block of 256 does not divide K = 33"),
+        ):
+            layer(x)
+    with backends.operands.flags(weight="mxfp4", activation="mxfp8"), explain.record() as log:
+        assert np.isfinite(layer(x)[0].detach().numpy()).all()
+    said = " ".join(each.decided_by for each in log)
+    assert "mxfp4: the last block of 32 along K = 33 has 1" in said
+    assert "mxfp8: the last block of 32 along K = 65 has 1" in said
+
+
+@pytest.mark.parametrize("k", [1, 7, 33, 130])
+@pytest.mark.parametrize("name", ODD_CALLS)
+def test_blocks_that_do_not_divide_k_are_shorter_or_refused(name: str, k: int) -> None:
+    """As zeros behind K would have it, which change no scale; formats of whole blocks are refused by a sentence."""
+    x_shape, w_shape, compute = ODD_CALLS[name](k)
+    x, weight = mt.randn(*x_shape), mt.nn.Parameter(mt.randn(*w_shape))
+    for format in FORMATS:
+        row = FORMATS[format]
+        if row.rounding == "stochastic" and not row.rotation:
+            continue  # values of which no second calculation has the same
+        with backends.operands.flags(weight=format, activation=format), explain.record() as log:
+            if name == "contraction" and k == 1:
+                assert np.isfinite(compute(x, weight).detach().numpy()).all(), "it sums nothing, and no flag acts"
+                continue
+            whole = row.rotation or (ggml.BLOCKS[row.packed].length if row.packed else 1)
+            if k % whole:
+                with pytest.raises(RuntimeError, match=f"operands.weight = '{format}'.*does not divide K = {k} of"):
+                    compute(x, weight)
+                continue
+            out = compute(x, weight)
+        assert np.isfinite(out.detach().numpy()).all()
+        block = row.block[1] if row.block else 0
+        shorter = f"{format}: the last block of {block} along K = {k} has {k % block if block else 0}"
+        assert (shorter in log[0].decided_by) == (block > 0 and k % block > 0), log[0].decided_by
+        if block and k % block:
+            limit = 1e-3 if row.sums else 1e-5
+            assert_near(out, padded_by_hand(x, weight, compute, format, name), limit)
+
+
+def padded_by_hand(x: Any, weight: Any, compute: Callable[..., Any], format: str, name: str) -> np.ndarray:
+    """The same of operands that are rounded with zeros behind K, in float64."""
+
+    def rounded(each: Any, axis: int) -> Any:
+        lines = np.moveaxis(each.detach().numpy(), axis, -1)
+        block = FORMATS[format].block
+        assert block is not None
+        missing = -lines.shape[-1] % block[1]
+        edge = "edge" if FORMATS[format].zero_point else "constant"
+        padded = np.pad(lines, [(0, 0)] * (lines.ndim - 1) + [(0, missing)], mode=edge)
+        found = round_by_hand(padded, format)[..., : lines.shape[-1]]
+        return mt.tensor(np.moveaxis(found, -1, axis).copy())
+
+    conv = name.startswith("convolution")
+    axes = (1, 0 if name.endswith("gradient") else 1) if conv else (-1, -1)
+    with mt.no_grad():
+        return compute(rounded(x, axes[0]), rounded(weight, axes[1])).numpy()
 
 
 def test_other_dtypes_stay_as_they_are() -> None:

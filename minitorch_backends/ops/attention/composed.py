@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.operands import Roles, act_on, formats_of
+from ...backends.operands import Roles, act_on, formats_of, recorded_state
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.dropout import dropout
-from ..matmul.by_role import round_along
+from ..matmul.by_role import round_along, to_dtype
 from ..matmul.matmul import matmul
 
 BY_ROLE = (Roles("query", "key"), Roles("probability", "value"))
 """The roles of both products, in place of a precision."""
+
+
+def _by_role(product: int) -> Roles:
+    return BY_ROLE[product]._replace(forward=recorded_state())
 
 
 def apply_roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, bool]:
@@ -27,7 +31,7 @@ def apply_roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
     for roles, cached in zip(BY_ROLE, (key, value), strict=True):
         operands = formats_of(roles, dtype.name)
         if operands is not None and cached._array.dtype == dtype:
-            rounded = round_along(cached._array, str(operands.right), -1, operands, dtype)
+            rounded = to_dtype(round_along(cached._array, str(operands.right), -1, operands).values, dtype)
             cached = cached + (adopt(rounded) - cached).detach() if cached.requires_grad else adopt(rounded)
         found.append(cached)
     return found[0], found[1], False
@@ -47,7 +51,7 @@ def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> t
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
     """softmax(scale * query @ key.mT + mask), with rows of zeros where no key is visible. All have groups."""
     if precision is BY_ROLE:
-        scores = matmul(query, key.mT, precision=precision[0]) * scale
+        scores = matmul(query, key.mT, precision=_by_role(0)) * scale
     else:
         root = math.sqrt(abs(scale))
         scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
@@ -91,7 +95,7 @@ def attention_of_ops(
     query, key, value, mask = _widen(query, key, value, mask)
     query, key, value, mask = _groups(query, key, value, mask)
     weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
-    out = matmul(weights, value, precision=BY_ROLE[1] if precision is BY_ROLE else precision).to(dtype)
+    out = matmul(weights, value, precision=_by_role(1) if precision is BY_ROLE else precision).to(dtype)
     return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
 
 

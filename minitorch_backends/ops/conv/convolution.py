@@ -15,9 +15,10 @@ from ...kernels.conv import KERNELS, benchmark_cache, conv, conv_input_gradient,
 from ...kernels.conv.shapes import empty_output, is_channels_last, output_size, require
 from ...kernels.conv.shapes import steps as steps_of
 from ...kernels.fft.contract import DEFAULT_PLANS
+from ...kernels.precisions.rounding import Rounded
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
-from ..matmul.by_role import multiply_rounded, round_for_kernel, to_dtype
+from ..matmul.by_role import length_along, multiply_rounded, round_for_kernel, to_dtype, with_remainders
 from .transposed_scatter import Apart
 
 Sizes = tuple[int, ...]
@@ -67,10 +68,12 @@ def _run_by_role(kernel: Kernel, arrays: tuple, precision: Any, keywords: dict[s
     if operands is None:
         return run(kernel, *arrays, precision=precision.otherwise if type(precision) is Roles else None, **keywords)
     relu = keywords.pop("relu", False)
-    along = "conv" if operands.stored_across else kernel.name
+    along, groups = "conv" if operands.stored_across else kernel.name, keywords["groups"]
+    shapes = [getattr(each, "array", each).shape for each in arrays[:2]]
+    operands = with_remainders(operands, [length_along(along, *each, groups) for each in enumerate(shapes)])
 
-    def round_side(x: np.ndarray, name: str, side: int, dtype: np.dtype) -> np.ndarray:
-        return round_for_kernel(along, getattr(x, "array", x), name, side, keywords["groups"], operands, dtype)
+    def round_side(x: Any, name: str, side: int) -> Rounded:
+        return round_for_kernel(along, getattr(x, "array", x), name, side, groups, operands)
 
     def multiply(a: np.ndarray, b: np.ndarray, at: Any) -> np.ndarray:
         return run(kernel, a, b, precision=at, **keywords)

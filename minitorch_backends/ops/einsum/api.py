@@ -14,12 +14,14 @@ import numpy as np
 from ...autograd.modes import grad_mode
 from ...autograd.views import is_parameter
 from ...backends import precision_policy
+from ...backends.operands import recorded_state
 from ...backends.strategies import Strategy, check_strategy, checked_slices
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite, op
 from ...dispatch.out_argument import written_out
 from ...flags import current
+from ...kernels.precisions import find_format
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..views.shape import expand
@@ -39,6 +41,7 @@ from .program import (
     run,
     run_sharing,
     sharing_keys,
+    step_formats,
     step_roles,
 )  # fmt: skip
 from .slices_asked import blocks_of_parts, blocks_of_tree
@@ -52,7 +55,7 @@ def einsum(
     /,
     *operands: Any,
     strategy: Any = BY_FLAGS,
-    precision: str | None = None,
+    precision: str | tuple[str, str] | None = None,
     memory_limit: int | None = None,
     slices: str | None = BY_FLAGS,
     share: bool = False,
@@ -70,7 +73,8 @@ def einsum(
 
     Arguments:
         strategy: the order for this call, with the values of the flag.
-        precision: of its float32 products, as for `matmul`.
+        precision: of its float32 products, as for `matmul`; of two operands also a pair of formats, the first for the
+            left one.
         memory_limit: limit in bytes for live intermediates, here and in each gradient; by default
             `backends.einsum_memory_limit`, or 80 % of the free memory.
         slices: how to find labels to slice if a contraction exceeds the limit, with the values of the flag
@@ -110,6 +114,8 @@ def einsum(
         raise _not_tensors(tensors) from None
     order = None if len(shapes) < 3 else strategy_in_force() if strategy is BY_FLAGS else strategy
     plan = plan_for(equation, tuple(shapes), order)
+    if type(precision) is tuple:
+        precision = _formats_of_pair(plan, precision, len(tensors))
     if slices is BY_FLAGS and not share:
         return contract(plan, tensors, precision, strategy, memory_limit)
     return contract(plan, tensors, precision, strategy, memory_limit, slices, share)
@@ -119,9 +125,10 @@ def _check_options(strategy: Any, precision: Any, memory_limit: Any, slices: Any
     """The strategy; raises for options of wrong types or values."""
     if slices is not BY_FLAGS:
         checked_slices(slices)
-    if precision is not None and not isinstance(precision, str):
+    if precision is not None and not isinstance(precision, (str, tuple)):
         raise TypeError(
-            f"einsum(): argument 'precision' must be str or None, not {type(precision).__name__} {precision!r}"
+            "einsum(): argument 'precision' must be str, a pair of str or None, not "
+            f"{type(precision).__name__} {precision!r}"
         )
     number = isinstance(memory_limit, (int, float)) and not isinstance(memory_limit, bool)
     if memory_limit is not None and not (number and memory_limit >= 0):
@@ -129,6 +136,16 @@ def _check_options(strategy: Any, precision: Any, memory_limit: Any, slices: Any
             f"{called}(): memory_limit must be None or a non-negative number of bytes, got {memory_limit!r}"
         )
     return strategy if strategy is BY_FLAGS else check_strategy(strategy)
+
+
+def _formats_of_pair(plan: Plan, names: tuple[str, ...], operands: int) -> StepRoles:
+    if len(names) != 2 or operands != 2:
+        raise ValueError(
+            f"einsum(): precision must be one name, or a pair of formats for two operands, got {names!r} for {operands}"
+        )
+    for each in names:
+        find_format(each)
+    return step_formats(plan, names)
 
 
 def _not_tensors(operands: Sequence[Any]) -> TypeError:
@@ -180,8 +197,7 @@ def contract(
         unchanged = plan.repeats and plan.axes == tuple(range(len(plan.axes)))
         return operands[0] if unchanged else permute(operands[0], plan.axes)
     if precision is None and precision_policy.by_role:
-        kinds = ["weight" if is_parameter(each) else "activation" for each in operands]
-        precision = step_roles(plan, kinds) if "weight" in kinds else None
+        precision = _roles_of(plan, operands)
     arrays, dtypes, followed = [], [], False
     for each in operands:  # one loop takes less time than three comprehensions
         array = each._array
@@ -204,6 +220,12 @@ def contract(
     if keys is not None:
         return adopt(run_sharing(plan, program, keys, arrays, precision, memory_limit))
     return adopt(run(program, arrays, memory_limit, None, slices, executor))
+
+
+def _roles_of(plan: Plan, operands: Sequence[Tensor]) -> StepRoles | None:
+    """The roles of the steps; None without a parameter."""
+    kinds = ["weight" if is_parameter(each) else "activation" for each in operands]
+    return step_roles(plan, kinds, "", recorded_state()) if "weight" in kinds else None
 
 
 def take_diagonals(tensor: Tensor, pairs: tuple[tuple[int, int], ...], axes: tuple[int, ...]) -> Tensor:
@@ -252,9 +274,13 @@ def _gradient(
     plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
     if type(slices) is tuple:
         plan_of_g = plan_of_g.slice_labels(dict(slices))
-    if type(precision) is StepRoles:
+    if type(precision) is StepRoles and precision.formats:
+        names = [precision.formats[place], *(name for at, name in enumerate(precision.formats) if at != place)]
+        precision = step_formats(plan_of_g, tuple(names))
+    elif type(precision) is StepRoles:
         kinds = ["gradient", *(kind for index, kind in enumerate(precision.kinds) if index != place)]
-        precision = step_roles(plan_of_g, kinds, "weight" if precision.kinds[place] == "weight" else "input")
+        of = "weight" if precision.kinds[place] == "weight" else "input"
+        precision = step_roles(plan_of_g, kinds, of, precision.forward)
     value = contract(plan_of_g, tensors, precision, strategy, memory_limit, slices)
     if value._array.shape != gradient.shape:
         value = value.reshape(gradient.shape)

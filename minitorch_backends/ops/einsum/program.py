@@ -100,21 +100,31 @@ class Program:
 
 
 class StepRoles(tuple):
-    """The roles of the factors of each step, or None for a step without a weight. `kinds` are those of the operands."""
+    """The roles of the factors of each step, or None for a step without a weight; or the pair of formats that a call
+    names. `kinds` are the roles of the operands, or `formats` theirs; `forward` is that of `Roles`."""
 
-    kinds: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    forward: State | None = None
 
 
-def step_roles(plan: Plan, kinds: Sequence[str], gradient_of: str = "") -> StepRoles:
+def step_formats(plan: Plan, formats: tuple[str, ...]) -> StepRoles:
+    """The formats of two operands, for the step that multiplies them."""
+    found = StepRoles((formats[step.left], formats[step.right]) for step in plan.steps)
+    found.formats = formats
+    return found
+
+
+def step_roles(plan: Plan, kinds: Sequence[str], gradient_of: str = "", forward: State | None = None) -> StepRoles:
     """The roles in a plan whose operands have these: results of steps are activations, or gradients behind one."""
     values, roles = list(kinds), []
     for step in plan.steps:
         pair = values[step.left], values[step.right]
         by_role = "weight" in pair or bool(gradient_of)
-        roles.append(Roles(*pair, gradient_of) if by_role else None)
+        roles.append(Roles(*pair, gradient_of, None, forward) if by_role else None)
         values.append("gradient" if "gradient" in pair else "activation")
     found = StepRoles(roles)
-    found.kinds = tuple(kinds)
+    found.kinds, found.forward = tuple(kinds), forward
     return found
 
 

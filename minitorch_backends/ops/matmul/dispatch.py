@@ -21,12 +21,13 @@ from ...kernels.gemm import matmul as kernel
 from ...kernels.gemm.half import half_matmul
 from ...kernels.gemm.scaled import scaled_matmul
 from ...kernels.precisions.float8 import FORMATS, from_float32, is_float8
-from ...kernels.precisions.products import is_emulated
+from ...kernels.precisions.products import is_emulated, is_scaled
+from ...kernels.precisions.rounding import Rounded, remainder
 from ...kernels.registry import ArraySpec
 from ...kernels.runtime.invariance import is_demanded
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import to_dtype
-from .by_role import multiply_rounded, round_along
+from .by_role import multiply_rounded, round_along, with_remainders
 from .shapes import check_factors, refuse_mixed, with_vectors
 
 _mode = grad_mode.get
@@ -57,14 +58,22 @@ def product_by_role(
         refuse_mixed(a, b)
     operands = resolve(kind, a.dtype, precision).keywords.get("operands")
     if operands is None:
+        if wide and a.dtype.itemsize == 2:
+            return wide_product(a, b)
         rest = precision.otherwise if type(precision) is Roles else None
-        return wide_product(a, b) if wide and a.dtype.itemsize == 2 else product(a, b, rest, kind)
+        if rest is None:
+            return prepare(a.dtype, a.shape, b.shape, _mode().backward, precision, kind)(a, b)
+        return product(a, b, rest, kind)
     check_factors(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype))
 
-    def round_side(x: np.ndarray, name: str, side: int, dtype: np.dtype) -> np.ndarray:
+    def round_side(x: np.ndarray, name: str, side: int) -> Rounded:
         axis = -1 if side == 0 or x.ndim == 1 else -2
-        return round_along(x, name, -3 - axis if operands.stored_across and x.ndim > 1 else axis, operands, dtype)
+        return round_along(x, name, -3 - axis if operands.stored_across and x.ndim > 1 else axis, operands)
 
+    lengths = a.shape[-1], a.shape[-1]
+    if operands.stored_across:  # the weight's blocks lie along its other dimension
+        lengths = (a.shape[-2], b.shape[-2]) if operands.right is None else (a.shape[-1], b.shape[-1])
+    operands = with_remainders(operands, lengths)
     return multiply_rounded(kind, operands, (a, b), round_side, lambda x, y, p: product(x, y, p, kind), wide)
 
 
@@ -139,10 +148,13 @@ def prepared_product(
     flags."""
     if is_float8(a.dtype):
         return _narrow_product
-    if by_formats(precision):
-        return functools.partial(product_by_role, precision=precision, kind=kind)
     call = resolve(kind, a.dtype, precision)
-    return _kernel(call).prepare(a, b, call.decided_by, **call.keywords)
+    if "operands" in call.keywords:
+        return functools.partial(product_by_role, precision=precision, kind=kind)
+    decided_by = call.decided_by
+    if is_scaled(call.choice.precision) and (note := remainder(call.choice.precision, a.shape[-1])):
+        decided_by += f"; {note}"
+    return _kernel(call).prepare(a, b, decided_by, **call.keywords)
 
 
 _LEAST_FUSED = 500_000
@@ -193,7 +205,7 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return cast_unchecked(array, dtype) if found is None else found
 
 
-def plain_call(dtype: np.dtype, precision: str | None = None) -> Call | None:
+def plain_call(dtype: np.dtype, precision: Any = None) -> Call | None:
     """How the kernel `matmul` is called for a dtype; None where sums are rounded on the way, or by a device's rule, or
     in parts."""
     call = resolve("matmul", dtype, precision)

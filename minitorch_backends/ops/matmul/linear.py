@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from ...kernels.gemm import Kept, gains_by_keeping
 from ...kernels.gemm import linear as kernel
 from ...kernels.precisions import find_format
 from ...kernels.precisions.float8 import is_float8
+from ...kernels.precisions.rounding import Rounded
 from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from .addmm import add_product, refuse_unfit
-from .by_role import multiply_rounded, round_along, to_dtype
+from .by_role import multiply_rounded, promoted_block, round_along, to_dtype, with_remainders
 from .dispatch import plain_call, product
 from .matmul import is_plain, times
 
@@ -107,20 +109,18 @@ def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 @always_safe
 class PackedWeight:
-    """A layer's weight in the packed form of products, cached while its memory, version and the flags are unchanged.
+    """A layer's weight in the packed form of products, and rounded to formats of operands, cached while its memory and
+    version are unchanged.
 
-    Inference with fixed weights packs once. In-place operations on the weight are detected, also through `weight.data`.
-    Direct writes to the underlying array (`weight.detach().numpy()[...] = ...`), or through another tensor made from
-    the same array, are not.
+    Inference with fixed weights rounds and packs once, for each of the last few formats and precisions. In-place
+    operations on the weight are detected, also through `weight.data`. Direct writes to the underlying array
+    (`weight.detach().numpy()[...] = ...`), or through another tensor made from the same array, are not.
     """
 
-    __slots__ = ("_key", "_kept", "_rounded", "_source")
+    __slots__ = ("_forms",)
 
     def __init__(self) -> None:
-        self._source: np.ndarray | None = None
-        self._key: tuple | None = None
-        self._kept: Kept | None = None
-        self._rounded: tuple[Any, np.ndarray] | None = None
+        self._forms: Forms | None = None
 
     def __reduce__(self) -> tuple:
         return PackedWeight, ()
@@ -129,52 +129,78 @@ class PackedWeight:
         """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
         x, w, b = input._array, weight._array, None if bias is None else bias._array
         fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
-        if precision_policy.by_role and fits and x.dtype == w.dtype and (version := writes(weight)) is not None:
-            operands = formats_of(Roles("activation", "weight"), x.dtype.name)
-            if operands is not None:
-                return adopt(self._linear_by_role(x, w, b, operands, version))
-        planned = plain_call(x.dtype) if fits and x.dtype == w.dtype else None
-        if planned is None:
+        version = writes(weight) if fits and x.dtype == w.dtype else None
+        if version is None:
             return linear(input, weight, bias)
-        version = writes(weight)
-        out = None if version is None else self._from_packed(x, w, b, planned, version)
+        forms = self._forms
+        if forms is None or forms.array is not w or forms.version != version:
+            forms = self._forms = Forms(w, version)
+        roles = None
+        if precision_policy.by_role:
+            roles = Roles("activation", "weight")
+            operands = formats_of(roles, x.dtype.name)
+            if operands is not None:
+                return adopt(_linear_by_role(x, w, b, operands, forms))
+        planned = plain_call(x.dtype, roles)
+        out = None if planned is None else _from_packed(x, w, b, planned, forms)
         return linear(input, weight, bias) if out is None else adopt(out)
 
-    def _from_packed(
-        self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, planned: Call, version: Any
-    ) -> np.ndarray | None:
-        """The result from the packed weight; None where products of these shapes do not gain by it."""
-        keywords = planned.keywords
-        if "prefer" in keywords or not gains_by_keeping(
-            ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
-        ):
-            return None
-        key = (version, *keywords.items())
-        if self._source is not w or self._key != key:
-            self._kept, self._source, self._key = Kept(w.T, **keywords), w, key
-        arrays = (x, self._kept) if b is None else (x, self._kept, b)
-        return kernel(*arrays, decided_by=planned.decided_by, **keywords)
 
-    def _linear_by_role(
-        self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, operands: Operands, version: Any
-    ) -> np.ndarray:
-        """The same in the formats of operands: the weight is rounded once, and kept."""
-        fused = None if operands.is_pair else b
+class Forms:
+    """Forms of one version of a weight by key; the oldest of more than `_MOST_FORMS` are dropped."""
 
-        def round_side(array: np.ndarray, name: str, side: int, dtype: np.dtype) -> np.ndarray:
-            if side == 0 or "stochastic" in (operands.rounding, find_format(name).rounding):
-                return round_along(array, name, -1, operands, dtype)
-            key = version, id(array), name, dtype
-            if self._rounded is None or self._rounded[0] != key:
-                self._rounded = key, round_along(array, name, -1, operands, dtype)
-            return self._rounded[1]
+    __slots__ = ("_found", "array", "version")
 
-        def multiply(x: np.ndarray, w: np.ndarray, precision: Any) -> np.ndarray:
-            planned = plain_call(x.dtype, precision)
-            out = None if planned is None else self._from_packed(x, w, fused, planned, version)
-            return affine.op.forward(x, w, fused, precision=precision) if out is None else out
+    def __init__(self, array: np.ndarray, version: Any) -> None:
+        self.array, self.version = array, version
+        self._found: dict[tuple, Any] = {}
 
-        out = multiply_rounded("matmul", operands, (x, w), round_side, multiply, wide=operands.is_pair)
-        if not operands.is_pair:
-            return out
-        return to_dtype(out if b is None else out + to_dtype(b, out.dtype), x.dtype)
+    def get(self, key: tuple, make: Callable[[], Any]) -> Any:
+        """A form, made if it is missing."""
+        found = self._found.get(key)
+        if found is None:
+            for oldest in list(self._found)[: len(self._found) + 1 - _MOST_FORMS]:
+                self._found.pop(oldest, None)
+            found = self._found[key] = make()
+        return found
+
+
+_MOST_FORMS = 6
+"""Three formats or precisions, each rounded and packed."""
+
+
+def _from_packed(
+    x: np.ndarray, w: np.ndarray, b: np.ndarray | None, planned: Call, forms: Forms, name: str = ""
+) -> np.ndarray | None:
+    """The result from the packed weight, in a format; None where products of these shapes do not gain by it."""
+    keywords = planned.keywords
+    if "prefer" in keywords or not gains_by_keeping(
+        ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
+    ):
+        return None
+    kept = forms.get((name, w.dtype, *keywords.items()), lambda: Kept(w.T, **keywords))
+    arrays = (x, kept) if b is None else (x, kept, b)
+    return kernel(*arrays, decided_by=planned.decided_by, **keywords)
+
+
+def _linear_by_role(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, operands: Operands, forms: Forms) -> np.ndarray:
+    """The same in the formats of operands: the weight is rounded once."""
+    if operands.is_pair and promoted_block(*operands[:2]):
+        return affine.op.forward(x, w, b, precision=Roles("activation", "weight"))
+    fused, of_weight = None if operands.is_pair else b, operands.right or ""
+    operands = with_remainders(operands, (w.shape[1], w.shape[1]))
+    is_random = bool(of_weight) and "stochastic" in (operands.rounding, find_format(of_weight).rounding)
+
+    def round_side(array: np.ndarray, name: str, side: int) -> Rounded:
+        if side == 0 or is_random:
+            return round_along(array, name, -1, operands)
+        return forms.get((name,), lambda: round_along(array, name, -1, operands))
+
+    def multiply(x: np.ndarray, w: np.ndarray, precision: Any) -> np.ndarray:
+        planned = None if is_random else plain_call(x.dtype, precision)
+        out = None if planned is None else _from_packed(x, w, fused, planned, forms, of_weight)
+        return affine.op.forward(x, w, fused, precision=precision) if out is None else out
+
+    wide = operands.is_pair and b is not None
+    out = multiply_rounded("matmul", operands, (x, w), round_side, multiply, wide)
+    return to_dtype(out + to_dtype(b, out.dtype), x.dtype) if wide and b is not None else out

@@ -111,12 +111,13 @@ def adjoint(matrix: Tensor) -> Tensor:
     autocast="lower",
     batch="multiply",
 )
-def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
+def matmul(input: Array, other: Array, *, precision: str | tuple[str, str] | None = None) -> np.ndarray:
     """The matrix product over the last two dimensions; the others broadcast. A vector is a row on the left and a column
     on the right.
 
-    `precision` sets the precision of this float32 or complex64 product; None uses the flags
-    (`explain.precision_of("matmul")`). Raises RuntimeError for mismatched sizes and operands of different dtypes.
+    `precision` sets the precision of this float32 or complex64 product, or as a pair the formats of both operands; None
+    uses the flags (`explain.precision_of("matmul")`). Raises RuntimeError for mismatched sizes and operands of
+    different dtypes.
     """
     if precision is None:  # as `product` does, without a call in between
         if (dtype := input.dtype) is not other.dtype:
