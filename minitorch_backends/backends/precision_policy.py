@@ -164,7 +164,7 @@ def _idle_formats(state: State, dtype: str, roles: tuple[str, str] | None) -> st
     found = [f"{path} = {value!r}" for path, value in own.items() if value not in (NO_OPINION, "ieee")]
     if not found:
         return ""
-    product = f"of {roles[0]} and {roles[1]}" if roles else "of operands that are no parameters"
+    product = f"of {roles[0]} and {roles[1]}" if roles else "without a parameter"
     if dtype not in DTYPES:
         product = f"of {dtype}"
     return f"; {', '.join(found)} change{'s' * (len(found) == 1)} nothing in a product {product}"

@@ -358,9 +358,7 @@ def test_formats_that_change_nothing_say_so() -> None:
     with backends.operands.flags(weight="mxfp4"), explain.record() as log:
         x @ weight.detach().T
         F.linear(x.double(), weight.double())
-    assert "operands.weight = 'mxfp4' changes nothing in a product of operands that are no parameters" in (
-        log[0].decided_by
-    )
+    assert "operands.weight = 'mxfp4' changes nothing in a product without a parameter" in (log[0].decided_by)
     assert "operands.weight = 'mxfp4' changes nothing in a product of float64" in log[1].decided_by
     with backends.operands.flags(gradient="mxfp4"), mt.no_grad(), explain.record() as log:
         mt.nn.Linear(64, 40)(x)
@@ -443,7 +441,7 @@ def test_blocks_that_do_not_divide_k_are_shorter_or_refused(name: str, k: int) -
     for format in FORMATS:
         row = FORMATS[format]
         if row.rounding == "stochastic" and not row.rotation:
-            continue  # values of which no second calculation has the same
+            continue  # no second calculation draws the same values
         with backends.operands.flags(weight=format, activation=format), explain.record() as log:
             if name == "contraction" and k == 1:
                 assert np.isfinite(compute(x, weight).detach().numpy()).all(), "it sums nothing, and no flag acts"
@@ -466,7 +464,7 @@ def test_blocks_that_do_not_divide_k_are_shorter_or_refused(name: str, k: int) -
 def padded_by_hand(x: Any, weight: Any, compute: Callable[..., Any], format: str, name: str) -> np.ndarray:
     """The same of operands that are rounded with zeros behind K, in float64."""
 
-    def rounded(each: Any, axis: int) -> Any:
+    def round_padded(each: Any, axis: int) -> Any:
         lines = np.moveaxis(each.detach().numpy(), axis, -1)
         block = FORMATS[format].block
         assert block is not None
@@ -479,7 +477,7 @@ def padded_by_hand(x: Any, weight: Any, compute: Callable[..., Any], format: str
     conv = name.startswith("convolution")
     axes = (1, 0 if name.endswith("gradient") else 1) if conv else (-1, -1)
     with mt.no_grad():
-        return compute(rounded(x, axes[0]), rounded(weight, axes[1])).numpy()
+        return compute(round_padded(x, axes[0]), round_padded(weight, axes[1])).numpy()
 
 
 def test_other_dtypes_stay_as_they_are() -> None:
