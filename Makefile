@@ -21,9 +21,10 @@ SMOKE := tensor/test_predicates.py tensor/test_printing.py tensor/test_from_data
 smoke: $(VENV)/installed-bench,test ## Half a minute: a few tests of each floor, one of which compiles a kernel
 	$(VENV_PYTHON) -m pytest -q $(addprefix tests/,$(SMOKE)) $(ARGS)
 
+# -P: pytest finds no package beside it whose assertions it would rewrite, 700 modules, as it does for plugins.
 # By default files go to the workers by their numbers of tests, and the long ones with few tests come last.
 test: $(VENV)/installed-bench,test ## The whole suite: make test ARGS="-k matmul"
-	$(VENV_PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(VENV_PYTHON) -P -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .

@@ -12,13 +12,21 @@ from minitorch_backends.kernels.runtime import cpu
 
 ALIKE = (
     "linalg/test_contract.py", "linalg/test_jacobi.py", "linalg/test_reflections.py", "linalg/test_small.py",
-    "test_blas_library.py", "test_elementwise.py", "test_jit.py", "test_normalization.py", "test_pooling.py",
-    "test_precision.py", "test_rounding.py", "test_rows.py",
+    "test_blas_library.py", "test_elementwise.py", "test_normalization.py", "test_pooling.py", "test_precision.py",
+    "test_rounding.py", "test_rows.py",
 )  # fmt: skip
 """Tests of what is compiled alike for every level but "portable"."""
 
-OF_ANY = ("test_decisions.py", "test_identify.py", "test_store.py")
-"""Tests that pretend to other CPUs, start processes, or find rules of devices: alike at every capability."""
+OF_ANY = (
+    "gemm/test_tuning.py", "test_decisions.py", "test_first_use.py", "test_identify.py", "test_jit.py",
+    "test_machine.py", "test_map.py", "test_native.py", "test_notice.py", "test_plans.py", "test_registry.py",
+    "test_store.py",
+)  # fmt: skip
+"""Tests of how code is compiled, kept and chosen, which set capabilities themselves, start processes, or find rules of
+devices: alike at every capability."""
+
+OF_ONE = "tests/project/test_docs.py::test_pages_run_and_print_what_they_show[tutorials-mxfp4]"
+"""A page of half a minute's products, which runs with AVX2 beside the machine's own capability."""
 
 PLACES = ("tests/kernels", "tests/project/test_docs.py", "tests/project/test_readme.py")
 """Of what is marked "levels"."""
@@ -42,7 +50,9 @@ def main() -> int:
         )
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
-        command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "-m", "levels", *PLACES, *ignored, *sys.argv[1:]]
+        ignored += [f"--deselect={OF_ONE}"] if level != "avx2" else []
+        command = [sys.executable, "-P", "-m", "pytest", "-q", *WORKERS, "-m", "levels", *PLACES, *ignored]
+        command += sys.argv[1:]
         if subprocess.run(command, env={**os.environ, **settings}, check=False).returncode:
             failed.append(level)
     sys.stdout.write(f"levels whose tests failed: {', '.join(failed) or 'none'}\n")

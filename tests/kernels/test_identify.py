@@ -133,17 +133,15 @@ def test_flushed_subnormals_are_found() -> None:
 
 
 def test_what_no_rule_explains_is_refused() -> None:
-    given = answers(Chain(), "fp32")
-    given["float32"]["order"] = given["float32"]["order"][:-8] + "40400000"
-    with pytest.raises(ValueError, match="must be those of a known kind of sum, got another order"):
-        identify("fp32", given)
-    given = answers(Chain(), "fp32")
-    given["float32"]["check"] = given["float32"]["check"][:-8] + "40400000"
-    with pytest.raises(ValueError, match="the nearest, Chain of 1, by 1 of the check's dot products, differs"):
-        identify("fp32", given)
-    given["float32"]["check"] = ""
-    with pytest.raises(ValueError, match=r"answers for fp32 must be to .* dot products; measure again"):
-        identify("fp32", given)
+    """Of an order that one kind of sum has: others would be searched for the parameters that explain the rest."""
+    right = answers(Chain((1, 0)), "bf16")["float32"]
+    for group, text, message in (
+        ("order", right["order"][:-8] + "40400000", "must be those of a known kind of sum, got another order"),
+        ("check", right["check"][:-8] + "40400000", "nearest, Chain of 2, by 1 of the check's dot products, differs"),
+        ("check", "", r"answers for bf16 must be to .* dot products; measure again"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            identify("bf16", {"float32": {**right, group: text}})
 
 
 def test_ranges_are_those_of_the_formats() -> None:
