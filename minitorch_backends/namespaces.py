@@ -52,6 +52,8 @@ def sentence(path: str, known: Iterable[str] = ()) -> str:
     for patterns, reason in REASONS.items():
         if any(fnmatchcase(path, pattern) for pattern in patterns.split()):
             return f"{PACKAGE} has no {path}: {reason}"
+    if path in functions:
+        return f"{PACKAGE} has no {path}; use nn.functional.{path}"
     above, _, name = path.rpartition(".")
     near = get_close_matches(name, [each for each in known if not each.startswith("_")], 3, 0.75)
     names = ", ".join(".".join(filter(None, (above, each))) for each in near)

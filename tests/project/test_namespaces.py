@@ -1,6 +1,7 @@
 """Namespaces: modules that are loaded at their first use, and names of torch that are missing for a reason."""
 
 import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import namespaces
+from minitorch_backends.dispatch.registry import functions
 
 
 @pytest.mark.parametrize(
@@ -17,6 +19,7 @@ from minitorch_backends import namespaces
         ("softmaxx", "minitorch_backends has no softmaxx; the nearest name is softmax"),
         ("quantize_per_tensor", "quantized tensors are not supported"),
         ("nn.Liner", "no nn.Liner; the nearest name is nn.Linear"),
+        ("kl_div", "no kl_div; use nn.functional.kl_div"),
         ("cuda", "the CPU is the only device"),
         ("distributions", "use torch's under interop.torch.emulate"),
         ("jit", "`minitorch-backends torch script.py`"),
@@ -30,6 +33,19 @@ def test_missing_names_say_why(name: str, sentence: str) -> None:
         getattr(namespace, last)
     with pytest.raises(ImportError, match=last):
         exec(f"from {namespace.__name__} import {last}")
+
+
+def test_losses_of_two_defaults_have_one_name() -> None:
+    """torch.kl_div and its like return all values where those of nn.functional return their mean: one form is here."""
+    losses = [name for name in functions if name.endswith(("_loss", "kl_div", "_with_logits"))]
+    assert len(losses) > 15
+    for name in losses:
+        assert not hasattr(mt, name)
+        parameters = inspect.signature(getattr(mt.nn.functional, name)).parameters
+        assert "reduction" not in parameters or parameters["reduction"].default == "mean"
+    one, other = mt.tensor([0.0, -1.0]), mt.tensor([1.0, 0.5])
+    for loss in (mt.nn.functional.kl_div, mt.nn.functional.binary_cross_entropy_with_logits):
+        assert loss(one, other).item() == pytest.approx(loss(one, other, reduction="none").mean().item())
 
 
 def test_reasons_name_a_remedy() -> None:
