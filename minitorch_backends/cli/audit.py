@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--generate", metavar="TOKENS", type=int, help="audit generation of so many tokens, of transformers' models")
     add("--gradients", action=argparse.BooleanOptionalAction, default=False, help="also measure gradients")
+    add("--device", metavar="NAME|JSON", help="predict times on a device of lab.devices, or of measured speeds")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
     add("--page", metavar="PATH", help="write a page of HTML")
 
@@ -58,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
             gradients=options.gradients or "gradient_error" in str(options.budget),
+            device=options.device,
         )  # fmt: skip
         found.label = Path(options.target).name
         if options.page:

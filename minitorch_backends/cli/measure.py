@@ -4,6 +4,8 @@
   minitorch-backends measure --script > measure_unit.py        # one file for a machine that has torch alone
   minitorch-backends measure --answers answers.json --out mine.json
 
+  minitorch-backends measure --speed --out mine.json           # times, for audit --device mine.json
+
 The script writes `answers.json`, from which `--answers`, or mt.profiles.load, finds the rules on any machine. The file
 OUT is a profile: after mt.profiles.load("mine.json"), mt.backends.profile takes its name. Formats that the device
 refuses are left out, and named.
@@ -16,9 +18,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..kernels.runtime.files import write_file
 from .common import UsageError, usage_errors, write, write_json
 
-HELP = "find how a device adds products"
+HELP = "find how a device adds products, or how fast it is"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--formats", metavar="NAME,NAME", default="", help="of tf32, bf16, fp16, e4m3 and others; by default all")
     add("--answers", metavar="FILE", help="take the answers that the script wrote on another machine")
     add("--script", action="store_true", help="print the script that asks a device with torch alone")
+    add("--speed", action="store_true", help="measure the speed of products and memory, of this CPU or of --torch")
     add("--out", metavar="FILE", help="write the profile to a file, by whose name it is called")
 
 
@@ -34,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     from .. import profiles
     from ..kernels.matrix_units import probes
 
+    if options.speed:
+        return _speed(options)
     if sum(map(bool, (options.torch, options.answers, options.script))) != 1:
         raise UsageError("one of --torch, --answers and --script must be given")
     if options.script:
@@ -53,6 +59,21 @@ def run(options: argparse.Namespace) -> int:
             profiles.save(found, options.out)
     _show(options, found, {**content.get("refused", {}), **failed})
     return 0 if found.formats else 1
+
+
+def _speed(options: argparse.Namespace) -> int:
+    from ..lab.devices import measure_speed
+
+    with usage_errors():
+        found = measure_speed(options.torch)
+        if options.out:
+            write_file(options.out, json.dumps(found._asdict(), indent=1) + "\n")
+    if options.json:
+        write_json(found._asdict())
+    else:
+        write(f"{found.source}: {found.bandwidth:.3g} GB/s")
+        write("\n".join(f"{name}: {peak:.3g} TFLOP/s" for name, peak in found.peaks.items()))
+    return 0
 
 
 def _show(options: argparse.Namespace, found: Any, refused: dict[str, str]) -> None:

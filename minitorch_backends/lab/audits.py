@@ -20,6 +20,7 @@ from ..kernels.precisions.elements import find_element
 from ..kernels.precisions.products import PRECISIONS, find_precision
 from ..nn.module import Module
 from ..ops.einsum.precision_plan import unit_cost
+from .devices import Device, find_device
 from .frontier import Frontier, predictions, sort_rows
 from .machine import machine
 from .metrics import Metric, check_metric
@@ -47,7 +48,8 @@ class Audit:
         rows: a dict for each layer, product and precision, and for all layers together (whose "module" is None), with
             these keys:
             "product": "forward", "input gradient" or "weight gradient";
-            "calls" and "flops" of one run;
+            "calls" and "flops" of one run; with a device, "predicted_seconds" and, at the current flags,
+            "predicted_before", the least that these take on it (`lab.devices`);
             "local_error": the largest relative error of one of its calls against float64 on the same inputs;
             "error": the relative change of the outputs, or of all gradients, that this product alone causes;
             the measures of the metric, in forward rows;
@@ -60,6 +62,8 @@ class Audit:
         is_met: whether the policy is within the budget; `least`: the least value of each bounded measure of any run.
         levels: for each product that the policy sets, the precision of each layer.
         shares: the share of the operations of these products at each precision.
+        predicted: the least seconds of these products on the device at the current flags, and under the policy; None
+            without a device.
         kept: the layers whose forward pass keeps a higher precision than the fastest, in order of their contribution.
         kept_gradients: the same for "input gradient" and "weight gradient", if `budget` bounds "gradient_error".
         measured: the measures of the outputs under the policy, from a run.
@@ -77,6 +81,7 @@ class Audit:
         self.kept: tuple[str, ...] = ()
         self.kept_gradients: dict[str, tuple[str, ...]] = {}
         self.levels, self.shares = dict[str, dict[str, str]](), dict[str, float]()
+        self.predicted: tuple[float, float] | None = None
         self.policy, self.measured = Policy(), dict[str, float]()
         self._trials, self._in_force = trials, _in_force()
         self._frontiers: dict[tuple[int, str], Frontier] = {}
@@ -144,7 +149,10 @@ class Audit:
                 kept = dict.fromkeys(((name, product) for name in points[place].kept), self._in_force[product])
                 policy = self._policy_of(kept, (product,))
                 points[place] = points[place]._replace(measured=self._trials.error_under(policy, product))
-            self._frontiers[verify, product] = Frontier(points, product, self.precisions[0])
+            device = self._trials.device
+            self._frontiers[verify, product] = Frontier(
+                points, product, self.precisions[0], "" if device is None else device.name
+            )
         return self._frontiers[verify, product]
 
     def measure_on(self, inputs: Any) -> dict[str, float]:
@@ -176,6 +184,9 @@ class Audit:
         if not self.is_met:
             least = ", ".join(f"{name} {value:.3g}" for name, value in self.least.items())
             found = f"A budget of {bounds} cannot be met: the least is {least}. The policy changes nothing: {measures}"
+        if self.predicted is not None and self._trials.device is not None:
+            before, after = (f"{1e3 * each:.3g} ms" for each in self.predicted)
+            found += f". Products take at least {after} on {self._trials.device.name}, {before} at the current flags"
         others = f" {str(self._trials.counts).capitalize()}." if self._trials.counts.others else ""
         return f"{found}. Operations: {shares}.{others} {self.runs} runs of the model."
 
@@ -187,7 +198,19 @@ class Audit:
         return f"The forward pass of {len(self.kept)}, {gradients} of {count} layers keep a higher precision"
 
     def header(self) -> tuple[str, ...]:
-        return ("module", "product", "precision", "GFLOP", "local error", "error", *self._measures(), "out of range")
+        device = self._trials.device
+        times = () if device is None else (f"ms at least, {device.name}",)
+        return (
+            "module",
+            "product",
+            "precision",
+            "GFLOP",
+            *times,
+            "local error",
+            "error",
+            *self._measures(),
+            "out of range",
+        )
 
     def cells(self, limit: int | None = None) -> Iterable[tuple[str, ...]]:
         """The lines of the table."""
@@ -206,7 +229,16 @@ class Audit:
         name = "(all of it)" if row["module"] is None else row["module"] or "(itself)"
         numbers = [row["local_error"], row["error"], *(row.get(each) for each in self._measures())]
         figures = ("" if each is None else f"{each:.2e}" for each in numbers)
-        return (name, row["product"], row["precision"], f"{row['flops'] / 1e9:.3g}", *figures, _out_of_range(row))
+        times = (f"{1e3 * row['predicted_seconds']:.3g}",) if "predicted_seconds" in row else ()
+        return (
+            name,
+            row["product"],
+            row["precision"],
+            f"{row['flops'] / 1e9:.3g}",
+            *times,
+            *figures,
+            _out_of_range(row),
+        )
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the layers by their errors, and the frontier with its measured points; returns the figure.
@@ -226,7 +258,7 @@ class Audit:
     def to_json(self) -> str:
         """Everything but the model as JSON."""
         names = ("name", "precisions", "measure", "budget", "is_met", "least", "kept", "kept_gradients", "levels",
-                 "shares", "measured", "error", "runs")  # fmt: skip
+                 "shares", "predicted", "measured", "error", "runs")  # fmt: skip
         found = {name: getattr(self, name) for name in names} | {"policy": json.loads(self.policy.to_json())}
         return json.dumps({**found, **machine(), "rows": self.rows}, indent=1)
 
@@ -309,6 +341,14 @@ class Audit:
         for row in rows:
             if row["precision"] == self.precisions[0]:
                 flops[levels[row["module"], row["product"]]] += row["flops"]
+        if rows and "predicted_seconds" in rows[0]:
+            after, before = dict[_Product, float](), dict[_Product, float]()
+            for row in rows:
+                key = row["module"], row["product"]
+                before[key] = row["predicted_before"]
+                if levels[key] == row["precision"]:
+                    after[key] = row["predicted_seconds"]
+            self.predicted = sum(before.values()), sum((before | after).values())
         total = flops.total() or 1
         self.shares = {name: count / total for name, count in sorted(flops.items(), key=lambda each: -each[1])}
 
@@ -336,7 +376,7 @@ def _out_of_range(row: dict[str, Any]) -> str:
     return ", ".join(f"{name} {share:.1%}" for name, share in worst.items() if share >= 5e-4)
 
 
-def audit(
+def audit(  # noqa: PLR0913 (one each for what an audit can vary)
     model: Module,
     inputs: Any,
     precisions: str | Sequence[str] = ("tf32", "bf16"),
@@ -346,6 +386,7 @@ def audit(
     margin: float = 0.1,
     gradients: bool = True,
     formats: Sequence[str] = (),
+    device: str | os.PathLike[str] | Device | None = None,
     progress: bool | None = None,
 ) -> Audit:
     """Measure the effect of each layer's products at a lower precision on the outputs of a model, one at a time.
@@ -375,6 +416,8 @@ def audit(
         gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the outputs.
             Skipped for models without parameters, for torch modules, and in `no_grad()`.
         formats: further formats whose range the operands are compared with, besides bf16, fp16, e5m2 and e4m3.
+        device: a name in `lab.devices.DEVICES`, or a file of measured speeds: rows, the frontier and the summary then
+            have the least time of the products on it beside each error.
         progress: whether to show progress; None: on a terminal.
 
     Raises ValueError for unknown names and for models without such layers, RuntimeError for outputs that differ between
@@ -389,7 +432,8 @@ def audit(
         find_element(each)
     formats = tuple(dict.fromkeys((*_FORMATS, *formats)))
     gradients = gradients and is_grad_enabled() and model is module and isinstance(model, Module)
-    trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget)
+    trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget,
+                    None if device is None else find_device(device))  # fmt: skip
     if not trials.is_repeatable():
         raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")
     rows = rows_of(trials, fastest_first, formats, progress)

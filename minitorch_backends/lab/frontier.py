@@ -18,12 +18,14 @@ class Point(NamedTuple):
         predicted: the relative error: the root of the sum of squares of the layers' errors.
         measured: the relative error from a run, if one was made; otherwise None.
         kept: the layers that stay at the higher precision.
+        milliseconds: the least time of the product's operations on the audit's device, if it has one (`lab.devices`).
     """
 
     share: float
     predicted: float
     measured: float | None
     kept: tuple[str, ...]
+    milliseconds: float | None = None
 
 
 class Frontier(list[Point]):
@@ -32,11 +34,12 @@ class Frontier(list[Point]):
     Attributes:
         product: the one that runs at low precision.
         precision: that precision.
+        device: the name of the device whose times are predicted, or "".
     """
 
-    def __init__(self, points: Sequence[Point], product: str, precision: str) -> None:
+    def __init__(self, points: Sequence[Point], product: str, precision: str, device: str = "") -> None:
         super().__init__(points)
-        self.product, self.precision = product, precision
+        self.product, self.precision, self.device = product, precision, device
 
     @property
     def subject(self) -> str:
@@ -45,15 +48,18 @@ class Frontier(list[Point]):
 
     def cells(self) -> list[tuple[str, ...]]:
         """The head of the table and its lines."""
-        rows: list[tuple[str, ...]] = [("share", "predicted", "measured", "kept")]
+        head = ("share", "predicted", "measured", "kept")
+        rows: list[tuple[str, ...]] = [(*head, f"ms at least, {self.device}") if self.device else head]
         for point in self:
             measured = "" if point.measured is None else f"{point.measured:.3e}"
-            rows.append((f"{point.share:.1%}", f"{point.predicted:.3e}", measured, f"{len(point.kept)} layers"))
+            line = (f"{point.share:.1%}", f"{point.predicted:.3e}", measured, f"{len(point.kept)} layers")
+            rows.append(line if point.milliseconds is None else (*line, f"{point.milliseconds:.3g}"))
         return rows
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{share:>7} {predicted:>10} {measured:>10}  {kept}" for share, predicted, measured, kept in self.cells()
+            f"{share:>7} {predicted:>10} {measured:>10}  " + "  ".join(rest)
+            for share, predicted, measured, *rest in self.cells()
         )
 
     def _repr_html_(self) -> str:
@@ -82,8 +88,11 @@ def predictions(rows: Sequence[dict[str, Any]]) -> list[Point]:
     total = sum(row["flops"] for row in rows) or 1
     flops, square = 0, 0.0
     names = [row["module"] for row in rows]
-    points = [Point(0.0, 0.0, 0.0, tuple(names))]
+    times = "predicted_seconds" in rows[0] if rows else False
+    taken = sum(row["predicted_before"] for row in rows) if times else 0.0
+    points = [Point(0.0, 0.0, 0.0, tuple(names), 1e3 * taken if times else None)]
     for count, row in enumerate(rows, 1):
         flops, square = flops + row["flops"], square + row["error"] ** 2
-        points.append(Point(flops / total, square**0.5, None, tuple(names[count:])))
+        taken += row["predicted_seconds"] - row["predicted_before"] if times else 0.0
+        points.append(Point(flops / total, square**0.5, None, tuple(names[count:]), 1e3 * taken if times else None))
     return points

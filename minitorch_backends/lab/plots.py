@@ -221,14 +221,18 @@ def frontier(points: Frontier, file: File = None) -> Drawing:
 
 def _draw_frontiers(axes: Axes, several: Sequence[Frontier]) -> None:
     for points, colour in zip(several, (BLUE, ORANGE, "#009E73"), strict=False):
-        measured = [(point.share, point.measured) for point in points if point.measured is not None]
+        places = [point.share if point.milliseconds is None else point.milliseconds for point in points]
+        measured = [(x, p.measured) for x, p in zip(places, points, strict=True) if p.measured is not None]
         label = f"{points.product}: error of {points.subject}"
-        axes.plot([p.share for p in points], [p.predicted for p in points], color=colour, label=label)
+        axes.plot(places, [p.predicted for p in points], color=colour, label=label)
         axes.plot(*zip(*measured, strict=True), "o", color=colour, clip_on=False, zorder=3)
     axes.plot([], [], "o", color=INK, label="measured")
-    axes.set_xlabel(f"share of the product's operations at {several[0].precision}")
     axes.set_ylabel("relative error")
-    axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlim(0, 1)
+    if several[0].device:
+        axes.set_xlabel(f"milliseconds of products on {several[0].device}, at least")
+    else:
+        axes.set_xlabel(f"share of the product's operations at {several[0].precision}")
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

@@ -28,6 +28,7 @@ from .columns import (
     with_settings,
 )
 from .dependencies import dependencies
+from .devices import Device, find_device
 from .executors import results
 from .grid import Cell, Flags, cells
 from .machine import machine
@@ -286,6 +287,7 @@ def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
     repeats: int = 3,
     threads: int | None = None,
     entropy: int = 0,
+    device: str | os.PathLike[str] | Device | None = None,
     progress: bool | None = None,
 ) -> Sweep:
     """Run a function for each combination of parameters, flags and seeds.
@@ -313,6 +315,8 @@ def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
         threads: threads per process. None: all in this process, an equal share in each of several processes; an
             executor's processes keep theirs.
         entropy: the source of all random numbers.
+        device: a name in `lab.devices.DEVICES`, or a file of measured speeds: rows then have "predicted_seconds", the
+            least time of the products on it, as `pareto(x="predicted_seconds")` takes it.
         progress: whether to show progress; None: on a terminal.
 
     An exception in a cell is recorded in its row. After Ctrl-C or the death of a process, the same call resumes from
@@ -335,6 +339,7 @@ def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
         threads=threads,
         grad=is_grad_enabled(),
         exclusive=timing == "exclusive",
+        device=None if device is None else find_device(device),
     )
     name = getattr(function, "__qualname__", type(function).__name__)
     kept = None if store is None else _open_store(store, settings, reuse, (function, reference, metric))
@@ -379,6 +384,8 @@ def _open_store(folder: str | os.PathLike[str], settings: Settings, reuse: bool 
     manifest: dict[str, Any] = {"functions": dependencies(*filter(callable, functions))}
     for name, value in (("reference", settings.reference), ("metric", settings.metric)):
         manifest[name] = "function" if isinstance(value, bytes) else value
+    if settings.device is not None:
+        manifest["device"] = settings.device.name
     about = {name: machine()[name] for name in ("versions", "capability")}
     return Store(folder, {**manifest, "entropy": settings.entropy, "grad": settings.grad, **about}, reuse)
 

@@ -29,6 +29,7 @@ from ..kernels.runtime import store, threading
 from ..kernels.runtime.context import restore_on_failure
 from ..random import drawn_as, manual_seed
 from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
+from .devices import Device, predict_seconds
 from .flops import flops_of
 from .grid import Cell
 from .machine import machine
@@ -53,6 +54,7 @@ class Settings(NamedTuple):
         threads: per process; None for the process's own number.
         grad: whether grad mode is enabled.
         exclusive: time one cell of this host at a time.
+        device: whose times are predicted, or None.
     """
 
     function: bytes
@@ -63,6 +65,7 @@ class Settings(NamedTuple):
     threads: int | None
     grad: bool
     exclusive: bool
+    device: Device | None = None
 
 
 @restore_on_failure
@@ -143,10 +146,13 @@ def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dic
     """The answer, and the cost of a call: the first call compiles, the second is counted, the others are timed."""
     function, calls, counts = _unpickle(settings.function), Counter[str](), ProductCounts()
     flops: Counter[str] = Counter()
+    predicted = [0.0]
 
     def note(call: Call) -> None:
         calls[f"{call.kernel}: {call.implementation}"] += 1
         flops[str(call.keywords.get("precision", "ieee"))] += flops_of(call)
+        if settings.device is not None:
+            predicted[0] += predict_seconds(settings.device, call)
 
     loads_torch = "torch" not in sys.modules
     start = time.perf_counter()
@@ -175,6 +181,7 @@ def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dic
             "kernels": dict(sorted(calls.items())),
             "flops": {name: count for name, count in sorted(flops.items()) if count},
             "passes": {name: count for name, count in sorted(passes.items()) if count},
+            **({} if settings.device is None else {"predicted_seconds": predicted[0]}),
             "products": {"obeyed": counts.obeyed, **counts.others},
         },
         counts,

@@ -13,6 +13,7 @@ from .. import autograd
 from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
 from ..backends import snapshot
+from ..backends.precision_policy import FAMILIES, precision_of
 from ..explain.outputs import arrays_of, module_of
 from ..explain.product_counts import ProductCounts, acted_on
 from ..explain.records import record, recording
@@ -26,6 +27,7 @@ from ..nn.module import Module
 from ..nn.utils import run_under
 from ..ops.creation.factories import from_numpy
 from ..tensor.tensor import Tensor
+from .devices import Device, predict_seconds
 from .flops import flops_of
 from .measures import relative_error
 from .metrics import Arrays, Metric, measures_of
@@ -45,21 +47,23 @@ class Trials:
         counts: the products of one call that obey precision flags, and those that do not.
         layers: the modules with products of their own, in call order.
         products: the measured ones: "forward", and the two gradients if the model has parameters.
+        device: whose times are predicted, or None.
         measures_gradients: whether the measures include the change of the gradients, which takes another call of the
             model.
     """
 
     @restore_on_failure
     def __init__(
-        self, model: Any, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False
-    ) -> None:
+        self, model: Any, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False,
+        device: Device | None = None,
+    ) -> None:  # fmt: skip
         self.model, self.call, self.metric, self.runs = module_of("audit", model), model, metric, 0
         self._args = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         self._named = inputs if isinstance(inputs, Mapping) else {}
         self._parameters = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
         self.products = PRODUCTS if gradients and self._parameters else PRODUCTS[:1]
         self.measures_gradients = measures_gradients and len(self.products) > 1
-        self._flags, self.counts = snapshot(), ProductCounts()
+        self._flags, self.counts, self.device = snapshot(), ProductCounts(), device
         with record() as log:
             self._truth = {product: self._results(product) for product in self.products[:2]}
         self.layers = layers_of(self.model, log)
@@ -84,7 +88,7 @@ class Trials:
         """
         rules = Rule({"fp32_precision": precision}), Rule({}, precision), Rule({}, None, precision)
         rule = rules[PRODUCTS.index(product)]
-        watch = _Watch(layer, precision, formats)
+        watch = _Watch(layer, precision, formats, self.device)
         lowered = alone(self.model, layer, self.layers, rule.scope())
         with lowered:
             with recording(watch.concerns if layer is not None else _nothing) as log, observe(watch):
@@ -92,7 +96,7 @@ class Trials:
             measures = self._measures(product, results)
         errors = (dict(each.options).get("relative_error", 0.0) for each in log)
         row: dict[str, Any] = {"module": layer, "product": product, "precision": precision}
-        row |= {"calls": watch.calls, "flops": watch.flops}
+        row |= {"calls": watch.calls, "flops": watch.flops, **watch.times}
         row |= {"local_error": max(errors, default=0.0), **measures}
         return row | {"operands": watch.as_dicts()}
 
@@ -163,7 +167,9 @@ class Trials:
 class _Watch:
     """An observer of one product's calls at a precision: counts operations, and the values that formats lose."""
 
-    def __init__(self, layer: str | None, precision: str, formats: Sequence[str]) -> None:
+    def __init__(self, layer: str | None, precision: str, formats: Sequence[str], device: Device | None) -> None:
+        self.device, self.in_force = device, {kind: precision_of(kind).precision for kind in FAMILIES["cuda"]}
+        self.times = {} if device is None else dict.fromkeys(("predicted_seconds", "predicted_before"), 0.0)
         self.layer, self.precision, self.formats = layer, precision, formats
         self.calls = self.flops = 0
         self.counts: dict[tuple[int, str], RangeCounts] = {}
@@ -177,6 +183,10 @@ class _Watch:
             return
         self.calls += 1
         self.flops += flops_of(call)
+        if self.device is not None:
+            before = self.in_force[{"conv": "conv", "recurrence": "rnn"}.get(call.kernel.partition("_")[0], "matmul")]
+            self.times["predicted_seconds"] += predict_seconds(self.device, call)
+            self.times["predicted_before"] += predict_seconds(self.device, call, before)
         for place, operand in enumerate(_operands(call)):
             for name in self.formats:
                 self._add(place, name, count_range(operand, name))
