@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import index
-from .dispatch.registry import functions, registry
+from .tensor.registry import functions, registry
 from .tensor.tensor import Tensor
 
 PACKAGE = __name__.partition(".")[0]

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import instrumentation
-from .dispatch.call_errors import argument_errors
 from .kernels.precisions import scaling
 from .kernels.runtime.context import Binding, restorable
 from .kernels.runtime.locks import open_in_children
+from .tensor import instrumentation
+from .tensor.call_errors import argument_errors
 from .tensor.dtypes import COMPLEX, DType, to_dtype
 from .tensor.memory import CPU, refuse_device
 from .tensor.memory import device as Device

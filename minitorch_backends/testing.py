@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .backends.precision_policy import precision_of
-from .dispatch.call_errors import argument_errors
 from .kernels.precisions.products import predicted_error
 from .ops.creation.factories import as_tensor
 from .ops.limits import finfo
+from .tensor.call_errors import argument_errors
 from .tensor.dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
 from .tensor.tensor import Tensor, is_foreign
 

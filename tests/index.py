@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import minitorch_backends as mt
-from minitorch_backends.dispatch.registry import functions, registry
+from minitorch_backends.tensor.registry import functions, registry
 from minitorch_backends.tensor.tensor import Tensor
 
 PACKAGE = Path(mt.__file__).parent

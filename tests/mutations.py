@@ -114,7 +114,7 @@ MUTATIONS = [Mutation(*row) for row in (
      "dispatch/test_errors.py::test_a_failed_draw_leaves_the_generator_alone"),
     ("dispatch/overloads.py", "if len(args) > self.most else []", "if len(args) > self.most + 1 else []",
      "dispatch/test_overloads.py"),
-    ("dispatch/call_errors.py", "if not isinstance(value, (bool, np.bool_)):", "if value is None:",
+    ("tensor/call_errors.py", "if not isinstance(value, (bool, np.bool_)):", "if value is None:",
      "dispatch/test_errors.py::test_arguments_of_wrong_types_give_errors_that_torch_has[sort]"),
     ("autograd/engine.py", "heappush(self.heap, (-edge.sequence, edge))", "heappush(self.heap, (edge.sequence, edge))",
      "autograd/test_autograd.py::test_fan_out_and_diamonds"),

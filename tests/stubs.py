@@ -19,8 +19,8 @@ from typing import Any
 
 import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Op
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.tensor.dtypes import DType
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor
 
 from .index import index, type_checked

@@ -21,12 +21,12 @@ from ..autograd.extras.function import FunctionCtx
 from ..autograd.extras.replay import replayed
 from ..autograd.modes import grad_mode
 from ..autograd.versions import writes
-from ..dispatch import instrumentation
-from ..dispatch.registry import registry
 from ..flags.scopes import Scope
 from ..kernels.runtime.context import restorable, restore_on_failure
 from ..ops.elementwise.cast import to_copy
+from ..tensor import instrumentation
 from ..tensor.dtypes import FLOATING, DType, bfloat16, dtype_of, float16, float32, float64, to_dtype
+from ..tensor.registry import registry
 from ..tensor.tensor import Tensor
 
 

@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 
-from ..dispatch import instrumentation
 from ..kernels.arrays.sums import sum as sum_over
 from ..kernels.precisions.float8 import is_float8
 from ..kernels.runtime.locks import reentrant_lock
 from ..kernels.runtime.workspace import is_sole
+from ..tensor import instrumentation
 from ..tensor.dtypes import COMPLEX, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from .modes import grad_mode
@@ -85,7 +85,7 @@ def _add(grad: Tensor, more: np.ndarray) -> None:
             "tensor once"
         )
     if not sums.flags.writeable or 0 in sums.strides:
-        from ..dispatch.mutation import refuse_unwritable_memory
+        from .mutation import refuse_unwritable_memory
 
         refuse_unwritable_memory("accumulating into .grad", sums)
     np.add(sums, more, out=sums)

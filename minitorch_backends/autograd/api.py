@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors
-from ..dispatch.registry import registry
+from ..tensor.call_errors import argument_errors
+from ..tensor.registry import registry
 from ..tensor.tensor import Tensor, adopt, kind_of
 from .accumulation import accumulate, accumulate_leaf
 from .engine import Flow

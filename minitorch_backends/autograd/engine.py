@@ -9,8 +9,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Any
 
-from ..dispatch import instrumentation
 from ..kernels.runtime.threading import get_num_threads
+from ..tensor import instrumentation
 from ..tensor.tensor import Tensor
 from .accumulation import accumulate, accumulate_leaf, fit_gradient
 from .extras import parallel

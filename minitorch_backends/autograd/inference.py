@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch import instrumentation
 from ..kernels.runtime.context import restorable
 from ..kernels.runtime.locks import lock
+from ..tensor import instrumentation
 from ..tensor.tensor import Tensor, not_a_tensor
 from .extras.anomaly_mode import site
 from .modes import Mode, grad_mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..dispatch.call_errors import install
+from ..tensor.call_errors import install
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, kind_of, sharing
 from .api import backward

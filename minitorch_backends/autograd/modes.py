@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any, ClassVar
 
 from ..backends import precision_policy
-from ..dispatch import instrumentation
 from ..flags.scopes import Scope
+from ..tensor import instrumentation
 
 
 class GradMode:

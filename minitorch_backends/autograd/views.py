@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import instrumentation
-from ..dispatch.registry import registry
+from ..tensor import instrumentation
+from ..tensor.registry import registry
 from ..tensor.tensor import Parameter, State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell

@@ -54,9 +54,9 @@ from ..backends import precision_policy
 from ..kernels.arrays.elementwise import in_rows, is_half, least_of
 from ..kernels.runtime import invariance
 from ..kernels.runtime.errstate import restore, silence
+from ..tensor import instrumentation
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Parameter, Tensor, adopt
-from . import instrumentation
 from .promotion import array_of, common
 from .template import Template, backward_text
 

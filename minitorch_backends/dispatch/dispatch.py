@@ -12,6 +12,7 @@ import numpy as np
 from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
+from ..autograd.mutation import refuse_unwritable, write
 from ..autograd.nodes import SELF, Node, attach, history, make_node, record_results, save, save_operand, save_results
 from ..autograd.rules import fields_of_result, reads, rule_of
 from ..autograd.views import is_parameter, made_view
@@ -20,16 +21,15 @@ from ..backends.operands import Roles, recorded_state
 from ..backends.precision_policy import node_metadata
 from ..kernels.arrays.elementwise import in_rows, is_half
 from ..kernels.runtime.errstate import restore, silence
+from ..tensor import instrumentation
+from ..tensor.call_errors import broadcast_error, explain, scalar, unfit
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import FLOATING, DType, dtype_of
+from ..tensor.parameter_types import numeric_parameters
 from ..tensor.tensor import Tensor, adopt
-from . import instrumentation
-from .call_errors import broadcast_error, explain, scalar, unfit
 from .codegen import backward_step
-from .mutation import refuse_unwritable, write
 from .out_argument import written_out
 from .overloads import Overloads
-from .parameter_types import numeric_parameters
 from .promotion import arrays_of
 
 Array = Annotated[np.ndarray, "input"]

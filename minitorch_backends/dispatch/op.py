@@ -28,19 +28,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..autograd.half_types import rounding_once
+from ..autograd.mutation import refuse_unfit
 from ..autograd.nodes import show_saved
+from ..tensor import instrumentation
+from ..tensor.call_errors import argument_errors, call_error, name_caller, refuse_other_than_tensor, scalar
 from ..tensor.dtypes import dtype_of, float32, float64, int64
+from ..tensor.parameter_types import NUMBERS, SWITCHES, numeric_parameters
+from ..tensor.registry import registry
 from ..tensor.tensor import Tensor, not_a_tensor
-from . import instrumentation
-from .call_errors import argument_errors, call_error, name_caller, refuse_other_than_tensor, scalar
 from .codegen import call, inplace_call
 from .dispatch import Array, Arrays, Op
-from .mutation import refuse_unfit
 from .out_argument import written_out
 from .overloads import Overloads
-from .parameter_types import NUMBERS, SWITCHES, numeric_parameters
 from .promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
-from .registry import registry
 
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op", "synonyms"]
 

@@ -12,12 +12,12 @@ import numpy as np
 from ..autograd import nodes
 from ..autograd.inference import refuse_inference
 from ..autograd.modes import grad_mode, no_grad
+from ..autograd.mutation import about_to_write, bump, refuse_unwritable_memory
 from ..kernels.runtime.context import restore_on_failure
 from ..kernels.runtime.workspace import offer
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import DType, dtype_of
 from ..tensor.tensor import Tensor, not_a_tensor
-from .mutation import about_to_write, bump, refuse_unwritable_memory
 
 LEAST_OFFERED = 1 << 16
 """Minimum size in bytes of a target whose memory is offered to the kernel. Copying a smaller result takes about 1

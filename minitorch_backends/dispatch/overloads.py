@@ -8,8 +8,8 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
+from ..tensor.call_errors import warn_caller
 from ..tensor.tensor import Tensor
-from .call_errors import warn_caller
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """NumPy's names of arguments, which torch accepts as well."""

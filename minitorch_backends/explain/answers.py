@@ -12,8 +12,6 @@ from ..autograd.modes import no_grad
 from ..backends import precision_policy
 from ..backends.operands import Roles
 from ..backends.precision_policy import Choice
-from ..dispatch.call_errors import argument_errors
-from ..dispatch.registry import registry
 from ..kernels.block.tuning import origin
 from ..kernels.registry import Planned, plan
 from ..kernels.runtime.context import restore_on_failure
@@ -21,6 +19,8 @@ from ..ops.creation.factories import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan
 from ..ops.einsum.program import KEPT, plan_for
+from ..tensor.call_errors import argument_errors
+from ..tensor.registry import registry
 from ..tensor.tensor import Tensor
 from .records import as_text
 

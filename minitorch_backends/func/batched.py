@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..dispatch import instrumentation
-from ..dispatch.instrumentation import ValuesNeeded
-from ..dispatch.registry import registry
 from ..kernels.runtime.context import restorable, restore_on_failure
 from ..kernels.runtime.locks import lock
 from ..ops.views.join import stack
+from ..tensor import instrumentation
 from ..tensor.dtypes import dtype_of
+from ..tensor.instrumentation import ValuesNeeded
+from ..tensor.registry import registry
 from ..tensor.tensor import Tensor
 
 

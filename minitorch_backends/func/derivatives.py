@@ -22,10 +22,10 @@ from ..autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from ..autograd.extras.replay import Conditions
 from ..autograd.inference import inference_mode, is_inference
 from ..autograd.modes import WatchedMode, enable_grad, grad_mode, is_grad_enabled
-from ..dispatch.call_errors import argument_errors
 from ..kernels.runtime.context import Binding, restorable, restore_on_failure
 from ..ops.creation.factories import ones_like
 from ..random import get_rng_state, set_rng_state
+from ..tensor.call_errors import argument_errors
 from ..tensor.dtypes import FLOATING
 from ..tensor.tensor import Tensor, adopt, sharing
 from .batched import active_levels, lift, lower

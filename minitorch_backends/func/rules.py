@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..dispatch.op import Op
-from ..dispatch.registry import registry
 from ..ops.dims import wrap_dim, wrap_dims
 from ..ops.matmul.matmul import matmul
+from ..tensor.registry import registry
 from ..tensor.tensor import Tensor
 from .batched import Level, highest_level, loop_samples, physical
 from .function_rules import call, is_batched, value_of, wrap_result

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..dispatch.call_errors import argument_errors
-from ..dispatch.instrumentation import ValuesNeeded
 from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..ops.dims import wrap_dim
 from ..ops.views.join import cat, stack
+from ..tensor.call_errors import argument_errors
+from ..tensor.instrumentation import ValuesNeeded
 from ..tensor.tensor import Tensor
 from .batched import Batched, Level, active_levels, enter, loop_samples, physical
 from .trees import flat

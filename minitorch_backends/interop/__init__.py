@@ -19,7 +19,7 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from ..dispatch.call_errors import install
+from ..tensor.call_errors import install
 from ..tensor.tensor import Tensor
 
 __all__ = ["array_api", "autoray", "einops", "gguf", "onnx", "opt_einsum", "safetensors", "tensorly", "torch"]

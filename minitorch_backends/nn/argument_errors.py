@@ -8,8 +8,8 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..dispatch.call_errors import argument_errors, call_error, scalar
-from ..dispatch.parameter_types import INTEGERS, NUMBERS, numeric_parameters
+from ..tensor.call_errors import argument_errors, call_error, scalar
+from ..tensor.parameter_types import INTEGERS, NUMBERS, numeric_parameters
 
 _PACKAGE = __name__.partition(".")[0]
 _Kind = TypeVar("_Kind", bound=type)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..autograd.modes import derives
 from ..autograd.versions import writes
-from ..dispatch.call_errors import argument_errors
 from ..ops.conv.packed import PackedConvolution
+from ..tensor.call_errors import argument_errors
 from ..tensor.tensor import Tensor, adopt
 from . import functional as F
 from .container import Sequential

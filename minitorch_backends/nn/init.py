@@ -9,12 +9,12 @@ import math
 from typing import Any
 
 from ..autograd.modes import no_grad
-from ..dispatch.call_errors import argument_errors
-from ..dispatch.mutation import refuse_unwritable
+from ..autograd.mutation import refuse_unwritable
 from ..linalg import qr
 from ..namespaces import serve
 from ..ops.creation.factories import empty
 from ..ops.elementwise.special import ndtri
+from ..tensor.call_errors import argument_errors
 from ..tensor.dtypes import float64
 from ..tensor.tensor import Tensor
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ..dispatch.call_errors import warn_caller
 from ..ops.creation.factories import empty, zeros
 from ..ops.recurrent_cells import gru_cell, lstm_cell, rnn_cell
 from ..ops.views.join import cat, stack
+from ..tensor.call_errors import warn_caller
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init

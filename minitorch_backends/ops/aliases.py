@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch.call_errors import argument_errors
+from ..tensor.call_errors import argument_errors
 from ..tensor.tensor import Tensor
 from .elementwise.complex_numbers import view_as_complex, view_as_real
 

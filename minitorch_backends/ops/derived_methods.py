@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
-from ..dispatch.mutation import refuse_unwritable
+from ..autograd.mutation import refuse_unwritable
 from ..dispatch.op import composite
+from ..tensor.call_errors import argument_errors, install, refuse_other_than_tensor
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
 from .elementwise.special import polygamma

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.modes import derives_from
-from ..dispatch.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
-from ..dispatch.mutation import refuse_unwritable
-from ..dispatch.registry import functions
+from ..autograd.mutation import refuse_unwritable
+from ..tensor.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
+from ..tensor.registry import functions
 from ..tensor.tensor import Tensor
 
 FUNCTIONAL = f"{__name__.partition('.')[0]}.nn.functional"

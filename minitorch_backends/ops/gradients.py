@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import instrumentation
+from ..tensor import instrumentation
 from ..tensor.tensor import Tensor, adopt
 from .dims import wrap_dims
 from .views.shape import expand_view

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import enable_grad
-from ..dispatch.mutation import about_to_write, bump
+from ..autograd.mutation import about_to_write, bump
 from ..kernels.arrays import updates
 from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import as_tensor

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..autograd.modes import enable_grad
-from ..dispatch.mutation import about_to_write, bump
+from ..autograd.mutation import about_to_write, bump
 from ..dispatch.promotion import refusal_of_dtype
 from ..kernels.arrays import updates
 from ..kernels.runtime.context import restore_on_failure

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import instrumentation
+from . import instrumentation
 from .dtypes import DType, canonical, dtype_of, scalar_dtype
 from .memory import CPU, contiguous_format, is_in_format, layout, strided
 from .memory import device as Device

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors
+from ..tensor.call_errors import argument_errors
 from ..tensor.casting import cast_checked
 from ..tensor.dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
 from ..tensor.tensor import Parameter, Tensor

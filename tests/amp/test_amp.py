@@ -7,8 +7,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import nn
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.nn import functional as F
+from minitorch_backends.tensor.registry import registry
 
 x = mt.arange(6.0).reshape(2, 3) / 7
 

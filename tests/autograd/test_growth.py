@@ -9,7 +9,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends.autograd.graph import set_growth_limit, statistics
-from minitorch_backends.dispatch import instrumentation
+from minitorch_backends.tensor import instrumentation
 
 from ..support.autograd import in_thread, leaf, tensor, warnings_of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends.autograd.nodes import Leaf, Node, Output
 from minitorch_backends.dispatch.op import Op
-from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Parameter, Tensor
 
 from ..declared.samples import Sample

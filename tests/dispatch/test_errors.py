@@ -12,7 +12,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.dispatch.op import Op
-from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from ..support.bad_calls import BAD_CALLS, BadCall

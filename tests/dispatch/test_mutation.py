@@ -9,8 +9,8 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.dispatch import out_argument as out_module
 from minitorch_backends.dispatch.op import Composite
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.kernels.runtime.threading import num_threads
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor
 
 from ..support.calls import samples_of, takes, tensors

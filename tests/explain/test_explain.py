@@ -12,10 +12,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.dispatch.registry import registry as ops
 from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.gemm import matmul as kernel
 from minitorch_backends.kernels.runtime import invariance
+from minitorch_backends.tensor.registry import registry as ops
 
 from ..support.calls import TABLE
 from ..support.counting import functions_called

@@ -10,8 +10,8 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import func, nn
 from minitorch_backends.dispatch.op import Op
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.func.rules import rule_of
+from minitorch_backends.tensor.registry import registry
 
 from ..declared.samples import Sample
 from ..support.calls import arrays_in, map_arrays, run, samples_of, takes

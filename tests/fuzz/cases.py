@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import minitorch_backends as mt
-from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.registry import registry
 
 from ..declared.table import load
 from .values import TENSORS, expression, hostile, laid_out

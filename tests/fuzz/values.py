@@ -40,7 +40,7 @@ import math
 import numpy as np
 import minitorch_backends as mt
 from pydoc import locate
-from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.registry import registry
 """
 """What the source code of a case needs to be run."""
 

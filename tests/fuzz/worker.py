@@ -21,7 +21,7 @@ import numpy as np
 
 import minitorch_backends as mt
 from minitorch_backends import backends
-from minitorch_backends.dispatch.call_errors import is_deliberate
+from minitorch_backends.tensor.call_errors import is_deliberate
 
 from .cases import CONSTRUCTED, Case, draw, targets
 from .values import NAMESPACE

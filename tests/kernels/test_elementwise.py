@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.kernels.arrays import elementwise
 from minitorch_backends.kernels.arrays.elementwise import LARGE, MAPPED, cast, in_order, threaded_function
 from minitorch_backends.kernels.arrays.elementwise.arrays import leaf_of
 from minitorch_backends.kernels.arrays.elementwise.threaded import _IN_VECTORS
 from minitorch_backends.kernels.arrays.elementwise.ufuncs import lines_of, loop_of
 from minitorch_backends.kernels.runtime import cpu, threading
+from minitorch_backends.tensor.registry import registry
 
 OPERANDS = {name: 2 if name.endswith("_gradient") else 1 for name in MAPPED}
 DTYPES = [np.dtype(each) for each in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]

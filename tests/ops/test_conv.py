@@ -15,12 +15,12 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.conv import KERNELS, conv
 from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.kernels.runtime.threading import num_threads
 from minitorch_backends.nn import functional as F
+from minitorch_backends.tensor.registry import registry
 
 
 @pytest.fixture(autouse=True)

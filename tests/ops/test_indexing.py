@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends import Tensor
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.ops.indexing.accumulate import add_rows
+from minitorch_backends.tensor.registry import registry
 
 SHAPE = (3, 4, 2)
 

@@ -13,8 +13,8 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.dispatch.op import Op
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.tensor.dtypes import FLOATING, DType, dtypes
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from ..declared.samples import Sample

@@ -9,9 +9,9 @@ import torch
 
 import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Op
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.nn import functional
 from minitorch_backends.tensor.dtypes import DType
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor
 
 from ..declared.samples import Sample

@@ -8,8 +8,8 @@ import torch
 
 import minitorch_backends as mt
 from minitorch_backends.dispatch.promotion import EVERY_CATEGORY
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.tensor.dtypes import FLOATING, DType
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from ..declared.samples import Sample

@@ -14,10 +14,10 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain, lab, nn
 from minitorch_backends.autograd import inference
 from minitorch_backends.autograd.extras import forward_ad, module_scope, saved_tensors
-from minitorch_backends.dispatch import instrumentation
 from minitorch_backends.func import batched
 from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.runtime import context
+from minitorch_backends.tensor import instrumentation
 from minitorch_backends.utils.checkpoint import checkpoint
 
 PACKAGE = ("minitorch_backends", "/kernels/", "contextlib")

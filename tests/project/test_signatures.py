@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.dispatch.parameter_types import expected_types
-from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.parameter_types import expected_types
+from minitorch_backends.tensor.registry import registry
 
 DATA = Path(__file__).parents[1] / "data" / "torch_signatures.txt"
 FACTORY = "dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False"

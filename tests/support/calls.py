@@ -9,8 +9,8 @@ import numpy as np
 import minitorch_backends as mt
 from minitorch_backends.dispatch.op import Composite
 from minitorch_backends.dispatch.promotion import EVERY_CATEGORY
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.tensor.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
+from minitorch_backends.tensor.registry import registry
 from minitorch_backends.tensor.tensor import adopt
 
 from ..declared.samples import Sample

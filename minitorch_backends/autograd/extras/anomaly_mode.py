@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import kernels
-from ...dispatch import instrumentation
 from ...flags.scopes import Scope
 from ...kernels.runtime.locks import lock
+from ...tensor import instrumentation
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 

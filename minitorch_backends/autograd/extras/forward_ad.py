@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch import instrumentation
-from ...dispatch.registry import registry
 from ...flags.scopes import Scope
 from ...kernels.runtime.context import restorable, restore_on_failure
 from ...kernels.runtime.locks import lock
+from ...tensor import instrumentation
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
+from ...tensor.registry import registry
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..engine import Flow
 from ..modes import enable_grad, grad_mode

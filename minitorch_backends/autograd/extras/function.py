@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ...dispatch import instrumentation
 from ...kernels.runtime.context import restore_on_failure
+from ...tensor import instrumentation
 from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..accumulation import fit_gradient
@@ -312,7 +312,7 @@ def _save_entry(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | No
 
 def _result(value: Tensor, node: Any, given: dict[int, Tensor], dirty: bool) -> Tensor:
     """One output at its place in the graph: `node` is its node, or None."""
-    from ...dispatch.mutation import bump, rewrite
+    from ...autograd.mutation import bump, rewrite
 
     if dirty:
         view = value._state if type(value._state) is View else None

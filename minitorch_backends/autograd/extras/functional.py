@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors
 from ...kernels.runtime.context import restore_on_failure
+from ...tensor.call_errors import argument_errors
 from ...tensor.tensor import Tensor, adopt
 from ..api import grad
 from ..modes import enable_grad

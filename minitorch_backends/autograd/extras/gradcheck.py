@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors
+from ...tensor.call_errors import argument_errors
 from ...tensor.tensor import Tensor, adopt
 from ..api import grad
 from .jacobians import Jacobians, as_sequence, element, from_coordinates, needs_grad, size_of, unit

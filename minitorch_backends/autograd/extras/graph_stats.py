@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch import instrumentation
 from ...kernels.runtime.locks import lock
+from ...tensor import instrumentation
 from ..nodes import Leaf, Node, Output
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dispatch.registry import registry
+from ...tensor.registry import registry
 from ...tensor.tensor import Tensor, adopt
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ...dispatch import instrumentation
 from ...flags.scopes import Scope
 from ...kernels.runtime.context import chain_length, restorable, restore_on_failure
 from ...kernels.runtime.locks import lock
+from ...tensor import instrumentation
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from .. import nodes
 from ..modes import no_grad

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import no_grad
-from ...dispatch.call_errors import argument_errors
 from ...kernels.runtime.first_use import calls_blas
+from ...tensor.call_errors import argument_errors
 from ...tensor.dtypes import float32, promote_types
 from ...tensor.tensor import Tensor, adopt
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...autograd.modes import no_grad
-from ...dispatch.call_errors import argument_errors
 from ...ops.views.join import cat
+from ...tensor.call_errors import argument_errors
 from ...tensor.tensor import Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ...dispatch.call_errors import refuse_other_than_tensor
+from ...tensor.call_errors import refuse_other_than_tensor
 from ...tensor.tensor import Parameter
 from ..module import Module
 

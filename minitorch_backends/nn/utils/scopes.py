@@ -10,8 +10,8 @@ from typing import Any
 
 from ...autograd.extras.module_scope import named_parts
 from ...autograd.extras.program_parts import ProgramPart, called_by, is_graph, is_script, parts_run_by, run_part_under
-from ...dispatch.call_errors import argument_errors
 from ...flags.scopes import Scope
+from ...tensor.call_errors import argument_errors
 from ..module import Module
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...autograd.modes import no_grad
-from ...dispatch.call_errors import argument_errors
 from ...kernels.runtime.context import restore_on_failure
 from ...ops.creation.sampling import randn
+from ...tensor.call_errors import argument_errors
 from ...tensor.tensor import Parameter, Tensor
 from .. import functional as F
 from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d

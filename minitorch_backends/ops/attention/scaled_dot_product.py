@@ -13,8 +13,6 @@ from ...autograd.modes import derives, is_grad_enabled, no_grad
 from ...backends import precision_policy
 from ...backends.attention import SWITCHES, SDPAParams, select_kernel
 from ...backends.precision_policy import node_metadata, resolve
-from ...dispatch import instrumentation
-from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
 from ...flags import State, current, per_state
@@ -24,6 +22,8 @@ from ...kernels.attention import attention_gradient as gradient_kernel
 from ...kernels.registry import ArraySpec, Refused
 from ...kernels.runtime.context import because, restore_on_failure
 from ...kernels.runtime.shapes import broadcast_shapes
+from ...tensor import instrumentation
+from ...tensor.call_errors import refuse_other_than_bool
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional

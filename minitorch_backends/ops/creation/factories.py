@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors
+from ...tensor.call_errors import argument_errors
 from ...tensor.casting import cast_checked, fitted_number
 from ...tensor.dtypes import (
     BOOL,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors, install
+from ...tensor.call_errors import argument_errors, install
 from ...tensor.dtypes import dtype_or_default, to_dtype
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor

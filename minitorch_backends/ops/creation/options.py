@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors
 from ...dispatch.out_argument import written_out
 from ...dispatch.overloads import Overloads
+from ...tensor.call_errors import argument_errors
 from ...tensor.dtypes import to_dtype
 from ...tensor.memory import in_format, preserve_format, refuse_device, strided
 from ...tensor.tensor import Tensor, adopt

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
-from ...dispatch.mutation import refuse_unwritable
+from ...autograd.mutation import refuse_unwritable
 from ...dispatch.out_argument import written_out
 from ...random import Generator, default_generator
+from ...tensor.call_errors import argument_errors, install, refuse_other_than_tensor
 from ...tensor.casting import cast_checked, cast_unchecked
 from ...tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
 from ...tensor.size import addressable

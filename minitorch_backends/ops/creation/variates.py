@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
 from ...random import Generator
+from ...tensor.call_errors import argument_errors, install, refuse_other_than_tensor
 from ...tensor.casting import cast_unchecked
 from ...tensor.tensor import Tensor, adopt
 from ..views.broadcasting import broadcast_shapes

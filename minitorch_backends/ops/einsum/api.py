@@ -16,12 +16,12 @@ from ...autograd.views import is_parameter
 from ...backends import precision_policy
 from ...backends.operands import recorded_state
 from ...backends.strategies import Strategy, check_strategy, checked_slices
-from ...dispatch import instrumentation
-from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite, op
 from ...dispatch.out_argument import written_out
 from ...flags import current
 from ...kernels.precisions import find_format
+from ...tensor import instrumentation
+from ...tensor.call_errors import argument_errors
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..views.shape import expand

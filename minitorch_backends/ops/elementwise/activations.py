@@ -9,11 +9,11 @@ import numpy as np
 
 from ...autograd.modes import derives_from
 from ...dispatch.op import Array, composite, op
-from ...dispatch.registry import functions
 from ...kernels.arrays import elementwise
 from ...kernels.arrays.elementwise import LARGE, threaded_function
 from ...tensor.casting import fitted_number
 from ...tensor.dtypes import dtype_of
+from ...tensor.registry import functions
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 

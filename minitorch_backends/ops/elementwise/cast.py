@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.arrays.elementwise import in_order
+from ...tensor.call_errors import install
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import (
     DType,

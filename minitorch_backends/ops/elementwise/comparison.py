@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors, install
 from ...dispatch.op import Array, op, synonyms
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.arrays.elementwise import select
 from ...kernels.precisions.float8 import PACKED
+from ...tensor.call_errors import argument_errors, install
 from ...tensor.casting import cast_checked
 from ...tensor.tensor import Tensor, kind_of
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ...dispatch.call_errors import refuse_other_than_bool, warn_caller
 from ...dispatch.op import composite
 from ...dispatch.promotion import refusal_of_dtype
+from ...tensor.call_errors import refuse_other_than_bool, warn_caller
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 

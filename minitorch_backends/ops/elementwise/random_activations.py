@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors, refuse_other_than_bool
 from ...dispatch.op import composite
-from ...dispatch.registry import functions
+from ...tensor.call_errors import argument_errors, refuse_other_than_bool
+from ...tensor.registry import functions
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
 from ..functional import functional

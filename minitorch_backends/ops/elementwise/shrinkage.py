@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...dispatch.op import composite
-from ...dispatch.registry import functions
 from ...tensor.dtypes import FLOATING
+from ...tensor.registry import functions
 from ...tensor.tensor import Tensor
 from ..functional import functional
 

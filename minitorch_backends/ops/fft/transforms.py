@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch import instrumentation
 from ...dispatch.op import Array, op
 from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.fft import fft as kernel
 from ...kernels.registry import ArraySpec
+from ...tensor import instrumentation
 from ...tensor.tensor import Tensor, adopt
 
 __all__ = ["LAST_TWO", "halved_transform", "real_transform", "straight", "transform"]

@@ -11,7 +11,7 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import derives_from
 from ...dispatch.op import composite
-from ...dispatch.registry import functions
+from ...tensor.registry import functions
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..conv.functions import numbers
 from ..conv.im2col import Windows, largest, pool_max, sum_windows

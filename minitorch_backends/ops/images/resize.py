@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widen
-from ...dispatch.call_errors import argument_errors, scalar
 from ...dispatch.op import composite
+from ...tensor.call_errors import argument_errors, scalar
 from ...tensor.dtypes import uint8
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..functional import functional

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...autograd.modes import no_grad
-from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import Array, composite, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.runtime.context import restore_on_failure
+from ...tensor.call_errors import refuse_other_than_bool
 from ...tensor.dtypes import int64
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.mutation import is_plain, write_plainly
+from ...autograd.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_DTYPE
 from ...kernels.arrays.elementwise import select

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.mutation import is_plain, write_plainly
 from ...autograd.views import made_view
-from ...dispatch.call_errors import install
-from ...dispatch.mutation import is_plain, write_plainly
 from ...dispatch.op import Array, op
 from ...dispatch.promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
 from ...kernels.arrays.elementwise import in_order, is_half
+from ...tensor.call_errors import install
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import install
 from ...dispatch.op import composite
+from ...tensor.call_errors import install
 from ...tensor.dtypes import DType, int32, int64
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..views.shape import reshape

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...dispatch.call_errors import argument_errors, refuse_other_than_tensor
+from ...tensor.call_errors import argument_errors, refuse_other_than_tensor
 from ...tensor.tensor import Tensor
 from ..creation.sampling import randn
 from .orthogonal import qr

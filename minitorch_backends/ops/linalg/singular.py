@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.modes import derives_from
-from ...dispatch.call_errors import scalar
 from ...dispatch.op import Array, op
 from ...kernels import linalg as kernels
+from ...tensor.call_errors import scalar
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from ...autograd.half_types import rounding_once
-from ...dispatch.call_errors import warn_caller
 from ...dispatch.op import Array, composite, op
 from ...kernels.arrays.elementwise import each
+from ...tensor.call_errors import warn_caller
 from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import hardtanh, logsigmoid

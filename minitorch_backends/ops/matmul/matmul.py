@@ -10,10 +10,10 @@ import numpy as np
 from ...autograd.half_types import widen
 from ...autograd.modes import grad_mode
 from ...backends.operands import by_formats, swap
-from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op, synonyms
 from ...kernels.arrays.elementwise import is_half
 from ...kernels.registry import ArraySpec
+from ...tensor import instrumentation
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import float32, promote_types, to_dtype
 from ...tensor.tensor import Tensor, adopt, not_a_tensor

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dispatch.registry import functions
 from ...kernels.precisions.float8 import to_float32
 from ...tensor.dtypes import DType, dtype_of, float8_e4m3fn, float8_e8m0fnu
+from ...tensor.registry import functions
 
 
 class ScalingType(Enum):

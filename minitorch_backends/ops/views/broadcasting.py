@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch.call_errors import argument_errors
 from ...dispatch.op import composite
 from ...kernels.runtime.shapes import broadcast_shapes as shape_of_all
+from ...tensor.call_errors import argument_errors
 from ...tensor.size import Size, addressable
 from ...tensor.tensor import Tensor, adopt, is_foreign, not_a_tensor
 from ..dims import shape_of

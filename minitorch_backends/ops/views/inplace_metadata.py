@@ -10,10 +10,10 @@ import numpy as np
 
 from ...autograd.inference import refuse_inference
 from ...autograd.modes import derives_from, is_grad_enabled
+from ...autograd.mutation import bump
 from ...autograd.nodes import Leaf
 from ...autograd.views import reshape_in_place
-from ...dispatch.call_errors import install
-from ...dispatch.mutation import bump
+from ...tensor.call_errors import install
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor
 from ..dims import shape_of

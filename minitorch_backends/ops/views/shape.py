@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...autograd.views import shares_memory
-from ...dispatch.call_errors import install
 from ...dispatch.op import Array, composite, op
 from ...kernels.arrays.elementwise import LARGE, in_order
 from ...kernels.runtime.shapes import strided_view
+from ...tensor.call_errors import install
 from ...tensor.dtypes import to_dtype
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.ops.views.view_replay import _positions
+from minitorch_backends.tensor.registry import registry
 
 from ..samples import between, sample
 from ..table import declare

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.tensor import Tensor
+from .tensor import Tensor
 
 NUMBERS: dict[Any, tuple[type, ...]] = {
     "float": (float, int),

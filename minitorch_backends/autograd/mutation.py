@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import nodes
 from ..autograd.extras.anomaly_mode import site
-from ..autograd.hooks import move_retained
-from ..autograd.inference import InferenceCell, refuse_inference
-from ..autograd.modes import grad_mode
-from ..autograd.nodes import Leaf, Node, history, make_node
-from ..autograd.versions import details
-from ..autograd.views import View
 from ..kernels.runtime.errstate import restore, silence
 from ..kernels.runtime.shapes import broadcast_shapes
+from ..tensor import instrumentation
 from ..tensor.casting import cast_unchecked
 from ..tensor.dtypes import dtype_of
+from ..tensor.registry import registry
 from ..tensor.size import repeats
 from ..tensor.tensor import Tensor, adopt, not_a_tensor
-from . import instrumentation
-from .registry import registry
+from . import nodes
+from .hooks import move_retained
+from .inference import InferenceCell, refuse_inference
+from .modes import grad_mode
+from .nodes import Leaf, Node, history, make_node
+from .versions import details
+from .views import View
 
 
 def about_to_write(tensor: Tensor) -> None:

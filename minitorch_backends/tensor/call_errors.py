@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
 from . import instrumentation
 from .parameter_types import describe, expected_types, fits
 from .registry import registry
+from .tensor import Tensor, is_foreign, not_a_tensor
 
 _PACKAGE = __name__.partition(".")[0]
 
