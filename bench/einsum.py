@@ -12,7 +12,7 @@ import numpy as np
 
 import minitorch_backends as mt
 from minitorch_backends.backends import Snapshot
-from minitorch_backends.ops.einsum.plan import Plan
+from minitorch_backends.ops.einsum.user_plan import EinsumPlan
 
 from . import peers
 from .networks import Network, networks
@@ -124,7 +124,7 @@ def _by_own_order(network: Network, arrays: list[np.ndarray]) -> dict[str, Timer
     return timers
 
 
-def _along_one_path(network: Network, plan: Plan, arrays: list[np.ndarray]) -> dict[str, Timer]:
+def _along_one_path(network: Network, plan: EinsumPlan, arrays: list[np.ndarray]) -> dict[str, Timer]:
     """All along the path of our plan: no search is timed."""
     import opt_einsum
 

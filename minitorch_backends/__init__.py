@@ -100,5 +100,5 @@ cfloat, cdouble = complex64, complex128
 __version__ = "1.0.0"
 
 _namespaces.declare()
-for _path in ("", ".autograd", ".backends", ".ops", ".ops.names"):
+for _path in ("", ".autograd", ".autograd.extras", ".backends", ".ops", ".ops.names"):
     _namespaces.serve(__name__ + _path)

@@ -109,8 +109,8 @@ ops.reductions.reduce: all any count_nonzero mean nanmean nansum sum sum_to_size
 ops.reductions.scan: cummax cummin cumprod cumsum diff linear_recurrence logcumsumexp prod shift
 ops.reductions.statistics: bincount corrcoef cov cumulative_trapezoid histc nanquantile quantile trapezoid
 ops.reductions.variance: logsumexp norm_of_elements standard_deviation std std_mean var var_mean variance
-ops.views.broadcasting: atleast_1d atleast_2d atleast_3d broadcast_tensors cartesian_prod combinations meshgrid
-ops.views.join: block_diag blocks_on_diagonal cat column_stack dstack hstack stack vstack
+ops.views.broadcasting: atleast_1d atleast_2d atleast_3d broadcast_tensors combinations meshgrid
+ops.views.join: block_diag blocks_on_diagonal cartesian_prod cat column_stack dstack hstack stack vstack
 ops.views.padding: constant_pad mirrored_pad pad
 ops.views.rearrange: diag diag_embed diagflat flip fliplr flipud repeat repeat_interleave roll rot90 tile trace tril
 ops.views.rearrange: triu
@@ -341,7 +341,8 @@ ops.derived_methods: fill is_conj is_neg is_same_size is_signed narrow_copy nonz
 ops.derived_methods: unsafe_split unsafe_split_with_sizes
 ops.distances.pairwise: cdist dist pdist renorm
 ops.distances.similarity: cosine_similarity pairwise_distance
-ops.einsum.api: einsum einsum_path einsum_plan
+ops.einsum.api: einsum
+ops.einsum.user_plan: einsum_path einsum_plan
 ops.elementwise.activations: celu celu_ prelu relu relu_ selu selu_
 ops.elementwise.arithmetic: add addcdiv addcmul div divide floor_divide fmod lerp mul multiply neg negative positive
 ops.elementwise.arithmetic: remainder rsub sub subtract true_divide
@@ -401,9 +402,8 @@ ops.reductions.reduce: all any count_nonzero mean nanmean nansum sum sum_to_size
 ops.reductions.scan: cummax cummin cumprod cumsum diff logcumsumexp prod
 ops.reductions.statistics: bincount corrcoef cov cumulative_trapezoid histc nanquantile quantile trapezoid trapz
 ops.reductions.variance: logsumexp std std_mean var var_mean
-ops.views.broadcasting: atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors cartesian_prod combinations
-ops.views.broadcasting: meshgrid
-ops.views.join: block_diag cat column_stack concat concatenate dstack hstack row_stack stack vstack
+ops.views.broadcasting: atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors combinations meshgrid
+ops.views.join: block_diag cartesian_prod cat column_stack concat concatenate dstack hstack row_stack stack vstack
 ops.views.rearrange: diag diag_embed diagflat flip fliplr flipud repeat_interleave roll rot90 tile trace tril triu
 ops.views.shape: broadcast_to flatten ravel reshape squeeze unflatten unsqueeze
 ops.views.slices: chunk diagonal dsplit hsplit narrow select split split_with_sizes tensor_split unbind vsplit

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 import minitorch_backends as mt
 from minitorch_backends.display.figures import MARKS
-from minitorch_backends.ops.einsum.plan import Plan
 from minitorch_backends.ops.einsum.precision_plan import unit_cost
+from minitorch_backends.ops.einsum.user_plan import EinsumPlan
 
 from ..networks import Network, networks
 from ..presentation import Plot, Table, number, paragraphs, seconds
@@ -78,7 +78,7 @@ def _slice_study(network: Network, session: Session) -> Iterator[dict[str, Any]]
         }
 
 
-def _flops_of_cotengra(network: Network, whole: Plan, options: dict[str, Any]) -> float | None:
+def _flops_of_cotengra(network: Network, whole: EinsumPlan, options: dict[str, Any]) -> float | None:
     """FLOPs with the slices that cotengra finds; None where it finds none, or is not installed."""
     if importlib.util.find_spec("cotengra") is None:
         return None
@@ -118,7 +118,7 @@ def _mixed_study(network: Network, session: Session) -> dict[str, Any]:
     return {"network": network.name, "steps": [step.equation for step in plan.steps], "rows": rows}
 
 
-def _cost(plan: Plan, precisions: tuple[str, ...]) -> float:
+def _cost(plan: EinsumPlan, precisions: tuple[str, ...]) -> float:
     """Time by the matrix units of devices, in a unit of its own."""
     pairs = zip(plan.steps, precisions, strict=True)
     return sum(step.flops * unit_cost(name) for step, name in pairs if step.matrices is not None)

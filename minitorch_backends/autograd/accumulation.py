@@ -15,6 +15,7 @@ from ..tensor import instrumentation
 from ..tensor.dtypes import COMPLEX, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from .modes import grad_mode
+from .mutation import refuse_unwritable_memory
 from .nodes import Leaf
 
 _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
@@ -85,8 +86,6 @@ def _add(grad: Tensor, more: np.ndarray) -> None:
             "tensor once"
         )
     if not sums.flags.writeable or 0 in sums.strides:
-        from .mutation import refuse_unwritable_memory
-
         refuse_unwritable_memory("accumulating into .grad", sums)
     np.add(sums, more, out=sums)
     if cell is None:

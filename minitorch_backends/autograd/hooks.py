@@ -16,7 +16,7 @@ from typing import Any
 
 from ..kernels.runtime.context import restorable
 from ..tensor.tensor import Tensor, kind_of
-from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
+from .nodes import DEAD_END, HookedNode, Leaf, Node, history, hooks_if_any, place
 
 _next_id = itertools.count().__next__
 
@@ -152,7 +152,13 @@ def place_of(tensor: Tensor) -> tuple[Node, int]:
 
 
 def _hooks_of(node: Node) -> Hooks:
-    hooks = hooks_of(node)
+    """The hooks of a node, created on first registration."""
+    if type(node) is Node:
+        node.__class__ = HookedNode
+        node.hooks = Hooks()
+    elif node.hooks is None:
+        node.hooks = Hooks()
+    hooks: Hooks = node.hooks
     if type(node) is Leaf and id(node) not in watched_leaves:
         key = id(node)
         watched_leaves[key] = weakref.ref(node, lambda _: watched_leaves.pop(key, None))
@@ -225,6 +231,17 @@ def move_retained(before: Node | None, after: Node | None) -> None:
         _hooks_of(new).retained[number] = hooks.retained.pop(index)
 
 
+def _register_post(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
+    """Call `fn(grad_inputs, grad_outputs)` after this node's gradients are computed. It may return replacements."""
+    return _hooks_of(self).add("post", fn)
+
+
+def _register_pre(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
+    """Call `fn(grad_outputs)` before this node's gradients are computed. It may return replacements."""
+    return _hooks_of(self).add("pre", fn)
+
+
+Node.register_hook, Node.register_prehook = _register_post, _register_pre
 Tensor.register_hook = _register_hook  # type: ignore[assignment, method-assign]
 Tensor.register_post_accumulate_grad_hook = _register_post_accumulate_grad_hook  # type: ignore[assignment, method-assign]
 Tensor.retain_grad = _retain_grad  # type: ignore[assignment, method-assign]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.extras.anomaly_mode import site
 from ..kernels.runtime.errstate import restore, silence
 from ..kernels.runtime.shapes import broadcast_shapes
 from ..tensor import instrumentation
@@ -16,6 +15,7 @@ from ..tensor.registry import registry
 from ..tensor.size import repeats
 from ..tensor.tensor import Tensor, adopt, not_a_tensor
 from . import nodes
+from .extras.anomaly_mode import site
 from .hooks import move_retained
 from .inference import InferenceCell, refuse_inference
 from .modes import grad_mode

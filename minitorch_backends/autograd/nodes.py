@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor.tensor import Tensor, adopt
+from . import extras
 from .extras.anomaly_mode import told_of_writes
 
 _new = object.__new__
@@ -80,13 +81,8 @@ class Node:
         """For each input, its node and the index among that node's results; (None, 0) without a gradient."""
         return tuple(map(_function_of, self.edges))
 
-    def register_hook(self, fn: Callable[..., Any]) -> Any:
-        """Call `fn(grad_inputs, grad_outputs)` after this node's gradients are computed. It may return replacements."""
-        return hooks_of(self).add("post", fn)
-
-    def register_prehook(self, fn: Callable[..., Any]) -> Any:
-        """Call `fn(grad_outputs)` before this node's gradients are computed. It may return replacements."""
-        return hooks_of(self).add("pre", fn)
+    register_hook: Callable[..., Any]  # of `hooks`
+    register_prehook: Callable[..., Any]
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -121,9 +117,7 @@ def _saved_value(name: str, node: Node) -> Any:
 
 
 def _raw_saved(name: str, node: Node) -> Any:
-    from .extras.saved_tensors import SavedTensor
-
-    return SavedTensor(node, name)
+    return extras.saved_tensors.SavedTensor(node, name)
 
 
 class HookedNode(Node):
@@ -187,18 +181,6 @@ def _function_of(edge: Node | None) -> tuple[Node | None, int]:
 def hooks_if_any(node: Node) -> Any:
     """The hooks of a node, or None."""
     return None if type(node) is Node else node.hooks
-
-
-def hooks_of(node: Node) -> Any:
-    """The hooks of a node, created on first registration."""
-    from .hooks import Hooks
-
-    if type(node) is Node:
-        node.__class__ = HookedNode
-        node.hooks = Hooks()
-    elif node.hooks is None:
-        node.hooks = Hooks()
-    return node.hooks
 
 
 def rewrites(base: Tensor) -> int:

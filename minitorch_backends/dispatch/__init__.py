@@ -1,6 +1,5 @@
 """Dispatch of ops: declaration, binding, promotion, execution and recording.
 
 `op` has the decorators, `dispatch` the definition of a call, `codegen` the fast path generated from it. `promotion`
-casts inputs to one dtype, `out_argument` and `mutation` write results into tensors, `call_errors` words the errors.
-`registry` lists all ops; `instrumentation` holds the state that every call checks.
+casts inputs to one dtype, `out_argument` writes results into tensors.
 """

@@ -16,9 +16,8 @@ from ..kernels.block.tuning import origin
 from ..kernels.registry import Planned, plan
 from ..kernels.runtime.context import restore_on_failure
 from ..ops.creation.factories import from_numpy
-from ..ops.einsum import einsum_plan
-from ..ops.einsum.plan import Plan
 from ..ops.einsum.program import KEPT, plan_for
+from ..ops.einsum.user_plan import EinsumPlan, einsum_plan
 from ..tensor.call_errors import argument_errors
 from ..tensor.registry import registry
 from ..tensor.tensor import Tensor
@@ -165,8 +164,8 @@ def _nearest(name: str) -> str:
 class Contractions(NamedTuple):
     """The plan of an einsum, and the plans of the gradients of its operands, which are einsums as well."""
 
-    forward: Plan
-    cotangents: tuple[Plan, ...]
+    forward: EinsumPlan
+    cotangents: tuple[EinsumPlan, ...]
 
     def __str__(self) -> str:
         parts = [str(self.forward)]

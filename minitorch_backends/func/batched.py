@@ -279,13 +279,15 @@ def _stack(results: list[Any], level: Level) -> Any:
     return first
 
 
+apply: Any = None
+"""Calls a function with batched operands of a level by its rule: `rules`, which stands on this module, puts it here."""
+
+
 def _dispatch_batched(function: Any, args: tuple, named: dict[str, Any], into: Tensor | None = None) -> Any:
     """The result of a call with batched operands; NotImplemented without any, or if it runs unchanged."""
     level = highest_level(args, named)
     if level is None:
         return NotImplemented
-    from .rules import apply
-
     return apply(level, function, args, named, into)
 
 

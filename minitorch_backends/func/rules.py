@@ -17,6 +17,7 @@ from ..ops.dims import wrap_dim, wrap_dims
 from ..ops.matmul.matmul import matmul
 from ..tensor.registry import registry
 from ..tensor.tensor import Tensor
+from . import batched
 from .batched import Level, highest_level, loop_samples, physical
 from .function_rules import call, is_batched, value_of, wrap_result
 
@@ -309,3 +310,6 @@ def apply(level: Level, function: Any, args: tuple, named: dict[str, Any], into:
         return loop_samples(level, op, args, named)
     loop_samples(level, lambda first, *rest, **more: op.apply((first, *rest), more, first), args, named)
     return into
+
+
+batched.apply = apply

@@ -13,6 +13,7 @@ from ..ops.views.join import cat, stack
 from ..tensor.call_errors import argument_errors
 from ..tensor.instrumentation import ValuesNeeded
 from ..tensor.tensor import Tensor
+from . import rules  # noqa: F401  (which batched calls obey)
 from .batched import Batched, Level, active_levels, enter, loop_samples, physical
 from .trees import flat
 

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from .matmul.matmul import *
     from .matmul.scaled import *
     from .matmul.tensor_products import *
-    from .einsum.api import einsum, einsum_path, einsum_plan
+    from .einsum.api import einsum
+    from .einsum.user_plan import einsum_path, einsum_plan
     from .conv.functions import *
     from .images.adaptive_pool import adaptive_avg_pool1d
     from .images.pool import max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d

@@ -14,13 +14,15 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "minitorch_backends"
 
 # The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
-# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it.
+# and below.
 FLOORS = [
     {"kernels", "display", "index"},
     {"flags"},
     {"compat"},
     {"backends"},
-    {"tensor", "dispatch", "autograd"},
+    {"tensor"},
+    {"autograd"},
+    {"dispatch"},
     {"random"},
     {"serialization"},
     {"ops"},
@@ -52,6 +54,11 @@ MORE_PARAMETERS = {"conv": 3}
 
 MOST_MODULES = 150
 """Modules of the package that a process loads until its first product."""
+
+CORE = {"tensor", "autograd", "dispatch"}
+
+CIRCLES = {"kernels": 10, "lab": 3}
+"""How many groups of modules import each other, by part; the numbers only fall."""
 
 LONGEST_FUNCTION = 60
 """Lines of a function without its docstring."""
@@ -147,6 +154,63 @@ def test_imports_inside_kernels_point_down():
     strays = [found.place for found, above, below in rooms if above != below and ranks[above] <= ranks[below]]
     assert {above for _, above, _ in rooms} | {below for *_, below in rooms} == set(ranks)
     assert not strays, f"these import a room that does not stand below theirs: {strays}"
+
+
+def test_the_core_imports_at_the_top_of_files():
+    """An import inside a function hides an arrow, or a circle. What is loaded at first use is an attribute of a
+    namespace (`namespaces`)."""
+    hidden = [
+        f"{FILES[name].relative_to(ROOT)}:{node.lineno}"
+        for name in FILES
+        if len(name) > 1 and name[1] in CORE
+        for function in ast.walk(ast.parse(FILES[name].read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not hidden, f"these functions import: {hidden}"
+
+
+def module_of(name: tuple[str, ...]) -> tuple[str, ...]:
+    """The file that a name is imported from."""
+    ends = (found for end in range(len(name), 0, -1) for found in (name[:end], (*name[:end], "__init__")))
+    return next(found for found in ends if found in FILES)
+
+
+def circles() -> Iterator[list[str]]:
+    """The groups of modules that import each other, directly or not; Tarjan's algorithm (SIAM J. Comput. 1, 1972)."""
+    arrows: dict[tuple[str, ...], set[tuple[str, ...]]] = {name: set() for name in FILES}
+    for found in internal():
+        arrows[found.importer].add(module_of(found.imported))
+    order: dict[tuple[str, ...], int] = {}
+    least: dict[tuple[str, ...], int] = {}
+    open_names: list[tuple[str, ...]] = []
+
+    def visit(name: tuple[str, ...]) -> Iterator[list[str]]:
+        order[name] = least[name] = len(order)
+        open_names.append(name)
+        for other in arrows[name]:
+            if other not in order:
+                yield from visit(other)
+            if other in open_names:
+                least[name] = min(least[name], least[other])
+        if least[name] == order[name]:
+            group = open_names[open_names.index(name) :]
+            del open_names[open_names.index(name) :]
+            if len(group) > 1:
+                yield sorted(".".join(each[1:]) for each in group)
+
+    for name in FILES:
+        if name not in order:
+            yield from visit(name)
+
+
+def test_no_imports_run_in_circles():
+    """Modules that import each other, at the top or in functions, are one thing in several files."""
+    found = list(circles())
+    parts = [group[0].partition(".")[0] for group in found]
+    over = [group for group, part in zip(found, parts, strict=True) if parts.count(part) > CIRCLES.get(part, 0)]
+    assert not over, f"more circles than {CIRCLES}: {over}"
 
 
 def test_kernels_know_arrays_only():

@@ -18,6 +18,7 @@ from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of, sharing
 from ..accumulation import fit_gradient
 from ..modes import grad_mode, no_grad
+from ..mutation import bump, rewrite
 from ..nodes import FREED, SELF, Leaf, Node, Output, Packed, history, make_node, next_sequence, save, stale
 from ..views import FROM_FUNCTION, STALE, View
 from .anomaly_mode import note_call
@@ -312,8 +313,6 @@ def _save_entry(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | No
 
 def _result(value: Tensor, node: Any, given: dict[int, Tensor], dirty: bool) -> Tensor:
     """One output at its place in the graph: `node` is its node, or None."""
-    from ...autograd.mutation import bump, rewrite
-
     if dirty:
         view = value._state if type(value._state) is View else None
         owner = value if view is None else view.base

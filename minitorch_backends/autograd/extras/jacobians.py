@@ -15,6 +15,7 @@ import numpy as np
 from ...kernels.runtime.context import restore_on_failure
 from ...tensor.dtypes import FLOATING, dtype_of, float64
 from ...tensor.tensor import Tensor, adopt
+from .. import extras
 from ..api import grad
 
 
@@ -75,13 +76,11 @@ class Jacobians:
     @restore_on_failure
     def push_forward(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
         """For each output, its tangent from the tangent `direction` of the input at `index`."""
-        from .forward_ad import dual_level, make_dual, unpack_dual
-
-        moved = self.inputs[index]
-        with dual_level():
-            dual = make_dual(moved, adopt(from_coordinates(direction, moved._array)))
+        forward_ad, moved = extras.forward_ad, self.inputs[index]
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(moved, adopt(from_coordinates(direction, moved._array)))
             outputs = as_sequence(self.func(*[dual if value is moved else value for value in self.inputs]))
-            tangents = [unpack_dual(outputs[position]).tangent for position in self.positions]
+            tangents = [forward_ad.unpack_dual(outputs[position]).tangent for position in self.positions]
         return [
             np.zeros(height) if tangent is None else coordinates(tangent._array)
             for height, tangent in zip(self.heights, tangents, strict=True)

@@ -6,7 +6,7 @@ order use the same code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,19 @@ from ...backends.operands import recorded_state
 from ...backends.strategies import Strategy, check_strategy, checked_slices
 from ...dispatch.op import composite, op
 from ...dispatch.out_argument import written_out
-from ...flags import current
 from ...kernels.precisions import find_format
 from ...tensor import instrumentation
-from ...tensor.call_errors import argument_errors
-from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..views.shape import expand
 from ..views.slices import diagonal
 from ..views.transpose import permute
-from .equation import equation_of_sublists, parse, resolve
-from .objectives import OBJECTIVES
+from .equation import equation_of_sublists
 from .paths import BY_FLAGS, order_of, strategy_in_force
-from .plan import Plan, with_limit
+from .plan import Plan
 from .program import (
     StepRoles,
     contraction,
     plan_for,
-    plan_within,
     program_for,
     program_of,
     run,
@@ -44,7 +39,7 @@ from .program import (
     step_formats,
     step_roles,
 )  # fmt: skip
-from .slices_asked import blocks_of_parts, blocks_of_tree
+from .slice_search import slice_labels
 
 _mode = grad_mode.get
 
@@ -88,7 +83,7 @@ def einsum(
     ValueError or TypeError for arguments of wrong values and types.
     """
     if strategy is not BY_FLAGS or precision is not None or memory_limit is not None or slices is not BY_FLAGS:
-        strategy = _check_options(strategy, precision, memory_limit, slices)
+        strategy = check_options(strategy, precision, memory_limit, slices)
     if out is not None or instrumentation.autocast is not None or instrumentation.batching is not None:
         options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "slices": slices}
         options["share"] = share
@@ -104,14 +99,14 @@ def einsum(
     if type(equation) is str and len(operands) > 1:
         tensors: Sequence[Tensor] = operands
     else:
-        equation, tensors = _read(equation, operands)
+        equation, tensors = read(equation, operands)
     shapes = []
     try:
         for each in tensors:  # takes less time than a comprehension
             array = each._array
             shapes.append(array.shape)
     except AttributeError:
-        raise _not_tensors(tensors) from None
+        raise not_tensors(tensors) from None
     order = None if len(shapes) < 3 else strategy_in_force() if strategy is BY_FLAGS else strategy
     plan = plan_for(equation, tuple(shapes), order)
     if type(precision) is tuple:
@@ -121,7 +116,11 @@ def einsum(
     return contract(plan, tensors, precision, strategy, memory_limit, slices, share)
 
 
-def _check_options(strategy: Any, precision: Any, memory_limit: Any, slices: Any, called: str = "einsum") -> Strategy:
+def is_shape(operand: Any) -> bool:
+    return isinstance(operand, tuple) and all(type(size) is int or isinstance(size, np.integer) for size in operand)
+
+
+def check_options(strategy: Any, precision: Any, memory_limit: Any, slices: Any, called: str = "einsum") -> Strategy:
     """The strategy; raises for options of wrong types or values."""
     if slices is not BY_FLAGS:
         checked_slices(slices)
@@ -148,19 +147,19 @@ def _formats_of_pair(plan: Plan, names: tuple[str, ...], operands: int) -> StepR
     return step_formats(plan, names)
 
 
-def _not_tensors(operands: Sequence[Any]) -> TypeError:
+def not_tensors(operands: Sequence[Any]) -> TypeError:
     index, other = next((index, each) for index, each in enumerate(operands) if not isinstance(each, Tensor))
     return TypeError(f"einsum(): expected Tensor as element {index} of argument 'operands', but got {kind_of(other)}")
 
 
-def _read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
+def read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
     """The equation and the operands of a call in any form."""
     if not operands:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
             f"subscripts list, got {equation is not None:d} arguments"
         )
-    if isinstance(equation, Tensor) or _is_shape(equation):
+    if isinstance(equation, Tensor) or is_shape(equation):
         output = None if len(operands) % 2 else operands[-1]
         pairs = (equation, *operands)[: len(operands) + len(operands) % 2]
         return equation_of_sublists(pairs[1::2], output), pairs[::2]
@@ -168,7 +167,7 @@ def _read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
         equation = equation.decode("latin-1")
     if not isinstance(equation, str):
         raise TypeError(f"einsum(): argument 'equation' must be str, not {type(equation).__name__}")
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and not _is_shape(operands[0]):
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and not is_shape(operands[0]):
         operands = tuple(operands[0])
         if not operands:
             raise ValueError("einsum(): must provide at least one operand, got an empty list")
@@ -273,7 +272,7 @@ def _gradient(
     tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
     plan_of_g = plan_for((gradient.inputs, gradient.output), gradient.shapes, order_of(strategy, len(tensors)))
     if type(slices) is tuple:
-        plan_of_g = plan_of_g.slice_labels(dict(slices))
+        plan_of_g = slice_labels(plan_of_g, dict(slices))
     if type(precision) is StepRoles and precision.formats:
         names = [precision.formats[place], *(name for at, name in enumerate(precision.formats) if at != place)]
         precision = step_formats(plan_of_g, tuple(names))
@@ -290,72 +289,3 @@ def _gradient(
 recorded_contraction = op(
     operands=_gradients, widen=False, method=False, warns=False, product="matmul", batch="loop: einsum adds a letter"
 )(contraction)
-
-
-# Plans
-
-
-@argument_errors
-def einsum_plan(
-    equation: Any = None,
-    /,
-    *operands: Any,
-    strategy: Any = BY_FLAGS,
-    minimize: str = "flops",
-    memory_limit: int | None = None,
-    slices: Any = BY_FLAGS,
-) -> Plan:
-    """The plan of an `einsum`, without computing anything. A shape may stand for an operand:
-    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`.
-
-    Subscripts may be any non-ASCII characters, as in quimb, cotengra and opt_einsum. The plan's text shows each
-    contraction, its cost and its kernel. `run(*operands)` contracts tensors, `execute` also measures time and memory,
-    and `cotangents()` gives the plans of the gradients. Raises the errors of `einsum`.
-
-    Arguments:
-        strategy: as for `einsum`; also a `ContractionTree` of cotengra and quimb, including its sliced indices, and a
-            `PathInfo` of opt_einsum.
-        minimize: the objective of the strategy: "flops", "size" of the largest intermediate, "write" (elements of all
-            intermediates) or "combo" (flops + 64 * write). Objectives other than "flops" need "auto", "auto-hq", "dp",
-            "random-greedy", "random-greedy-128" or "cotengra".
-        memory_limit: limit in bytes for live intermediates, of the operands' dtype, or of the default dtype if all
-            operands are shapes.
-        slices: "auto", "cotengra" or None, as for `einsum`; or a mapping of subscripts to numbers of parts, `{"j": 4}`.
-
-    Raises ValueError for an unknown objective, and for a strategy that cannot minimise it.
-    """
-    text, given = _read(equation, operands)
-    try:
-        shapes = tuple(tuple(map(int, each)) if _is_shape(each) else each._array.shape for each in given)
-    except AttributeError:
-        raise _not_tensors(given) from None
-    inputs, output = resolve(parse(text, any_letter=True), shapes)
-    if minimize not in OBJECTIVES:
-        names = ", ".join(map(repr, OBJECTIVES))
-        raise ValueError(f"einsum_plan(): minimize must be one of {names}, got {minimize!r}")
-    parts = slices if isinstance(slices, Mapping) else None
-    _check_options(BY_FLAGS, None, memory_limit, BY_FLAGS if parts is not None else slices, "einsum_plan")
-    order = strategy_in_force() if strategy is BY_FLAGS else check_strategy(strategy)
-    plan = Plan(inputs, output, shapes, order, minimize=minimize)
-    if parts is not None:
-        plan = plan.slice_labels(blocks_of_parts(plan.sizes, parts))
-    elif slices is BY_FLAGS and memory_limit is None:
-        plan = plan.slice_labels(blocks_of_tree(plan, strategy))
-    if memory_limit is None:
-        return plan
-    dtypes = [each._array.dtype for each in given if isinstance(each, Tensor)]
-    program = program_for(plan, (dtypes + [get_default_dtype().dtype] * len(given))[: len(given)], None)
-    finder = current().read("opt_einsum.slices") if slices is BY_FLAGS else None if parts is not None else slices
-    found = plan_within(program.costs, memory_limit, finder)
-    return with_limit(found, int(memory_limit), finder, program.costs.itemsize)
-
-
-def _is_shape(operand: Any) -> bool:
-    return isinstance(operand, tuple) and all(type(size) is int or isinstance(size, np.integer) for size in operand)
-
-
-@argument_errors
-def einsum_path(equation: Any = None, /, *operands: Any, strategy: Any = BY_FLAGS) -> tuple[list[Any], str]:
-    """The path and the description of `einsum_plan`, in the form of `numpy.einsum_path`."""
-    plan = einsum_plan(equation, *operands, strategy=strategy)
-    return ["einsum_path", *plan.path], repr(plan)

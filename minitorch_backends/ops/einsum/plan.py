@@ -1,35 +1,21 @@
 """Plans: the pairwise contractions of an einsum, and their costs. A plan depends only on labels, shapes and
-strategy."""
+strategy. It is data: `slicing` divides it, `program` runs it, and `user_plan` has what users call."""
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...backends.strategies import Strategy
-from ...flags import current
 from ...kernels.runtime.locks import cached_property
 from .equation import Labels, diagonals_of, sizes_of, text_of
 from .pairs import Path, pairs_of
-from .paths import find_path, strategy_in_force
+from .paths import find_path
 from .steps import Reader, in_order, preparations_of, reader, steps_of
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from matplotlib.figure import Figure
-
-    from ...tensor.tensor import Tensor
-    from .slicing import Slicing
-
 Shape = tuple[int, ...]
-
-SLICED_KEPT = 8
-"""Sliced plans that a plan keeps."""
 
 
 class Gradient(NamedTuple):
@@ -85,7 +71,7 @@ class Plan:
         measured: the runs by `execute`, latest last. `warm`: the conditions of these runs.
     """
 
-    slicing: Slicing | None = None
+    slicing: Any = None
     memory_limit: int | None = None
     slices: str | None = None
     itemsize = 4
@@ -193,174 +179,22 @@ class Plan:
         """For each operand, with each label once, the contraction that makes its gradient."""
         return tuple(_gradient(self, place) for place in range(len(self.inputs)))
 
-    def cotangents(self) -> tuple[Plan, ...]:
-        """For each operand, the plan of its gradient, by the same strategy. An explicit path holds for its own
-        contraction only: the flags choose the order then."""
-        strategy, minimize = self.strategy, self.minimize
-        if isinstance(strategy, tuple):
-            strategy, minimize = strategy_in_force(), "flops"
-        plans = (Plan(each.inputs, each.output, each.shapes, strategy, minimize=minimize) for each in self.gradients)
-        return tuple(map(self._sliced_alike, plans))
-
-    def _sliced_alike(self, plan: Plan) -> Plan:
-        """Another plan under this one's limit, or with its blocks."""
-        if isinstance(self.slices, str) and self.memory_limit is not None:
-            most = self.memory_limit // self.itemsize
-            return plan if plan.peak_elements <= most else plan.within(most, self.slices) or plan
-        return plan if self.slicing is None else plan.slice_labels(self.slicing.blocks)
-
-    def slice_labels(self, blocks: Mapping[int, int]) -> Plan:
-        """This plan with labels divided into blocks of these sizes. Unknown labels and whole ones are ignored."""
-        from .slicing import Slicing
-
-        own = tuple((label, block) for label, block in blocks.items() if block < self.sizes.get(label, 0))
-        return self._remember(own, lambda: Slicing(self.whole, dict(own)) if own else None) or self.whole
-
-    def within(self, most: int, finder: str) -> Plan | None:
-        """This plan, sliced to a peak of at most `most` elements; None if no slicing is found whose FLOPs are at most
-        `opt_einsum.slicing_overhead` times its own."""
-        from .slice_search import find_slicing
-
-        key = most, finder, current().read("opt_einsum.slicing_overhead")
-        return self._remember(key, lambda: find_slicing(self.whole, most, finder))
-
     @property
     def whole(self) -> Plan:
         """This plan, or the one that it slices."""
         return self if self.slicing is None else self.slicing.whole
 
-    def _remember(self, key: Any, slicing: Callable[[], Slicing | None]) -> Plan | None:
-        """The sliced plans of the last few limits."""
-        known = self.whole._sliced
-        if key not in known:
-            found, plan = slicing(), None
-            if found is not None:
-                options: Any = {"path": self.path, "minimize": self.minimize}
-                plan = Plan(self.inputs, self.output, self.shapes, self.strategy, **options)
-                plan.slicing = found
-            while len(known) >= SLICED_KEPT:
-                known.pop(next(iter(known)), None)
-            known[key] = plan
-        return known[key]
-
-    # What users call
-
-    def run(
-        self,
-        *operands: Any,
-        precision: str | Sequence[str | None] | None = None,
-        executor: Executor | int | None = None,
-    ) -> Tensor:
-        """Contract tensors as planned; gradients are recorded.
-
-        Arguments:
-            precision: of float32 products: one for all, or a sequence with one for each of `steps`; None uses the
-                flags. Gradients have other steps; after a sequence they run at the flags' precision.
-            executor: runs the slices: an executor of `concurrent.futures`, or a number of threads; None runs them one
-                after another. The current flags travel with each slice. Partial results are added in slice order, so
-                that the bits do not depend on the executor. Gradients run without it.
-
-        A plan made under a memory limit keeps it here and in each gradient; each thread holds one slice. Raises
-        RuntimeError for operands of other shapes and for slices that exceed the limit. Raises ValueError for a sequence
-        of a wrong length, and for an executor if the plan is not sliced.
-        """
-        from .plan_run import run_plan
-
-        return run_plan(self, operands, precision, executor)
-
-    def execute(self, *operands: Any, precision: str | Sequence[str | None] | None = None) -> Tensor:
-        """Contract tensors as planned, and append time and memory to `measured`. Nothing is recorded for gradients.
-
-        The first execution for given dtypes and flags runs twice and measures the second run, since the first compiles
-        or loads kernels. Raises RuntimeError for operands of other shapes.
-        """
-        from .plan_run import measured_run
-
-        return measured_run(self, operands, precision)
-
-    def error_estimate(self, precision: str | Sequence[str | None] | None = None) -> float:
-        """The expected error of the result of float32 operands, relative in the Frobenius norm.
-
-        That of each step follows from its length and precision (`kernels.precisions.products.predicted_error`), for
-        operands of independent normal variates; those of the steps add in quadrature. `precision` is that of `run`.
-        """
-        from .precision_plan import error_estimate
-
-        return error_estimate(self, precision)
-
-    def lower_within(
-        self, budget: float, precisions: Sequence[str] | None = None, costs: Mapping[str, float] | None = None
-    ) -> tuple[str, ...]:
-        """The precisions of the steps with the least cost whose `error_estimate` is at most `budget`, for `run`.
-
-        Arguments:
-            precisions: those to choose from; by default all that have the range of fp32, since values are not known.
-            costs: the time of one multiplication and addition at each precision, in any unit, as it was measured; by
-                default that of matrix units of devices, `precision_plan.unit_cost`.
-
-        Raises ValueError where no choice obeys the budget.
-        """
-        from .precision_plan import lower_within
-
-        return lower_within(self, budget, precisions, costs)
-
-    def to_json(self) -> str:
-        """The plan as JSON: labels, shapes, order and slices. A strategy that is a function is left out."""
-        from .plan_format import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote. Raises ValueError for other text."""
-        from .plan_format import from_json
-
-        return from_json(text)
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw the tree of contractions, and the memory and the sizes of results over the steps.
-
-        Returns the figure; with `path` it is also written, as PNG, PDF or SVG by the end of the name.
-        """
-        from .plot import plot
-
-        return plot(self, path)
-
-    def _repr_html_(self) -> str:
-        from ...display.html import Lines, Rows, as_html
-        from .plan_format import rows, summary
-
-        return as_html(Lines(summary(self)), Rows(rows(self), 2))
-
     def __reduce__(self) -> tuple[Any, ...]:
-        blocks = None if self.slicing is None else self.slicing.blocks
-        key = self.inputs, self.output, self.shapes, self.strategy, self.path, self.minimize
-        return _unpickle, (key, blocks, (self.memory_limit, self.slices, self.itemsize))
-
-    def __repr__(self) -> str:
-        from .plan_format import text
-
-        return text(self)
+        if self.slicing is not None:
+            return object.__reduce_ex__(self, 2)  # type: ignore[return-value]
+        return whole_of, (type(self), self.inputs, self.output, self.shapes, self.strategy, self.path, self.minimize)
 
 
 @functools.lru_cache(256)
-def _whole_of(*key: Any) -> Plan:
+def whole_of(kind: type[Plan], *key: Any) -> Plan:
     """The plan that tasks in other processes share."""
     inputs, output, shapes, strategy, path, minimize = key
-    return Plan(inputs, output, shapes, strategy, path=path, minimize=minimize)
-
-
-def _unpickle(key: tuple, blocks: Mapping[int, int] | None, limit: tuple[int | None, str | None, int]) -> Plan:
-    plan = _whole_of(*key).slice_labels(blocks or {})
-    return plan if limit[:2] == (None, None) else with_limit(plan, *limit)
-
-
-def with_limit(plan: Plan, memory_limit: int | None, slices: str | None, itemsize: int) -> Plan:
-    """A copy of a plan with a memory limit, a way of slicing, and the element size that it was planned for."""
-    limited = object.__new__(Plan)
-    limited.__dict__.update(plan.__dict__, measured=[], warm=set(), kept=(None, None))
-    limited.memory_limit, limited.slices, limited.itemsize = memory_limit, slices, itemsize
-    return limited
+    return kind(inputs, output, shapes, strategy, path=path, minimize=minimize)
 
 
 def _gradient(plan: Plan, place: int) -> Gradient:

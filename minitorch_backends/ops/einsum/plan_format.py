@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 from ...backends.strategies import check_strategy, checked_slices
 from .equation import Labels, label_name, text_of
 from .objectives import OBJECTIVES
 from .paths import checked_path
-from .plan import Plan, with_limit
+from .plan import Plan
+from .slice_search import slice_labels, with_limit
 
 _FORMAT = 1
 """Raised when the meaning of a field changes."""
@@ -81,7 +82,10 @@ def to_json(plan: Plan) -> str:
     return json.dumps(fields)
 
 
-def from_json(written: str) -> Plan:
+_Plan = TypeVar("_Plan", bound=Plan)
+
+
+def from_json(kind: type[_Plan], written: str) -> _Plan:
     try:
         fields = json.loads(written)
         if fields["format"] != _FORMAT:
@@ -96,9 +100,9 @@ def from_json(written: str) -> Plan:
         if len(shapes) != len(inputs) or any(map(_differ, inputs, shapes)) or not {*output} <= {*sum(inputs, ())}:
             raise ValueError("labels and shapes that do not fit")
         checked_path(path, len(inputs), f"the path {list(path)}")
-        plan = Plan(inputs, output, shapes, strategy, path=path, minimize=minimize)
+        plan = kind(inputs, output, shapes, strategy, path=path, minimize=minimize)
         if blocks is not None:
-            plan = plan.slice_labels({label: max(block, 1) for label, block in _tuples(blocks)})
+            plan = slice_labels(plan, {label: max(block, 1) for label, block in _tuples(blocks)})
         return plan if limit is None and slices is None else with_limit(plan, limit, slices, itemsize)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...flags import current
-from ...kernels.precisions.products import find_precision
 from ...tensor.tensor import Tensor, adopt
 from .api import contract, take_diagonals
 from .paths import BY_FLAGS
 from .plan import Measured, Plan
+from .precision_plan import step_precisions
 from .program import program_for, run
 from .steps import Multiply
 
@@ -29,18 +29,6 @@ def _tensors_of(plan: Plan, operands: Sequence[Any]) -> list[Tensor]:
             f"{[list(each.shape) for each in tensors]}; make a plan for these"
         )
     return tensors
-
-
-def step_precisions(plan: Plan, precision: Any, name: str = "Plan.run") -> Any:
-    """A precision for all steps, or a tuple with one for each. Raises ValueError for another number, and names."""
-    if precision is None or isinstance(precision, str):
-        return precision if precision is None else find_precision(precision).name
-    each = tuple(precision)
-    if len(each) != len(plan.steps):
-        raise ValueError(
-            f"{name}(): precision must have one entry for each of the {len(plan.steps)} steps, got {len(each)}"
-        )
-    return tuple(each_name if each_name is None else find_precision(each_name).name for each_name in each)
 
 
 def run_plan(plan: Plan, operands: Sequence[Any], precision: Any, executor: Any) -> Tensor:

@@ -41,9 +41,19 @@ def error_estimate(plan: Plan, precision: str | Sequence[str | None] | None) -> 
     return math.sqrt(total)
 
 
-def _of_steps(plan: Plan, precision: Any) -> list[str]:
-    from .plan_run import step_precisions
+def step_precisions(plan: Plan, precision: Any, name: str = "Plan.run") -> Any:
+    """A precision for all steps, or a tuple with one for each. Raises ValueError for another number, and names."""
+    if precision is None or isinstance(precision, str):
+        return precision if precision is None else find_precision(precision).name
+    each = tuple(precision)
+    if len(each) != len(plan.steps):
+        raise ValueError(
+            f"{name}(): precision must have one entry for each of the {len(plan.steps)} steps, got {len(each)}"
+        )
+    return tuple(each_name if each_name is None else find_precision(each_name).name for each_name in each)
 
+
+def _of_steps(plan: Plan, precision: Any) -> list[str]:
     given = step_precisions(plan, precision, "Plan.error_estimate")
     each = given if isinstance(given, tuple) else (given,) * len(plan.steps)
     in_force = precision_of("matmul").precision

@@ -1,5 +1,5 @@
-"""The search for labels and block sizes to slice, so that a contraction fits into a memory limit at the least extra
-cost.
+"""Plans in slices: of labels that are named, or that a search finds, so that a contraction fits into a memory limit at
+the least extra cost.
 
 `find_blocks` is a beam search. A state is the block size of each label. A move divides one label further, among the
 labels of the values that are live at the state's peak. States are ordered by FLOPs and by the distance of their peak
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...backends.strategies import COTENGRA
 from ...flags import current
+from .paths import strategy_in_force
 from .plan import Plan
 from .slicing import Slicing
 
@@ -30,6 +32,69 @@ cheap nor fast descents are lost: those of lattices cost less than one, those of
 MOST_ATTEMPTS = 12
 """Maximum number of searches with a lowered limit, if the slicing found exceeds the limit: the search only estimates
 the copies of operands, which depend on the block sizes."""
+
+
+KEPT = 8
+"""Sliced plans that a plan keeps."""
+
+_Plan = TypeVar("_Plan", bound=Plan)
+
+
+def slice_labels(plan: _Plan, blocks: Mapping[int, int]) -> _Plan:
+    """A plan with labels divided into blocks of these sizes. Unknown labels and whole ones are ignored."""
+    whole: _Plan = plan.whole  # type: ignore[assignment]
+    own = tuple((label, block) for label, block in blocks.items() if block < plan.sizes.get(label, 0))
+    return _remember(whole, own, lambda: Slicing(whole, dict(own)) if own else None) or whole
+
+
+def slice_within(plan: _Plan, most: int, finder: str) -> _Plan | None:
+    """A plan, sliced to a peak of at most `most` elements; None if no slicing is found whose FLOPs are at most
+    `opt_einsum.slicing_overhead` times its own."""
+    whole: _Plan = plan.whole  # type: ignore[assignment]
+    key = most, finder, current().read("opt_einsum.slicing_overhead")
+    return _remember(whole, key, lambda: find_slicing(whole, most, finder))
+
+
+def _remember(whole: _Plan, key: Any, slicing: Callable[[], Slicing | None]) -> _Plan | None:
+    """The sliced plans of the last few limits."""
+    known = whole._sliced
+    if key not in known:
+        found, plan = slicing(), None
+        if found is not None:
+            options: Any = {"path": whole.path, "minimize": whole.minimize}
+            plan = type(whole)(whole.inputs, whole.output, whole.shapes, whole.strategy, **options)
+            plan.slicing = found
+        while len(known) >= KEPT:
+            known.pop(next(iter(known)), None)
+        known[key] = plan
+    return known[key]
+
+
+def with_limit(plan: _Plan, memory_limit: int | None, slices: str | None, itemsize: int) -> _Plan:
+    """A copy of a plan with a memory limit, a way of slicing, and the element size that it was planned for."""
+    limited = object.__new__(type(plan))
+    limited.__dict__.update(plan.__dict__, measured=[], warm=set(), kept=(None, None))
+    limited.memory_limit, limited.slices, limited.itemsize = memory_limit, slices, itemsize
+    return limited
+
+
+def plans_of_gradients(plan: _Plan) -> tuple[_Plan, ...]:
+    """For each operand, the plan of its gradient, by the same strategy. An explicit path holds for its own contraction
+    only: the flags choose the order then."""
+    strategy, minimize = plan.strategy, plan.minimize
+    if isinstance(strategy, tuple):
+        strategy, minimize = strategy_in_force(), "flops"
+    kind = type(plan)
+    plans = (kind(each.inputs, each.output, each.shapes, strategy, minimize=minimize) for each in plan.gradients)
+    return tuple(_sliced_alike(each, plan) for each in plans)
+
+
+def _sliced_alike(plan: _Plan, like: Plan) -> _Plan:
+    """A plan under the limit of another one, or with its blocks."""
+    if isinstance(like.slices, str) and like.memory_limit is not None:
+        most = like.memory_limit // like.itemsize
+        return plan if plan.peak_elements <= most else slice_within(plan, most, like.slices) or plan
+    return plan if like.slicing is None else slice_labels(plan, like.slicing.blocks)
 
 
 def find_slicing(plan: Plan, most: int, finder: str) -> Slicing | None:

@@ -19,7 +19,7 @@ from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "combinations",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "combinations",
     "meshgrid",
 ]  # fmt: skip
 
@@ -108,19 +108,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 @composite(method=False)
-def cartesian_prod(*tensors: Any) -> Tensor:
-    """All combinations of one element of each vector, one in a row, the last one changing fastest. Raises RuntimeError
-    for other than vectors."""
-    if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
-        raise RuntimeError(f"cartesian_prod expects vectors, got shapes {[list(each.shape) for each in tensors]}")
-    if len(tensors) == 1:
-        return tensors[0]
-    from .join import stack
-
-    return stack([reshape(each, (each._array.size,)) for each in meshgrid(*tensors)], 1)
-
-
-@composite(method=False)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of `r` elements of a vector, one per row; with replacement, elements may repeat.
 
@@ -140,6 +127,4 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     addressable((count, r))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = itertools.chain.from_iterable(choose(range(shape[0]), r))
-    from ..indexing.index import read
-
-    return read(input, (np.fromiter(places, np.int64, count * r).reshape(count, r),))
+    return input[adopt(np.fromiter(places, np.int64, count * r).reshape(count, r))]

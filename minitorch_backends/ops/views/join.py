@@ -13,12 +13,13 @@ from ...dispatch.promotion import EVERY_DTYPE
 from ...tensor.dtypes import get_default_dtype
 from ...tensor.tensor import Tensor, adopt
 from ..dims import wrap_dim
-from .broadcasting import atleast_1d, atleast_2d, atleast_3d, tensors_of
+from .broadcasting import atleast_1d, atleast_2d, atleast_3d, meshgrid, tensors_of
 from .shape import reshape
 from .slices import getitem, narrow, unbind
 
 __all__ = [
-    "block_diag", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack",
+    "block_diag", "cartesian_prod", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack",
+    "stack", "vstack",
 ]  # fmt: skip
 
 
@@ -181,3 +182,14 @@ def block_diag(*tensors: Any) -> Tensor:
                 f"block_diag(): tensors must have at most 2 dimensions, got shape {list(each.shape)} at {position}"
             )
     return blocks_on_diagonal(list(tensors)) if tensors else adopt(np.zeros((1, 0), get_default_dtype().dtype))
+
+
+@composite(method=False)
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All combinations of one element of each vector, one in a row, the last one changing fastest. Raises RuntimeError
+    for other than vectors."""
+    if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
+        raise RuntimeError(f"cartesian_prod expects vectors, got shapes {[list(each.shape) for each in tensors]}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([reshape(each, (each._array.size,)) for each in meshgrid(*tensors)], 1)

@@ -13,6 +13,7 @@ import numpy as np
 from ...dispatch.op import Array, composite, op
 from ...kernels.runtime.shapes import windows
 from ...tensor.dtypes import INTEGER, int64
+from ...tensor.registry import registry
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
 from ..indexing.index_parts import refusal, refuse_index_dtype
@@ -161,7 +162,9 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
 
 
 @_slice(
-    tensor=lambda g, dim: _join_gradients(g, dim), aliases={"split_size": "split_size_or_sections"}, batch="shift dim"
+    tensor=lambda g, dim: registry["cat"].public(list(g), dim),
+    aliases={"split_size": "split_size_or_sections"},
+    batch="shift dim",
 )
 def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[np.ndarray, ...]:
     """Views of pieces along dimension `dim`: of one size (the last may be smaller), or of the sizes in a list.
@@ -177,19 +180,7 @@ def split(tensor: Array, split_size_or_sections: int | Sequence[int], dim: int =
     return tuple(pieces)
 
 
-def _join_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
-    from .join import cat
-
-    return cat(list(g), dim)
-
-
-def _stack_gradients(g: tuple[Tensor, ...], dim: int) -> Tensor:
-    from .join import stack
-
-    return stack(list(g), dim)
-
-
-@_slice(input=lambda g, dim: _stack_gradients(g, dim), batch="along")
+@_slice(input=lambda g, dim: registry["stack"].public(list(g), dim), batch="along")
 def unbind(input: Array, dim: int = 0) -> tuple[np.ndarray, ...]:
     """Views at every index of dimension `dim`, which is removed. Raises IndexError for a dim out of range."""
     if input.ndim == 0:
