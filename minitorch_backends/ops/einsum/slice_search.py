@@ -57,7 +57,7 @@ def slice_within(plan: _Plan, most: int, finder: str) -> _Plan | None:
 
 def _remember(whole: _Plan, key: Any, slicing: Callable[[], Slicing | None]) -> _Plan | None:
     """The sliced plans of the last few limits."""
-    known = whole._sliced
+    known: dict[Any, Any] = whole._sliced
     if key not in known:
         found, plan = slicing(), None
         if found is not None:
