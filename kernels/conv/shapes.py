@@ -30,6 +30,15 @@ def output_size(size: Sequence[int], kernel: Sequence[int], at: Steps) -> tuple[
     )
 
 
+def transposed_size(size: Sequence[int], kernel: Sequence[int], at: Steps) -> tuple[int, ...]:
+    """Spatial sizes of a transposed convolution's output: (size - 1) stride - 2 padding + dilation (kernel - 1) + 1 for
+    each, the least that `output_size` brings back to `size`. Output padding is added to it."""
+    return tuple(
+        (length - 1) * step - 2 * pad + gap * (taps - 1) + 1
+        for length, taps, step, pad, gap in zip(size, kernel, *at, strict=True)
+    )
+
+
 def require(
     kernel: str,
     first: Any,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.modes import derives
+from ..kernels.conv.shapes import Steps, transposed_size
 from ..ops.conv.packed import PackedConvolution
 from ..ops.creation.factories import empty
 from ..tensor.tensor import Parameter, Tensor
@@ -178,16 +179,14 @@ class _Transposed(_Convolution):
         """The output padding that gives this size. Raises ValueError where none does."""
         sizes = input.shape[-self.dims :]
         wanted = output_size[-self.dims :]
-        least = [
-            (n - 1) * s - 2 * p + d * (k - 1) + 1  # type: ignore[operator]
-            for n, s, p, d, k in zip(sizes, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
-        ]
+        at: Any = Steps(self.stride, self.padding, self.dilation)  # type: ignore[arg-type]
+        least = transposed_size(sizes, self.kernel_size, at)
         most = [size + step - 1 for size, step in zip(least, self.stride, strict=True)]
         if len(output_size) not in (self.dims, input.ndim) or not all(
             low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)
         ):
             raise ValueError(
-                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an "
+                f"requested an output size of {output_size}, but valid sizes range from {[*least]} to {most} (for an "
                 f"input of {list(sizes)})"
             )
         return tuple(size - low for size, low in zip(wanted, least, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
 from ...kernels.arrays.elementwise import is_half
-from ...kernels.conv.shapes import output_size, steps
+from ...kernels.conv.shapes import Steps, output_size, steps, transposed_size
 from ...tensor.dtypes import bfloat16, dtype_of
 from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, not_a_tensor
@@ -166,12 +166,8 @@ def _convolve_transposed(
             f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}"
         )
     input, unbatched = _add_batch(input, dims)
-    size = tuple(
-        (length - 1) * s - 2 * p + d * (taps - 1) + extra + 1
-        for length, taps, s, p, d, extra in zip(
-            input._array.shape[2:], weight._array.shape[2:], stride, padding, dilation, more, strict=True
-        )
-    )
+    least = transposed_size(input._array.shape[2:], weight._array.shape[2:], Steps(stride, padding, dilation))
+    size = tuple(map(sum, zip(least, more, strict=True)))
     if min(size) < 1:
         given, found = (" x ".join(map(str, each)) for each in (input.shape[2:], size))
         raise RuntimeError(

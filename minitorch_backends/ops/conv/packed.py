@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.versions import writes
 from ...backends import precision_policy
 from ...backends.operands import LAYER_ROLES, act_on
 from ...kernels.conv import Kept
 from ...kernels.conv import conv as kernel
 from ...kernels.conv import conv_input_gradient as transposed_kernel
-from ...kernels.conv.shapes import output_size, steps
+from ...kernels.conv.shapes import Steps, output_size, steps, transposed_size
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
+from ..packed import Packed
 from . import functions
 from .convolution import run
 from .functions import Sizes, numbers
@@ -30,22 +30,10 @@ def _legal(x: np.ndarray, w: np.ndarray, stride: Any, dilation: Any, padding: An
 
 
 @always_safe
-class PackedConvolution:
-    """A convolution's weight with its packed forms, cached while its memory and version are unchanged.
+class PackedConvolution(Packed):
+    """A convolution's weight with its packed forms."""
 
-    Inference with fixed weights packs once per precision. In-place operations on the weight are detected, also through
-    `weight.data`. Direct writes to the underlying array are not.
-    """
-
-    __slots__ = ("_kept", "_source", "_version")
-
-    def __init__(self) -> None:
-        self._source: np.ndarray | None = None
-        self._version: tuple[int, int] | None = None
-        self._kept: Any = None
-
-    def __reduce__(self) -> tuple:
-        return PackedConvolution, ()
+    __slots__ = ()
 
     def conv(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, Any, Any, int], relu: bool = False
@@ -86,12 +74,8 @@ class PackedConvolution:
         fits = x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and x.shape[1] == w.shape[0]
         fits = fits and all(more < step for more, step in zip(output_padding, stride, strict=True)) and x.size > 0
         fits = fits and _legal(x, w, stride, dilation, (*padding, *output_padding))
-        size = tuple(
-            (length - 1) * s - 2 * p + d * (taps - 1) + more + 1
-            for length, taps, s, p, d, more in zip(
-                x.shape[-dims:], w.shape[2:], stride, padding, dilation, output_padding, strict=True
-            )
-        )
+        least = transposed_size(x.shape[-dims:], w.shape[2:], Steps(stride, padding, dilation))
+        size = tuple(map(sum, zip(least, output_padding, strict=True)))
         if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
             return _TRANSPOSED[dims - 1](input, weight, bias, *options)
         if precision_policy.by_role and act_on(LAYER_ROLES):
@@ -103,8 +87,6 @@ class PackedConvolution:
         return adopt(result)
 
     def _of(self, weight: Tensor) -> Any:
-        """The cached weight, packed again if its memory or version has changed."""
-        version = writes(weight)
-        if version is None or self._source is not weight._array or self._version != version:
-            self._kept, self._source, self._version = Kept(weight._array), weight._array, version
-        return self._kept
+        """The weight, with the packed forms that kernels leave there."""
+        forms = self.forms_of(weight)
+        return Kept(weight._array) if forms is None else forms.get((), lambda: Kept(weight._array))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...autograd.versions import writes
 from ...backends import precision_policy
 from ...backends.operands import Operands, Roles, formats_of, swap
 from ...backends.precision_policy import Call
@@ -23,6 +21,7 @@ from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
+from ..packed import Forms, Packed
 from .addmm import add_product, refuse_unfit
 from .by_role import multiply_rounded, promoted_block, round_along, to_dtype, with_remainders
 from .dispatch import plain_call, product
@@ -108,33 +107,18 @@ def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 
 @always_safe
-class PackedWeight:
-    """A layer's weight in the packed form of products, and rounded to formats of operands, cached while its memory and
-    version are unchanged.
+class PackedWeight(Packed):
+    """A layer's weight in the packed form of products, and rounded to formats of operands."""
 
-    Inference with fixed weights rounds and packs once, for each of the last few formats and precisions. In-place
-    operations on the weight are detected, also through `weight.data`. Direct writes to the underlying array
-    (`weight.detach().numpy()[...] = ...`), or through another tensor made from the same array, are not.
-    """
-
-    __slots__ = ("_forms",)
-
-    def __init__(self) -> None:
-        self._forms: Forms | None = None
-
-    def __reduce__(self) -> tuple:
-        return PackedWeight, ()
+    __slots__ = ()
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
         x, w, b = input._array, weight._array, None if bias is None else bias._array
         fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
-        version = writes(weight) if fits and x.dtype == w.dtype else None
-        if version is None:
+        forms = self.forms_of(weight) if fits and x.dtype == w.dtype else None
+        if forms is None:
             return linear(input, weight, bias)
-        forms = self._forms
-        if forms is None or forms.array is not w or forms.version != version:
-            forms = self._forms = Forms(w, version)
         roles = None
         if precision_policy.by_role:
             roles = Roles("activation", "weight")
@@ -144,29 +128,6 @@ class PackedWeight:
         planned = plain_call(x.dtype, roles)
         out = None if planned is None else _from_packed(x, w, b, planned, forms)
         return linear(input, weight, bias) if out is None else adopt(out)
-
-
-class Forms:
-    """Forms of one version of a weight by key; the oldest of more than `_MOST_FORMS` are dropped."""
-
-    __slots__ = ("_found", "array", "version")
-
-    def __init__(self, array: np.ndarray, version: Any) -> None:
-        self.array, self.version = array, version
-        self._found: dict[tuple, Any] = {}
-
-    def get(self, key: tuple, make: Callable[[], Any]) -> Any:
-        """A form, made if it is missing."""
-        found = self._found.get(key)
-        if found is None:
-            for oldest in list(self._found)[: len(self._found) + 1 - _MOST_FORMS]:
-                self._found.pop(oldest, None)
-            found = self._found[key] = make()
-        return found
-
-
-_MOST_FORMS = 6
-"""Three formats or precisions, each rounded and packed."""
 
 
 def _from_packed(
