@@ -7,13 +7,14 @@ numbers replaces recursion, and the depth of the graph is unlimited.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..kernels.block.tuning import Thresholds
 from ..kernels.runtime.threading import get_num_threads
 from ..tensor import instrumentation
 from ..tensor.tensor import Tensor
+from . import extras
 from .accumulation import accumulate, accumulate_leaf, fit_gradient
-from .extras import parallel
 from .extras.anomaly_mode import is_anomaly_enabled
 from .extras.module_scope import is_followed
 from .hooks import running, watched_leaves
@@ -21,6 +22,14 @@ from .instrumented import propagate_with_care
 from .modes import grad_mode
 from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
 from .traversal import leading_to, reachable, without_gaps
+
+
+class _Row(NamedTuple):
+    heavy_bytes: int = 1 << 20
+    """Bytes of a gradient from which another thread pays off."""
+
+
+thresholds = Thresholds(_Row())
 
 
 class Flow:
@@ -78,7 +87,7 @@ class Flow:
         heap, pending, keep = self.heap, self.pending, self.keep
         plain = self.accumulates and not self.careful and self.awaited is None
         threaded = plain and before.multithreading and not self.create_graph
-        heavy = parallel.thresholds.row.heavy_bytes if threaded else 0
+        heavy = thresholds.row.heavy_bytes if threaded else 0
         try:
             for start, weight in self.roots:
                 self.send(start, weight)
@@ -89,7 +98,7 @@ class Flow:
                     if node.outputs:
                         g = without_gaps(g, node.outputs)
                     elif heap and heavy and g._array.nbytes >= heavy and self._branches(node, heavy):
-                        parallel.finish(self, node, g)
+                        extras.parallel.finish(self, node, g)
                         break
                     node.op.propagate(node, node.edges, g, self)
                     if not keep and node.saved:

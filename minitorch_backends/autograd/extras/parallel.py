@@ -12,25 +12,17 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...kernels.block.tuning import Thresholds
 from ...kernels.runtime.threading import get_num_threads
 from ...tensor.tensor import Tensor
 from .. import nodes
 from ..accumulation import accumulate, fit_gradient
+from ..engine import thresholds
 from ..hooks import running
 from ..instrumented import propagate_with_care
 from ..nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any, owner
 from ..traversal import reachable, without_gaps
-
-
-class _Row(NamedTuple):
-    heavy_bytes: int = 1 << 20
-    """Bytes of a gradient from which another thread pays off."""
-
-
-thresholds = Thresholds(_Row())
 
 _pool: ThreadPoolExecutor | None = None
 
