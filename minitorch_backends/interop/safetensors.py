@@ -25,8 +25,9 @@ from ..ops.names import from_numpy
 from ..tensor import dtypes
 from ..tensor.dtypes import DType, float4_e2m1fn_x2
 from ..tensor.tensor import Tensor, kind_of
+from .scaled_checkpoints import Stored, Weights
 
-__all__ = ["load_file", "safe_open", "save_file"]
+__all__ = ["load_file", "load_weights", "safe_open", "save_file"]
 
 _DTYPES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "U16": dtypes.uint16, "I16": dtypes.int16,
@@ -156,6 +157,18 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
     """
     refuse_device(device)
     return {name: from_numpy(np.array(file.map(name))) for name, file in _files_of("load_file", filename).items()}
+
+
+def load_weights(filename: str | os.PathLike[str], dtype: Any = dtypes.float32) -> Weights:
+    """The tensors of a file or of the shards of an index by the model's names, those of 4 and 8 bits multiplied by
+    their scales (`interop.scaled_checkpoints`), in a dtype.
+
+    A mapping: nothing but headers is read before a tensor is asked for, and the scales are not tensors of their own.
+    Raises ValueError, with the path, for damaged files and for scales that do not fit.
+    """
+    files = _files_of("load_weights", filename)
+    stored = {name: Stored(*file.places[name][:2]) for name, file in files.items()}
+    return Weights(os.fspath(filename), stored, lambda name: files[name].map(name), dtypes.to_dtype(dtype))
 
 
 def _files_of(function: str, filename: str | os.PathLike[str]) -> dict[str, _File]:

@@ -1,5 +1,8 @@
 """Files of safetensors.torch and ours, both ways."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import minitorch_backends as mt
@@ -41,3 +44,46 @@ def test_a_sharded_state_of_torch(tmp_path):
         merged |= theirs.load_file(part)
     assert merged["weight"].equal(model.weight)
     assert mt.equal(safetensors.load_file(tmp_path / "m.safetensors.index.json")["bias"], ours["bias"])
+
+
+def test_weights_of_gpt_oss_are_those_of_transformers(tmp_path: Path) -> None:
+    convert = pytest.importorskip("transformers.integrations.mxfp4").convert_moe_packed_tensors
+    torch.manual_seed(0)
+    blocks = torch.randint(0, 256, (2, 6, 3, 16), dtype=torch.uint8)
+    scales = torch.randint(110, 140, (2, 6, 3), dtype=torch.uint8)
+    theirs.save_file({"w_blocks": blocks, "w_scales": scales}, tmp_path / "model.safetensors")
+    found = safetensors.load_weights(tmp_path / "model.safetensors")["w"]
+    expected = convert(blocks, scales, dtype=torch.float32)
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_weights_of_compressed_tensors(tmp_path: Path) -> None:
+    helpers = pytest.importorskip(
+        "compressed_tensors.compressors.pack_quantized.helpers", reason="compressed-tensors is the reference"
+    )
+    torch.manual_seed(0)
+    codes = torch.randint(-8, 8, (6, 64), dtype=torch.int8)
+    packed = helpers.pack_to_int32(codes, 4)
+    scales = torch.rand(6, 2)
+    tensors = {"w_packed": packed, "w_scale": scales, "w_shape": torch.tensor([6, 64])}
+    theirs.save_file(tensors, tmp_path / "model.safetensors")
+    unpacked = helpers.unpack_from_int32(packed, 4, torch.Size([6, 64]))
+    expected = unpacked.float() * scales.repeat_interleave(32, 1)
+    np.testing.assert_array_equal(
+        safetensors.load_weights(tmp_path / "model.safetensors")["w"].numpy(), expected.numpy()
+    )
+
+
+def test_weights_of_torchao(tmp_path: Path) -> None:
+    quantization = pytest.importorskip("torchao.quantization", reason="torchao is the reference")
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32, dtype=torch.bfloat16))
+    quantization.quantize_(model, quantization.Float8WeightOnlyConfig())
+    tensors, metadata = flatten_tensor_state_dict(model.state_dict())
+    theirs.save_file(tensors, tmp_path / "model.safetensors", metadata)
+    found = safetensors.load_weights(tmp_path / "model.safetensors", mt.bfloat16)
+    assert sorted(found) == ["0.bias", "0.weight"]
+    expected = model[0].weight.dequantize()
+    np.testing.assert_array_equal(found["0.weight"].float().numpy(), expected.float().detach().numpy())
