@@ -12,7 +12,6 @@ description of the format in ggml (docs/gguf.md), versions 2 and 3.
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 import os
 import re
@@ -264,9 +263,9 @@ class Tokenizer:
         self.tokens: list[str] = read("tokens", list)
         merges = [tuple(each.split(" ")) for each in read("merges", list)]
         self._ids = {token: index for index, token in enumerate(self.tokens)}
-        pieces = itertools.chain(_LETTERS, (first + second for first, second in _pairs(merges)))
+        pieces = (first + second for first, second in _pairs(merges))
         if (missing := next((piece for piece in pieces if piece not in self._ids), None)) is not None:
-            raise ValueError(f"tokenizer: tokens must have each byte and the result of each merge, got no {missing!r}")
+            raise ValueError(f"tokenizer: tokens must have the result of each merge, got no {missing!r}")
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         kinds = metadata.get("tokenizer.ggml.token_type", [])
         if not isinstance(kinds, list):
@@ -277,7 +276,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's tokens, without others before or behind it. Raises ValueError for a file whose rule of
-        words (`tokenizer.ggml.pre`) is not known."""
+        words (`tokenizer.ggml.pre`) is not known, and for bytes without a token."""
         if self._pre not in _DIGITS_APART:
             known = ", ".join(map(repr, _DIGITS_APART))
             raise ValueError(f"encode(): tokenizer.ggml.pre must be one of {known}, got {self._pre!r}")
@@ -289,8 +288,13 @@ class Tokenizer:
                 ids.append(self.special[part])
                 continue
             for word in _words(part, _DIGITS_APART[self._pre]):
-                ids += [self._ids[piece] for piece in self._merge([_LETTERS[byte] for byte in word.encode()])]
+                ids += [self._id(piece) for piece in self._merge([_LETTERS[byte] for byte in word.encode()])]
         return ids
+
+    def _id(self, piece: str) -> int:
+        if piece not in self._ids:  # vocabularies may leave out bytes of control characters
+            raise ValueError(f"encode(): text must consist of bytes that have tokens, got {_BYTES[piece]:#04x}")
+        return self._ids[piece]
 
     def _merge(self, pieces: list[str]) -> list[str]:
         """Merge the pair of the least rank until none is left: a heap of pairs, with links between the pieces."""
