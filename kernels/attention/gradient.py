@@ -190,10 +190,10 @@ def attention_gradient(
 
 
 def _means(out: np.ndarray, g: np.ndarray, working: np.dtype) -> np.ndarray:
-    """The sums of out * g of each row."""
+    """The sums of out * g of each row, contiguous as loops read them."""
     if out.dtype == working:
         return np.ascontiguousarray(np.einsum("...i,...i->...", out, g, dtype=working))
-    return (out.astype(working) * g.astype(working)).sum(-1)
+    return np.ascontiguousarray((out.astype(working) * g.astype(working)).sum(-1))
 
 
 def _refuse_uncertain(

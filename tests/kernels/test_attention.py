@@ -387,6 +387,23 @@ def test_bits_do_not_depend_on_threads_or_layout(name, shape):
     assert len(set(results)) == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("name", ["flash", "efficient"])
+def test_gradients_do_not_depend_on_layout(name, dtype):
+    """Of any operand, the result and its gradient included, as a transformer's are: by position, batch and head."""
+    arrays = operands(3, 2, 2, 5, 5, 8, dtype)
+    g = operands(3, 2, 2, 5, 5, 8, dtype, seed=5)[0]
+    out, statistics = attention["efficient"](*arrays, scale=0.25)
+    given = (*arrays, out, statistics, g)
+    moved = [each if each is statistics else np.moveaxis(np.moveaxis(each, 2, 0).copy(), 0, 2) for each in given]
+    try:
+        found = [attention_gradient[name](*each, scale=0.25) for each in (given, moved)]
+    except Refused as refused:
+        pytest.skip(str(refused))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one.astype(np.float32), other.astype(np.float32))
+
+
 def test_who_attends_few_queries():
     """In float64 as well; not where there are more of them than reading less is worth, or few keys."""
     on_vectors = any(cpu.refusal(isa) is None for isa in skinny.ISAS)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from minitorch_backends.explain.records import align_columns
+
 
 class WithoutTorch(pytest.Module):
     """A test module whose tests cannot be collected, because collecting would import torch."""
@@ -31,7 +33,14 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how much was compared on OpInfo's samples, where that was done."""
+    """Print how much was compared on torch's test databases, where that was done."""
     counts = getattr(sys.modules.get("tests.parity.test_opinfo"), "COUNTS", None)
     if counts:
         terminalreporter.write_line("OpInfo: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
+    matrix = sys.modules.get("tests.parity.test_bridge_matrix")
+    if matrix is not None and matrix.COUNTS:
+        rows = dict.fromkeys(key[:3] for key in sorted(matrix.COUNTS))
+        cells = [("kind", "type", "mode", *matrix.OUTCOMES)]
+        cells += [(*row, *(str(matrix.COUNTS[*row, each]) for each in matrix.OUTCOMES)) for row in rows]
+        for line in align_columns(cells):
+            terminalreporter.write_line(line)

@@ -1,12 +1,14 @@
 """Every product of torch's own test databases inside `emulate` at ieee, against plain torch: values, types, strides and
 memory of results and gradients, in each mode of differentiation.
 
-A few samples of each operator run by default; MINITORCH_BRIDGE_SAMPLES sets how many, and 1000 takes all.
+A few samples of each operator run by default; MINITORCH_BRIDGE_SAMPLES sets how many, and 1000 takes all. The end of
+`python -m pytest tests/parity/test_bridge_matrix.py` has the counts: what agrees, by kind, type and mode.
 """
 
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,8 +24,9 @@ from torch.testing._internal.common_modules import module_db  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("MINITORCH_BRIDGE_SAMPLES", "3"))
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.bfloat16, torch.float16)
-TOLERANCE = {torch.bfloat16: 4e-2, torch.float16: 5e-3, torch.float64: 1e-9}
-"""Of the Frobenius norm, by type; 5e-3 for the others: second derivatives of factorisations magnify rounding."""
+TOLERANCE = {torch.bfloat16: 4e-2, torch.float16: 1e-2, torch.float64: 1e-9}
+"""Of the Frobenius norm, by type; 5e-3 for the others: second derivatives of factorisations magnify rounding. torch
+rounds each step of a recurrence to half types."""
 
 _PRODUCT = re.compile(
     r"mm|mv|matmul|dot|linear$|einsum|conv|attention|cdist|linalg|cholesky|^lu|inverse|det$|^qr|solve|pinv|svd"
@@ -36,6 +39,10 @@ MODULES = [each for each in module_db if _MODULE.search(each.name)]
 
 NOT_UNIQUE = re.compile(r"svd|eig|qr|geqrf|ormqr|householder|pca|ldl|lstsq|multi_head_attention_forward|lu_solve")
 """Factors whose signs are free, and random dropout: types, strides and memory are compared."""
+
+OUTCOMES = ("agree", "agree, some left to torch", "refused", "differ", "not in torch")
+COUNTS: Counter[tuple[str, str, str, str]] = Counter()
+"""Numbers of comparisons by kind ("function", "module"), type, mode and outcome."""
 
 Call = Callable[..., Any]
 
@@ -155,18 +162,33 @@ MODES: dict[str, Call] = {
 }  # fmt: skip
 
 
-def _compare(what: str, mode: str, call: Call, given: tuple, values: bool) -> Iterator[str]:
+_OFTEN = ("forward", "backward", "second")
+MODULE_MODES = {
+    torch.float32: (*_OFTEN, "clipped", "jvp", "vmap"),
+    torch.float64: _OFTEN,
+    torch.bfloat16: _OFTEN,
+    torch.float16: _OFTEN,
+}
+
+
+def _compare(
+    kind: str, dtype: Any, what: str, mode: str, call: Call, given: tuple, values: bool = True
+) -> Iterator[str]:
     """The differences of one call in one mode. What plain torch does not compute is not compared."""
     run, plain, ours = MODES[mode], _copy(given), _copy(given)
+    key = kind, str(dtype).removeprefix("torch."), mode
     try:
         torch.manual_seed(0)
         wanted = run(call, *plain)
     except Exception:
+        COUNTS[*key, "not in torch"] += 1
         return
+    outcome, difference = "agree", None
     try:
         torch.manual_seed(0)
-        with emulate():
+        with emulate() as emulation:
             got = run(call, *ours)
+        outcome = "agree, some left to torch" if emulation.left else "agree"
         dense = [
             all(x.layout is torch.strided for x in each) for each in (_tensors(ours), _tensors(plain), got, wanted)
         ]
@@ -176,17 +198,21 @@ def _compare(what: str, mode: str, call: Call, given: tuple, values: bool) -> It
         shared = _sharing(got, _tensors(ours)) - _sharing(wanted, _tensors(plain)) if shares else ()
         difference = difference or (f"one memory: {sorted(shared)}" if shared else None)
     except Exception as error:
-        difference = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        if str(error).startswith("emulate(): "):
+            outcome = "refused"
+        else:
+            difference = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    COUNTS[*key, "differ" if difference else outcome] += 1
     if difference:
-        yield f"{what}, {mode}: {difference}"
+        yield f"{what}, {dtype}, {mode}: {difference}"
 
 
-def _writes(op: Any, sample: Any, values: bool) -> Iterator[str]:
+def _writes(op: Any, dtype: Any, sample: Any, values: bool) -> Iterator[str]:
     """Differences of the in-place form, and of `out=` with right and with wrong sizes."""
     given = (sample.input, *sample.args)
     if op.inplace_variant is not None and not sample.broadcasts_input:
         in_place = lambda x, *rest, **named: op.inplace_variant(x.clone(), *rest, **named)  # noqa: E731
-        yield from _compare(f"{op.name}_", "forward", in_place, (given, sample.kwargs), values)
+        yield from _compare("in place", dtype, f"{op.name}_", "forward", in_place, (given, sample.kwargs), values)
     if op.supports_out and "matrix_rank" not in op.name:  # whose out= torch writes under no dispatch mode at all
         for size in ("right", "wrong"):
 
@@ -197,7 +223,8 @@ def _writes(op: Any, sample: Any, values: bool) -> Iterator[str]:
                     made = [torch.empty_like(each) if size == "right" else each.new_empty(0) for each in _tensors(like)]
                     return op.op(*args, **kwargs, out=tuple(made) if several else made[0])
 
-            yield from _compare(f"{op.name} out= of {size} size", "forward", out, (given, sample.kwargs), values)
+            what = f"{op.name} out= of {size} size"
+            yield from _compare("out=", dtype, what, "forward", out, (given, sample.kwargs), values)
 
 
 def _samples(op: Any, dtype: Any) -> list[Any]:
@@ -214,15 +241,15 @@ def test_products_of_functions_agree_with_torch(op: Any) -> None:
         if dtype not in op.supported_dtypes("cpu"):
             continue
         for sample in _samples(op, dtype):
-            what = f"{dtype} {[tuple(each.shape) for each in _tensors([sample.input, sample.args])]} {sample.kwargs}"
+            what = f"{[tuple(each.shape) for each in _tensors([sample.input, sample.args])]} {sample.kwargs}"
             given = ((sample.input, *sample.args), sample.kwargs)
             modes = MODES if dtype is torch.float32 else ("forward", "backward")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for mode in modes:
-                    found += _compare(what, mode, op.op, given, values)
+                    found += _compare("function", dtype, what, mode, op.op, given, values)
                 if dtype is torch.float32:
-                    found += _writes(op, sample, values)
+                    found += _writes(op, dtype, sample, values)
     assert not found, "\n".join(found)
 
 
@@ -230,13 +257,13 @@ def test_products_of_functions_agree_with_torch(op: Any) -> None:
 @pytest.mark.parametrize("info", MODULES, ids=lambda info: info.name)
 def test_products_of_modules_agree_with_torch(info: Any) -> None:
     found: list[str] = []
-    for training in (True, False):
+    for dtype, training in ((torch.float32, True), *((each, False) for each in MODULE_MODES)):
         torch.manual_seed(1)
-        samples = info.module_inputs_func(info, "cpu", torch.float32, requires_grad=True, training=training)
+        samples = info.module_inputs_func(info, "cpu", dtype, requires_grad=True, training=training)
         for sample in samples[:: max(1, len(samples) // MOST_SAMPLES)][:MOST_SAMPLES]:
             torch.manual_seed(2)
             built = sample.constructor_input
-            module = info.module_cls(*built.args, **built.kwargs).train(training)
+            module = info.module_cls(*built.args, **built.kwargs).to(dtype).train(training)
             parameters = dict(module.named_parameters())
 
             def call(*args: Any, module: Any = module, weights: Any, **kwargs: Any) -> Any:
@@ -246,6 +273,7 @@ def test_products_of_modules_agree_with_torch(info: Any) -> None:
             given = (tuple(inputs.args), {**inputs.kwargs, "weights": parameters})
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                for mode in ("forward", "backward", "clipped", "jvp", "vmap"):
-                    found += _compare(f"{built.kwargs} training={training}", mode, call, given, True)
+                for mode in MODULE_MODES[dtype]:
+                    what = f"{built.kwargs} training={training}"
+                    found += _compare("module", dtype, what, mode, call, given)
     assert not found, "\n".join(found)
