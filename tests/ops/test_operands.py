@@ -11,10 +11,10 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import precision_policy
 from minitorch_backends.backends.profiles import PROFILES
-from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.kernels import matrix_units
 from minitorch_backends.kernels.precisions import FORMATS, ggml
 from minitorch_backends.kernels.precisions.rounding import round_operand
+from minitorch_backends.tensor.registry import registry
 
 F = mt.nn.functional
 RECIPE = {"weight": "mxfp4", "activation": "mxfp8-rceil", "gradient": "mxfp8-e5m2"}

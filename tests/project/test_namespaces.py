@@ -10,7 +10,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import namespaces
-from minitorch_backends.dispatch.registry import functions
+from minitorch_backends.tensor.registry import functions
 
 
 @pytest.mark.parametrize(
