@@ -102,14 +102,18 @@ class Call(NamedTuple):
     decided_by: str
 
 
-_EXACT = Choice("ieee", "precision flags affect float32 and complex64 products only")
+EXACT = Choice("ieee", "precision flags affect float32 and complex64 products only")
+
+
+NO_EFFECT, IDLE = "changes no product of", "nothing in a product"
+"""The words for a flag, and for formats, that are set in vain."""
 
 
 def _without_effect(choice: Choice, dtype: np.dtype) -> Choice:
     """The choice for a dtype that precision flags do not affect, with a sentence where one is set in vain."""
     if choice.precision == "ieee" or dtype.name not in DTYPES:
-        return _EXACT
-    sentence = f"{choice.decided_by} changes no product of {dtype.name}, only of float32; see backends.operands"
+        return EXACT
+    sentence = f"{choice.decided_by} {NO_EFFECT} {dtype.name}, only of float32; see backends.operands"
     return Choice("ieee", sentence)
 
 
@@ -167,7 +171,7 @@ def _idle_formats(state: State, dtype: str, roles: tuple[str, str] | None) -> st
     product = f"of {roles[0]} and {roles[1]}" if roles else "without a parameter"
     if dtype not in DTYPES:
         product = f"of {dtype}"
-    return f"; {', '.join(found)} change{'s' * (len(found) == 1)} nothing in a product {product}"
+    return f"; {', '.join(found)} change{'s' * (len(found) == 1)} {IDLE} {product}"
 
 
 def _of_forward(call: Call, recorded: Recorded) -> Call:

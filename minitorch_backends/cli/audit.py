@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--inputs", metavar="NAME|NPZ|TXT", default="inputs", help="a name in FILE, or a file (%(default)s)")
     add("--precisions", metavar="P,P", default="tf32,bf16", help="those to measure (%(default)s)")
     add(
-        "--metric", choices=("logits", "embedding", "regression"), help="the task, which determines the units of errors"
+        "--metric",
+        choices=("logits", "language", "embedding", "regression"),
+        help="the task, which determines the units of errors",
     )
     add(
         "--budget", metavar="X|NAME=X,...", type=_budget,
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
              "gradient_error"),
     )  # fmt: skip
     add("--generate", metavar="TOKENS", type=int, help="audit generation of so many tokens, of transformers' models")
+    add("--roles", metavar="R,R", default="", help="roles of operands whose formats --precisions names, as weight")
     add("--gradients", action=argparse.BooleanOptionalAction, default=False, help="also measure gradients")
     add("--device", metavar="NAME|JSON", help="predict times on a device of lab.devices, or of measured speeds")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
@@ -58,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     with usage_errors():
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
+            roles=[each for each in options.roles.split(",") if each],
             gradients=options.gradients or "gradient_error" in str(options.budget),
             device=options.device,
         )  # fmt: skip

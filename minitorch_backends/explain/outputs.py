@@ -24,17 +24,36 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
     return found
 
 
-def _arrays(answer: Any, name: str) -> list[tuple[str, np.ndarray]]:
-    if isinstance(answer, Mapping):
-        parts = list(answer.items())
-    elif isinstance(answer, (tuple, list)):
-        parts = list(enumerate(answer))
-    elif dataclasses.is_dataclass(answer) and not isinstance(answer, type):
-        parts = [(each.name, getattr(answer, each.name)) for each in dataclasses.fields(answer)]
-    else:
+def left_out_of(answer: Any, name: str = "") -> dict[str, str]:
+    """What `arrays_of` leaves out of an answer: the classes of the parts by name, without None."""
+    parts = _parts_of(answer)
+    if parts is None:
         value = as_array(answer)
-        is_number = isinstance(value, (np.ndarray, np.generic, bool, int, float, complex))
-        return [(name, np.asarray(value))] if is_number else []
+        is_kept = value is None or isinstance(value, _NUMBERS)
+        return {} if is_kept else {name or "(the whole)": type(answer).__name__}
+    found = (left_out_of(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
+    return {path: kind for each in found for path, kind in each.items()}
+
+
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+
+
+def _parts_of(answer: Any) -> list[tuple[Any, Any]] | None:
+    """The parts of a container by name or place; None for anything else."""
+    if isinstance(answer, Mapping):
+        return list(answer.items())
+    if isinstance(answer, (tuple, list)):
+        return list(enumerate(answer))
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
+        return [(each.name, getattr(answer, each.name)) for each in dataclasses.fields(answer)]
+    return None
+
+
+def _arrays(answer: Any, name: str) -> list[tuple[str, np.ndarray]]:
+    parts = _parts_of(answer)
+    if parts is None:
+        value = as_array(answer)
+        return [(name, np.asarray(value))] if isinstance(value, _NUMBERS) else []
     return [each for key, part in parts for each in _arrays(part, f"{name}.{key}" if name else str(key))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..backends.precision_policy import EXACT, IDLE, NO_EFFECT
 from ..kernels.precisions.products import is_emulated
 from ..kernels.registry import Call, kernels
 
@@ -12,8 +13,16 @@ if TYPE_CHECKING:
     from .records import Record
 
 
+def is_by_role(call: Record | Call) -> bool:
+    """Whether an operand of a call has a format by its role. Remarks on formats without effect do not count."""
+    parts = (call.decided_by or "").split("; ")
+    return any(each.startswith("operands.") and IDLE not in each for each in parts) and _multiplies(call)
+
+
 def acted_on(call: Record | Call) -> bool:
-    """Whether a precision affects a call."""
+    """Whether a precision affects a call: not where half types are multiplied as float32."""
+    if NO_EFFECT in (call.decided_by or "") or EXACT.decided_by in (call.decided_by or ""):
+        return False
     precision = call.keywords.get("precision", "ieee") if isinstance(call, Call) else call.precision
     affected = not {"float32", "complex64"}.isdisjoint(call.dtypes) or is_emulated(str(precision))
     return affected and _multiplies(call)
@@ -37,10 +46,11 @@ class ProductCounts:
         self.others = Counter[str]()
 
     def __call__(self, call: Record | Call) -> None:
-        if acted_on(call):
+        if acted_on(call) or is_by_role(call):
             self.obeyed += 1
         elif _multiplies(call):
-            self.others[f"{call.kernel} of {', '.join(dict.fromkeys(call.dtypes))}"] += 1
+            dtypes = ", ".join(dict.fromkeys(call.dtypes))
+            self.others[f"{call.kernel} of {'half types' if dtypes == 'float32' else dtypes}"] += 1
 
     def __str__(self) -> str:
         head = f"{self.obeyed or 'no'} product{'s' * (self.obeyed > 1)} obeyed precision flags"

@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import backends
 from ..autograd.extras.module_scope import current_module, named_parts
 from ..autograd.modes import no_grad
 from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..flags.scopes import Scope
-from ..kernels.precisions.products import find_precision as known_precision
 from ..kernels.registry import Call
 from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..nn.utils import run_under
+from .levels import Level, find_levels
 from .outputs import arrays_of, module_of
-from .product_counts import acted_on
-from .records import Log, align_columns, record, recording
+from .product_counts import acted_on, is_by_role
+from .records import Log, Record, align_columns, record, recording
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""
@@ -53,7 +54,8 @@ class LayerError(NamedTuple):
 
     def _cells(self) -> tuple[str, ...]:
         name = "(all of it)" if self.module is None else self.module or "(itself)"
-        return (name, self.precision, str(self.calls), f"{self.local:.1e}", f"{self.error:.1e}", f"{self.flips:.2%}")
+        local = f"{self.local:.1e}" if self.local == self.local else ""
+        return (name, self.precision, str(self.calls), local, f"{self.error:.1e}", f"{self.flips:.2%}")
 
 
 class Sensitivity(list[LayerError]):
@@ -82,6 +84,7 @@ def sensitivity(
     model: Module,
     *inputs: Any,
     precisions: str | Sequence[str] = ("tf32", "bf16"),
+    roles: str | Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
     **named: Any,
 ) -> Sensitivity:
@@ -89,7 +92,10 @@ def sensitivity(
 
     A layer is a module whose own forward runs float32 or complex64 products, convolutions, attention, recurrences or
     factorisations. The rest of the model keeps the current flags. For each precision a last row has the whole model at
-    it. Outputs are a tensor, or several in a tuple, list or mapping.
+    it. Outputs are a tensor, or several in a tuple, list, mapping or dataclass; other objects in them are left out.
+
+    `precisions` may also be names of `backends.recipes`; with `roles` ("weight", "activation", "key" ...) they are
+    formats of these operands. Both act on bfloat16 and float16 too; their rows have no local error (NaN).
 
     The model is called twice, and once more per row; the products of that row's layer are then also computed in
     float64. `progress`, if given, is called with a line of text before each call. `model` may also be a torch module,
@@ -99,10 +105,15 @@ def sensitivity(
     are not tensors, or that differ between calls (switch the model to evaluation mode).
     """
     call, model = model, module_of("sensitivity", model)
-    wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
+    levels = find_levels("sensitivity", precisions, roles)
     with record() as log:
         answers = _answers(call(*inputs, **named))
-    layers = layers_of(model, log)
+    layers = [] if all(level.by_role for level in levels) else layers_of(model, log)
+    for level in levels:
+        if level.by_role:
+            with run_under(model, _at(level)), record() as log:
+                call(*inputs, **named)
+            layers = list(dict.fromkeys([*layers, *layers_of(model, log, is_by_role)]))
     if not layers:
         remedy = "" if isinstance(model, Module) else "; call it inside interop.torch.emulate()"
         raise ValueError(
@@ -112,37 +123,33 @@ def sensitivity(
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers, again, strict=True)):
         raise RuntimeError("sensitivity(): two calls of the model gave different outputs; switch it to evaluation mode")
     found = Sensitivity()
-    for precision in wanted:
+    for level in levels:
         for layer in (*layers, None):
             if progress is not None:
-                progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {precision}")
-            lowered = alone(model, layer, layers, _at(precision))
-            with lowered, recording(_measures(layer, precision)) as log:
+                progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {level.name}")
+            with alone(model, layer, layers, _at(level)), recording(_measures(layer, level)) as log:
                 changed = _answers(call(*inputs, **named))
-            found.append(_row(layer, precision, log, answers, changed))
+            found.append(_row(layer, level, log, answers, changed))
     return found
 
 
-def layers_of(model: Module, log: Log) -> list[str]:
-    """The names of the modules with recorded calls that a precision affects, in call order."""
+def layers_of(model: Module, log: Log, acts: Callable[[Record], bool] = acted_on) -> list[str]:
+    """The names of the modules with recorded calls on which precisions act, or formats, in call order."""
     held = {name for name, _ in named_parts(model)}
-    return list(dict.fromkeys(each.module for each in log if each.module in held and acted_on(each)))
+    return list(dict.fromkeys(each.module for each in log if each.module in held and acts(each)))
 
 
-def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
-    """Which calls to compare with float64: those of the layer (all, for None) at the precision."""
-
-    def measure(call: Call) -> bool:
-        lowered = call.keywords.get("precision", "ieee") == precision and acted_on(call)
-        return lowered and (layer is None or current_module() == layer)
-
-    return measure
+def _measures(layer: str | None, level: Level) -> Callable[[Call], bool]:
+    """Which calls to compare with float64: those of the layer (all, for None) at a precision."""
+    return lambda call: not level.by_role and level.acts_on(call) and (layer is None or current_module() == layer)
 
 
-def _at(precision: str) -> Snapshot:
-    """The current flags, with one precision for all products."""
+def _at(level: Level) -> Scope:
+    """The current flags, with one precision for all products, or formats of operands."""
+    if level.by_role:
+        return backends.flags(**level.flags)
     kept = [(path, value) for path, value in snapshot().values if path not in PRECISION_FLAGS]
-    return Snapshot([*kept, ("fp32_precision", precision)])
+    return Snapshot([*kept, *level.flags.items()])
 
 
 @contextmanager
@@ -167,17 +174,18 @@ def _answers(result: Any) -> list[np.ndarray]:
 
 
 def _row(
-    layer: str | None, precision: str, log: Log, answers: Sequence[np.ndarray], changed: Sequence[np.ndarray]
+    layer: str | None, level: Level, log: Log, answers: Sequence[np.ndarray], changed: Sequence[np.ndarray]
 ) -> LayerError:
     own = [each for each in log if layer is None or each.module == layer]
-    lowered = [dict(each.options) for each in own if each.precision == precision and acted_on(each)]
+    lowered = [dict(each.options) for each in own if level.acts_on(each)]
     local = max((options.get("relative_error", 0.0) for options in lowered), default=0.0)
+    local = float("nan") if level.by_role else local
     distance, size = (
         float(np.sqrt(sum(np.linalg.norm(each) ** 2 for each in arrays)))
         for arrays in ([b - a for a, b in zip(answers, changed, strict=True)], answers)
     )
     error = distance / size if size else float("inf") if distance else 0.0
-    return LayerError(layer, precision, len(lowered), local, error, _flips(answers[0], changed[0]))
+    return LayerError(layer, level.name, len(lowered), local, error, _flips(answers[0], changed[0]))
 
 
 def _flips(answer: np.ndarray, changed: np.ndarray) -> float:

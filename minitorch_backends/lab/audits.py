@@ -8,24 +8,28 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from .. import backends
 from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
+from ..explain.levels import Level, find_levels
 from ..explain.outputs import module_of
 from ..explain.records import align_columns
 from ..flags.rows import NO_OPINION
 from ..kernels.precisions.elements import find_element
-from ..kernels.precisions.products import PRECISIONS, find_precision
+from ..kernels.precisions.products import PRECISIONS
 from ..nn.module import Module
 from ..ops.einsum.precision_plan import unit_cost
 from .devices import Device, find_device
+from .executors import check_executor
 from .frontier import Frontier, predictions, sort_rows
 from .machine import machine
 from .metrics import Metric, check_metric
 from .policy import PRODUCTS, Policy, Rule, with_few_globs
 from .search import Levels, Option, cheapest_levels, option
+from .trial_runner import Runner
 from .trials import GRADIENT_ERROR, Trials, rows_of
 
 if TYPE_CHECKING:
@@ -36,6 +40,9 @@ _Product = tuple[str, str]
 
 _EXACT = "current flags"
 """The level at which a product's outputs are the truth."""
+
+_BITS = 32.0
+"""The bits of a value without a format, in the cost of formats."""
 
 _FORMATS = ("bf16", "fp16", "e5m2", "e4m3")
 """The formats whose range the operands are compared with: narrow formats, and those of the precisions."""
@@ -48,15 +55,16 @@ class Audit:
         rows: a dict for each layer, product and precision, and for all layers together (whose "module" is None), with
             these keys:
             "product": "forward", "input gradient" or "weight gradient";
-            "calls" and "flops" of one run; with a device, "predicted_seconds" and, at the current flags,
+            "calls" and "flops" of a run of all batches; with a device, "predicted_seconds" and, at the current flags,
             "predicted_before", the least that these take on it (`lab.devices`);
-            "local_error": the largest relative error of one of its calls against float64 on the same inputs;
+            "local_error": the largest relative error of one of its calls against float64 on the same inputs; None for
+            formats of operands;
             "error": the relative change of the outputs, or of all gradients, that this product alone causes;
             the measures of the metric, in forward rows;
             "operands": for each factor of the product, by format, the number of values that overflow, saturate,
-            underflow
-            or become subnormal, and the size.
-        precisions: those of the rows, fastest first.
+            underflow or become subnormal, and the size.
+        precisions: those of the rows, fastest first; or formats of operands, and recipes.
+        ignored: the classes of parts of an output that are not compared (caches, text), by name.
         policy: the precision of each layer, in few globs. Gradients run under the current flags, unless `budget` bounds
             "gradient_error".
         is_met: whether the policy is within the budget; `least`: the least value of each bounded measure of any run.
@@ -83,7 +91,10 @@ class Audit:
         self.levels, self.shares = dict[str, dict[str, str]](), dict[str, float]()
         self.predicted: tuple[float, float] | None = None
         self.policy, self.measured = Policy(), dict[str, float]()
-        self._trials, self._in_force = trials, _in_force()
+        self.ignored = trials.ignored
+        self._trials, self._levels = trials, {level.name: level for level in trials.levels}
+        self._in_force = _in_force(trials.levels)
+        self._exact = {path: value for level in trials.levels for path, value in level.in_force().items()}
         self._frontiers: dict[tuple[int, str], Frontier] = {}
 
     @property
@@ -124,7 +135,8 @@ class Audit:
         return next(each for each in self._rows("whole", product, precision) if each["module"] is None)
 
     def _rows(self, caller: str, product: str, precision: str | None) -> list[dict[str, Any]]:
-        name = self.precisions[0] if precision is None else find_precision(precision).name
+        name = self.precisions[0] if precision is None else precision
+        name = PRECISIONS[name].name if name in PRECISIONS and name not in self.precisions else name
         rows = [each for each in self.rows if (each["product"], each["precision"]) == (product, name)]
         if not rows:
             wrong, value, known = "precision", precision, self.precisions
@@ -155,9 +167,10 @@ class Audit:
             )
         return self._frontiers[verify, product]
 
-    def measure_on(self, inputs: Any) -> dict[str, float]:
-        """The measures of the outputs under the policy for other inputs, under the flags of the audit."""
-        return self._trials.on(inputs).under(self.policy)
+    def measure_on(self, inputs: Any, labels: Any = None) -> dict[str, float]:
+        """The measures of the outputs under the policy for other inputs, a batch or a list, under the flags of the
+        audit."""
+        return self._trials.on(inputs, labels).under(self.policy)
 
     def table(self, limit: int | None = None) -> str:
         """The rows as aligned text, sorted by product, precision and error (largest first)."""
@@ -188,7 +201,9 @@ class Audit:
             before, after = (f"{1e3 * each:.3g} ms" for each in self.predicted)
             found += f". Products take at least {after} on {self._trials.device.name}, {before} at the current flags"
         others = f" {str(self._trials.counts).capitalize()}." if self._trials.counts.others else ""
-        return f"{found}. Operations: {shares}.{others} {self.runs} runs of the model."
+        listed = ", ".join(f"{name} ({kind})" for name, kind in list(self.ignored.items())[:4])
+        ignored = f" Not compared: {listed}{', ...' * (len(self.ignored) > 4)}." if listed else ""
+        return f"{found}. Operations: {shares}.{others}{ignored} {self.runs} runs of the model."
 
     def _kept_layers(self) -> str:
         count = len(self._trials.layers)
@@ -257,8 +272,8 @@ class Audit:
 
     def to_json(self) -> str:
         """Everything but the model as JSON."""
-        names = ("name", "precisions", "measure", "budget", "is_met", "least", "kept", "kept_gradients", "levels",
-                 "shares", "predicted", "measured", "error", "runs")  # fmt: skip
+        names = ("name", "precisions", "ignored", "measure", "budget", "is_met", "least", "kept", "kept_gradients",
+                 "levels", "shares", "predicted", "measured", "error", "runs")  # fmt: skip
         found = {name: getattr(self, name) for name in names} | {"policy": json.loads(self.policy.to_json())}
         return json.dumps({**found, **machine(), "rows": self.rows}, indent=1)
 
@@ -275,9 +290,15 @@ class Audit:
             forward, *gradients = (
                 levels.get((name, product), self.precisions[0]) if product in products else None for product in PRODUCTS
             )
-            return Rule({} if forward is None else {"fp32_precision": forward}, *gradients)
+            return Rule({} if forward is None else self._flags_at(forward), *gradients)
 
         return Policy(with_few_globs({name: rule(name) for name in self._trials.layers}))
+
+    def _flags_at(self, name: str) -> dict[str, Any]:
+        """The flags of a forward pass at a level, or at what is in force."""
+        if all(not level.by_role for level in self._levels.values()):
+            return {"fp32_precision": name}
+        return {**self._exact, **(self._levels[name].flags if name in self._levels else {})}
 
     @property
     def _policy_products(self) -> Sequence[str]:
@@ -292,8 +313,9 @@ class Audit:
         for row in rows:
             name, flops = (row["module"], row["product"]), max(row["flops"], 1)
             exact = self._in_force[row["product"]]
-            each = options.setdefault(name, {_EXACT: option(unit_cost(exact) * flops, 0.0)})
-            each[row["precision"]] = option(unit_cost(row["precision"]) * flops, self._share(row))
+            cost = unit_cost(exact) if exact in PRECISIONS else _BITS
+            each = options.setdefault(name, {_EXACT: option(cost * flops, 0.0)})
+            each[row["precision"]] = option(self._levels[row["precision"]].cost * flops, self._share(row))
         found: dict[frozenset[tuple[_Product, str]], Mapping[str, float]] = {}
 
         def measures_at(levels: Levels) -> Mapping[str, float]:
@@ -359,8 +381,11 @@ class Audit:
         return max((value / bound if bound else math.inf if value else 0.0 for value, bound in taken), default=0.0)
 
 
-def _in_force() -> dict[str, str]:
-    """The precision of each product under the current flags."""
+def _in_force(levels: Sequence[Level]) -> dict[str, str]:
+    """The precision of each product under the current flags, or the formats of the operands."""
+    if any(level.by_role for level in levels):
+        values = {value for level in levels for value in level.in_force().values()} - {NO_OPINION}
+        return dict.fromkeys(PRODUCTS, " and ".join(sorted(map(str, values))) or "no format")
     forward = precision_of("matmul").precision
     gradients = (backends.input_gradient_precision, backends.weight_gradient_precision)
     return dict(zip(PRODUCTS, (forward, *(forward if each == NO_OPINION else each for each in gradients)), strict=True))
@@ -383,6 +408,11 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
     metric: Metric = None,
     budget: float | Mapping[str, float] | None = None,
     *,
+    roles: str | Sequence[str] = (),
+    labels: Any = None,
+    executor: Executor | int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    reuse: bool | None = None,
     margin: float = 0.1,
     gradients: bool = True,
     formats: Sequence[str] = (),
@@ -393,18 +423,29 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
 
     A layer is a module whose own forward or gradients run float32 or complex64 products, convolutions, attention or
     recurrences. All other layers keep the current flags. The model must be in evaluation mode, or otherwise
-    deterministic. It is called three times, once for each row, and for the search. A model of torch runs inside
-    `interop.torch.emulate`, also when the audit is asked later; so do the flags of the audit.
+    deterministic. It is called three times for each batch, once for each row, and for the search. A model of torch runs
+    inside `interop.torch.emulate`, also when the audit is asked later; so do flags and autocast of the audit.
 
     Arguments:
         model: a module, a method of one (`model.generate`), or a pipeline of transformers.
-        inputs: a tensor, a tuple of positional arguments, or a dict of named ones. Outputs may be tensors, arrays and
-            numbers, in dicts, sequences and dataclasses; other objects in them, such as caches, are not compared.
-        precisions: the precisions to measure.
-        metric: None for the relative error of the outputs; "logits", "embedding" or "regression" (see `lab.metrics`);
-            or a function of (answer, truth), dicts of arrays, that returns a number, or several by name. The truth is
-            the
-            output under the current flags. The first measure is the principal one.
+        inputs: a tensor, a tuple of positional arguments, or a dict of named ones; or a list of such batches, which run
+            one after another. Outputs may be tensors, arrays and numbers, in dicts, sequences and dataclasses; other
+            objects in them, such as caches and text, are not compared, and `ignored` names them.
+        precisions: the precisions to measure, or names of `backends.recipes`.
+        metric: None for the relative error of the outputs; "logits", "language", "embedding" or "regression" (see
+            `lab.metrics`); or a function of (answer, truth), as the model returned them, that returns a number, or
+            several by name. The truth is the output under the current flags. The first measure is the principal one.
+            Of several batches, measures are means over their rows, or the largest.
+        roles: roles of operands ("weight", "activation", "query", "key", "probability", "value"). `precisions` are then
+            formats of these operands alone (`backends.operands`), which act on bfloat16 and float16 too; roles that are
+            not named keep the current flags. `("key", "value")` are the cache of attention.
+        labels: classes for "logits", which adds the measures "wrong" and "loss"; for "language" token ids, by default
+            the input "input_ids" or the only one of integers; a list of these for a list of batches.
+        executor: None for this process, a number of processes, or any executor of `concurrent.futures`, for the rows.
+        store: a folder for the rows; those found there are not run again. A large model is written there for the
+            executor's processes, otherwise to a temporary folder.
+        reuse: whether to keep rows of a store that depend on other sources, weights, inputs or flags: None raises
+            ValueError, which names what changed; False discards all rows.
         budget: bounds the principal measure, or measures by name. Each layer runs at the cheapest of the precisions, or
             at the current one, that the search finds within the budget, by operations and
             `einsum.precision_plan.unit_cost`. A policy is accepted only after a run within the budget, and a further
@@ -414,7 +455,7 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
             layer's three products, and each forward row and run of the search takes two calls of the model.
         margin: the share of the budget to leave unused, since other inputs have other errors.
         gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the outputs.
-            Skipped for models without parameters, for torch modules, and in `no_grad()`.
+            Skipped for models without parameters, for torch modules, for formats of operands, and in `no_grad()`.
         formats: further formats whose range the operands are compared with, besides bf16, fp16, e5m2 and e4m3.
         device: a name in `lab.devices.DEVICES`, or a file of measured speeds: rows, the frontier and the summary then
             have the least time of the products on it beside each error.
@@ -425,23 +466,30 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
     """
     module = module_of("audit", model)
     check_metric("audit", metric)
+    check_executor("audit", executor)
     known = list(PRECISIONS)
-    wanted = {find_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
-    fastest_first = sorted(wanted, key=known.index)
+    levels = find_levels("audit", precisions, roles)
+    levels.sort(key=lambda level: (level.by_role, level.cost if level.by_role else known.index(level.name)))
     for each in formats:
         find_element(each)
     formats = tuple(dict.fromkeys((*_FORMATS, *formats)))
     gradients = gradients and is_grad_enabled() and model is module and isinstance(model, Module)
-    trials = Trials(model, inputs, metric, gradients, isinstance(budget, Mapping) and GRADIENT_ERROR in budget,
-                    None if device is None else find_device(device))  # fmt: skip
+    searched, at = isinstance(budget, Mapping) and GRADIENT_ERROR in budget, None
+    if device is not None:
+        at = find_device(device)
+        if any(level.by_role for level in levels):
+            raise ValueError("audit(): device must be None for formats of operands, whose products it does not predict")
+    trials = Trials(model, inputs, metric, levels, gradients, searched, labels, device=at)
     if not trials.is_repeatable():
         raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")
-    rows = rows_of(trials, fastest_first, formats, progress)
+    rows = rows_of(trials, formats, Runner(trials, executor, store, reuse, progress).run)
+    named = [level.name for level in levels]
     if not rows:
-        raise ValueError(f"audit(): {fastest_first} affect nothing in this {type(model).__name__}: {trials.counts}")
+        of = f" of {roles}" if roles else ""
+        raise ValueError(f"audit(): {named}{of} affect nothing in this {type(model).__name__}: {trials.counts}")
     measures = list(rows[0])
     measure = measures[measures.index("error") + (0 if metric is None else 1)]
-    found = Audit(trials, rows, fastest_first, measure)
+    found = Audit(trials, rows, named, measure)
     found._settle(_budget(budget, measure, rows[0]), margin)
     return found
 

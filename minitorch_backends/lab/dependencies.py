@@ -41,6 +41,11 @@ def dependencies(*roots: Any) -> dict[str, str]:
     return dict(sorted(walk.found.items()))
 
 
+def fingerprint(value: Any) -> str:
+    """A hash of a value: of its numbers, and of what it holds."""
+    return _hash(_Walk().follow(value, "value"))
+
+
 def _is_own(file: str | None) -> bool:
     """Whether a file is the user's: neither of this package nor installed."""
     path = os.path.realpath(file) + os.sep if file else ""

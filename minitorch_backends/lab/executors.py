@@ -12,10 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any
-
-from .grid import Cell
-from .task import Settings, run
+from typing import Any, Protocol, TypeVar
 
 _MOST_WAITING = 256
 """The number of cells that an executor holds at a time: enough for a cluster, and a bound on the number of futures."""
@@ -24,23 +21,57 @@ _MOST_DEATHS = 3
 """The number of workers that may die of one cell before it counts as failed."""
 
 
-def results(settings: Settings, cells: Sequence[Cell], executor: Executor | int | None) -> Iterator[tuple[Cell, dict]]:
+def check_executor(caller: str, executor: Any) -> None:
+    """Raise ValueError unless this is a positive number of processes, an executor or None."""
+    is_number = isinstance(executor, int) and not isinstance(executor, bool) and executor > 0
+    if not (executor is None or is_number or callable(getattr(executor, "submit", None))):
+        raise ValueError(
+            f"{caller}(): executor must be a positive number of processes, an Executor or None, got {executor!r}"
+        )
+
+
+def pickle_by_value(value: Any) -> bytes:
+    """A value by cloudpickle, which takes functions and classes of scripts by value."""
+    try:
+        import cloudpickle
+    except ImportError:
+        raise ImportError("the laboratory needs cloudpickle: pip install 'minitorch-backends[lab]'") from None
+    return cloudpickle.dumps(value)
+
+
+class Cell(Protocol):
+    """What a task is for: a cell of a sweep, or a trial of an audit."""
+
+    @property
+    def key(self) -> str: ...
+
+    def row_of_death(self) -> dict[str, Any]:
+        """The row where worker processes died of it."""
+        ...
+
+
+C = TypeVar("C", bound=Cell)
+Task = Callable[[C], dict[str, Any]]
+"""Makes the row of a cell, in any process."""
+
+
+def results(task: Task[C], cells: Sequence[C], executor: Executor | int | None) -> Iterator[tuple[C, dict[str, Any]]]:
     """Yield cells with their rows, in order of completion."""
     if executor is None:
-        return ((cell, run(settings, cell)) for cell in cells)
+        return ((cell, task(cell)) for cell in cells)
     if isinstance(executor, int):
-        return _on_processes(settings, cells, executor)
-    return _submit(executor, settings, cells, _MOST_WAITING)
+        return _on_processes(task, cells, executor)
+    return _submit(executor, task, cells, _MOST_WAITING)
 
 
-def _submit(executor: Executor, settings: Settings, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, dict]]:
+def _submit(executor: Executor, task: Task[C], cells: Sequence[C], most: int) -> Iterator[tuple[C, dict[str, Any]]]:
     """Submit cells in order, at most `most` at a time."""
-    left, running = deque(cells), dict[Future, Cell]()
+    left, running = deque(cells), dict[Future, C]()
     try:
         while left or running:
             while left and len(running) < most:
                 cell = left.popleft()
-                running[executor.submit(run, settings, cell)] = cell
+                running[executor.submit(task, cell)] = cell
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), future.result()
     finally:
@@ -48,7 +79,7 @@ def _submit(executor: Executor, settings: Settings, cells: Sequence[Cell], most:
             future.cancel()
 
 
-def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
+def _on_processes(task: Task[C], cells: Sequence[C], count: int) -> Iterator[tuple[C, dict[str, Any]]]:
     """Run cells on worker processes, and start new ones when one dies.
 
     The cells that were running are then run again, finally one at a time, to find the one that kills its process.
@@ -59,7 +90,7 @@ def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iter
         batch, width = (suspects[:1], 1) if suspects else (left, count)
         done = set()
         try:
-            for cell, row in _on_one_pool(settings, batch, width):
+            for cell, row in _on_one_pool(task, batch, width):
                 done.add(cell.key)
                 yield cell, row
         except BrokenProcessPool:
@@ -68,8 +99,7 @@ def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iter
                 deaths[cell.key] = deaths.get(cell.key, 0) + 1
                 if deaths[cell.key] >= _MOST_DEATHS and len(batch) == 1:
                     done.add(cell.key)
-                    yield cell, {**cell.parameters, "flags": cell.given, "seed": cell.seed, "error": None,
-                                 "exception": "the worker process died"}  # fmt: skip
+                    yield cell, cell.row_of_death()
         left = [cell for cell in left if cell.key not in done]
 
 
@@ -98,10 +128,10 @@ class _Workers(SpawnContext):
 _starting = threading.Lock()
 
 
-def _on_one_pool(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
+def _on_one_pool(task: Task[C], cells: Sequence[C], count: int) -> Iterator[tuple[C, dict[str, Any]]]:
     pool = ProcessPoolExecutor(min(count, len(cells)), mp_context=_Workers(), initializer=_prepare)
     try:
-        yield from _submit(pool, settings, cells, 2 * count)  # few cells become suspects on a death
+        yield from _submit(pool, task, cells, 2 * count)  # few cells become suspects on a death
     except BaseException:
         for process in list((pool._processes or {}).values()):  # they may be in the middle of a long cell
             process.terminate()

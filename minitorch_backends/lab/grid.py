@@ -42,6 +42,11 @@ class Cell(NamedTuple):
         own = {**self.parameters, "flags": self.given, "seed": self.seed}
         return _digest(own) == _digest({name: row.get(name) for name in own})
 
+    def row_of_death(self) -> dict[str, Any]:
+        """The row where worker processes died of the cell."""
+        own = {**self.parameters, "flags": self.given, "seed": self.seed}
+        return {**own, "error": None, "exception": "the worker process died"}
+
     @property
     def key(self) -> str:
         """Identifies the cell in a store, independently of the other cells."""

@@ -31,13 +31,19 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
 def relative_error(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> float:
     """The norm of the difference of all arrays together over that of the truth; infinite if the truth is zero, or if
     names or shapes differ, as those of generated sequences may."""
+    off, size = squares_of(answer, truth)
+    return (off / size) ** 0.5 if size else float("inf") if off else 0.0
+
+
+def squares_of(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> tuple[float, float]:
+    """The sums of squares of the difference and of the truth; the former is infinite if names or shapes differ."""
     if {name: each.shape for name, each in answer.items()} != {name: each.shape for name, each in truth.items()}:
-        return float("inf")
+        return float("inf"), 1.0
     off = size = 0.0
     for name, wanted in truth.items():
         for x, y in zip(_chunks(answer[name]), _chunks(wanted), strict=True):
             off, size = off + float(np.square(x - y).sum()), size + float(np.square(y).sum())
-    return (off / size) ** 0.5 if size else float("inf") if off else 0.0
+    return off, size
 
 
 _CHUNK = 1 << 16

@@ -1,14 +1,17 @@
-"""Measures of answers in a task's own units: of logits, of embeddings, of regressions, or by the user's function."""
+"""Measures of answers in a task's own units: of logits, of language models, of embeddings, of regressions, or by the
+user's function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..explain.outputs import as_array
+
 Arrays = dict[str, np.ndarray]
-Metric = str | Callable[[Arrays, Arrays], Any] | None
+Metric = str | Callable[[Any, Any], Any] | None
 
 
 def check_metric(caller: str, metric: Metric) -> None:
@@ -17,19 +20,74 @@ def check_metric(caller: str, metric: Metric) -> None:
         return
     if not isinstance(metric, str):
         raise TypeError(f"{caller}(): metric must be a name, a function or None, got {type(metric).__name__}")
-    if metric not in METRICS:
-        names = ", ".join(map(repr, METRICS))
+    known = [*METRICS, *(name for name in METRICS_OF_LABELS if caller == "audit" and name not in METRICS)]
+    if metric not in known:
+        names = ", ".join(map(repr, known))
         raise ValueError(f"{caller}(): metric must be {names}, a function or None, got {metric!r}")
 
 
-def measures_of(metric: Metric, answer: Arrays, truth: Arrays) -> dict[str, float]:
+def measures_of(metric: Metric, answer: Arrays, truth: Arrays, labels: Any = None) -> dict[str, float]:
     """The measures of a metric by name, the principal one first. A function's single number is called "metric"."""
     if metric is None:
         return {}
     answer, truth = _common(answer, truth)
-    found = (METRICS[metric] if isinstance(metric, str) else metric)(answer, truth)
+    if isinstance(metric, str) and labels is not None:
+        return {**METRICS_OF_LABELS[metric](answer, truth, as_array(labels))}
+    return _by_name((METRICS[metric] if isinstance(metric, str) else metric)(answer, truth))
+
+
+def measures_by(metric: Callable[[Any, Any], Any], answer: Any, truth: Any) -> dict[str, float]:
+    """The measures by a user's function of what a model returned.
+
+    Raises ValueError where the function cannot take it.
+    """
+    try:
+        return _by_name(metric(answer, truth))
+    except (TypeError, AttributeError, KeyError, IndexError) as problem:
+        raise ValueError(
+            f"audit(): metric must take what the model returns ({type(truth).__name__}), twice, and return a number or "
+            f"numbers by name, got {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def _by_name(found: Any) -> dict[str, float]:
     named = found if isinstance(found, Mapping) else {"metric": found}
     return {name: float(value) for name, value in named.items()}
+
+
+def check_labels(metric: Metric, labels: Any) -> None:
+    """Raise ValueError unless the metric takes labels where there are some, and has them where it needs them."""
+    if labels is not None and metric not in METRICS_OF_LABELS:
+        known = " and ".join(map(repr, METRICS_OF_LABELS))
+        raise ValueError(f"audit(): labels go with the metrics {known}, got metric {metric!r}")
+    if labels is None and metric == "language":
+        raise ValueError(
+            "audit(): metric 'language' must have token ids: an input named 'input_ids', a single input of integers, "
+            "or labels=; got none"
+        )
+
+
+_LARGEST = frozenset({"log_probability_error", "worst_kl", "max_abs", "worst_cosine_distance", "largest_ratio"})
+_LEAST = frozenset({"margin"})
+
+
+def combine(found: Sequence[Mapping[str, float]], weights: Sequence[float]) -> dict[str, float]:
+    """The measures of several batches: the largest of the largest, and means over the weights; of perplexities the
+    geometric one, of "rmse" that of squares."""
+    if len(found) == 1:
+        return dict(found[0])
+    return {name: _over_batches(name, np.array([each[name] for each in found]), np.array(weights)) for name in found[0]}
+
+
+def _over_batches(name: str, values: np.ndarray, weights: np.ndarray) -> float:
+    if name in _LARGEST or name in _LEAST:
+        return float(values.max() if name in _LARGEST else values.min())
+    with np.errstate(over="ignore"):
+        if name == "perplexity":
+            return float(np.exp(np.average(np.log(values), weights=weights)))
+        if name == "rmse":
+            return float(np.average(values**2, weights=weights) ** 0.5)
+    return float(np.average(values, weights=weights))
 
 
 def _common(answer: Arrays, truth: Arrays) -> tuple[Arrays, Arrays]:
@@ -55,8 +113,7 @@ def logits(answer: Arrays, truth: Arrays, top: int = 5) -> dict[str, float]:
         margin: the smallest difference of the two largest true logits over their largest change; below 2, a flip is
             possible.
     """
-    answer, truth = ({name: each for name, each in side.items() if name.partition(".")[0] == "logits"} or side
-                     for side in (answer, truth))  # fmt: skip
+    answer, truth = _logits_of(answer), _logits_of(truth)
     x, y = _rows(answer), _rows(truth)
     p, q = _log_softmax(x), _log_softmax(y)
     best = [np.argsort(-z, axis=-1, kind="stable")[:, :top] for z in (x, y)]
@@ -72,6 +129,84 @@ def logits(answer: Arrays, truth: Arrays, top: int = 5) -> dict[str, float]:
         f"top{top}": float(np.mean(shared)),
         "margin": float(np.nanmin(margins)) if not np.isnan(margins).all() else float("inf"),
     }
+
+
+def _logits_of(arrays: Arrays) -> Arrays:
+    """The parts that are called "logits", or all of them where none is."""
+    return {name: each for name, each in arrays.items() if name.partition(".")[0] == "logits"} or arrays
+
+
+def _classification(answer: Arrays, truth: Arrays, labels: np.ndarray) -> dict[str, float]:
+    """`logits` with the classes that are right: also "wrong", the share of rows whose largest entry is another, and
+    "loss", the mean cross-entropy in nats."""
+    rows, labels = _rows(_logits_of(answer)), labels.reshape(-1)
+    if len(rows) != len(labels):
+        raise ValueError(f"audit(): labels must have one class for each of {len(rows)} rows, got {len(labels)}")
+    found = logits(answer, truth)
+    chosen = _log_softmax(rows)[np.arange(len(rows)), labels]
+    return {**found, "wrong": float(np.mean(rows.argmax(-1) != labels)), "loss": float(-chosen.mean())}
+
+
+_IGNORED = -100
+"""The label of tokens that do not count, as in transformers."""
+
+_ROWS = 64
+"""Number of rows whose float64 copies are in memory at a time."""
+
+
+def _language(answer: Arrays, truth: Arrays, labels: np.ndarray) -> dict[str, float]:
+    """Measures of the logits of a language model (..., tokens, words) for the tokens that follow.
+
+    Returns:
+        perplexity: exp of the mean negative log-probability of the tokens.
+        kl, worst_kl: the divergence of the distributions from the true ones in nats, the mean and the largest.
+        flips: the share of places whose most probable token changed.
+        log_ratio: the mean magnitude of the change of a token's log-probability, in nats.
+        ratio_off_1_percent, ratio_off_20_percent: the share of tokens whose probability over the true one leaves 0.99
+            to 1.01, and 0.8 to 1.2, where the clipped objective of PPO has no gradient.
+        largest_ratio: the largest of these ratios, or of their inverses.
+    """
+    loss, kls, flips, ratios = [], [], [], []
+    for x, y, tokens in _chunks(_only(_logits_of(answer)), _only(_logits_of(truth)), labels):
+        p, q = _log_softmax(x), _log_softmax(y)
+        places = np.arange(len(tokens))
+        loss.append(-p[places, tokens])
+        ratios.append(p[places, tokens] - q[places, tokens])
+        kls.append((np.exp(q) * (q - p)).sum(-1))
+        flips.append(p.argmax(-1) != q.argmax(-1))
+    logarithms, divergences = np.abs(np.concatenate(ratios)), np.concatenate(kls)
+    with np.errstate(over="ignore"):
+        off = np.abs(np.expm1(np.concatenate(ratios)))
+        return {
+            "perplexity": float(np.exp(np.concatenate(loss).mean())),
+            "kl": float(divergences.mean()),
+            "worst_kl": float(divergences.max()),
+            "flips": float(np.concatenate(flips).mean()),
+            "log_ratio": float(logarithms.mean()),
+            "ratio_off_1_percent": float((off > 0.01).mean()),
+            "ratio_off_20_percent": float((off > 0.2).mean()),
+            "largest_ratio": float(np.exp(logarithms.max())),
+        }
+
+
+def _only(arrays: Arrays) -> np.ndarray:
+    return next(iter(arrays.values()))
+
+
+def _chunks(x: np.ndarray, y: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The rows of logits that predict a token, in float64, with the tokens."""
+    if labels.shape != x.shape[:-1] or labels.dtype.kind not in "iu" or labels.shape[-1] < 2:
+        raise ValueError(
+            f"audit(): labels must be token ids of the shape {list(x.shape[:-1])} of the logits, with at least two "
+            f"tokens, got {labels.dtype.name} of {list(labels.shape)}"
+        )
+    tokens = labels[..., 1:].reshape(-1)
+    used = np.flatnonzero(tokens != _IGNORED)
+    rows = [each[..., :-1, :].reshape(-1, each.shape[-1]) for each in (x, y)]
+    for start in range(0, len(used), _ROWS):
+        places = used[start : start + _ROWS]
+        first, second = (each[places].astype(np.float64) for each in rows)
+        yield first, second, tokens[places]
 
 
 def _log_softmax(z: np.ndarray) -> np.ndarray:
@@ -147,3 +282,9 @@ METRICS: dict[str, Callable[[Arrays, Arrays], dict[str, float]]] = {
     "regression": regression,
 }
 """The named metrics."""
+
+METRICS_OF_LABELS: dict[str, Callable[[Arrays, Arrays, np.ndarray], dict[str, float]]] = {
+    "logits": _classification,
+    "language": _language,
+}
+"""Those that take labels: classes, and token ids."""

@@ -47,10 +47,12 @@ class Store:
 
     `manifest` is what the rows depend on: values by name, or such dicts. If the folder holds rows of another one,
     `reuse` decides: True keeps them, False discards them; None raises ValueError, which names what changed. False
-    discards rows of the same manifest too.
+    discards rows of the same manifest too. `caller` is named in errors.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], manifest: dict[str, Any], reuse: bool | None = None) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], manifest: dict[str, Any], reuse: bool | None = None, caller: str = "sweep"
+    ) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._file: TextIO | None = None
@@ -63,7 +65,7 @@ class Store:
             return
         if found is not None and not reuse:
             raise ValueError(
-                f"sweep(): store {str(self.folder)!r} holds rows of another run ({_changes(found, wanted)}); pass "
+                f"{caller}(): store {str(self.folder)!r} holds rows of another run ({_changes(found, wanted)}); pass "
                 "reuse=True to keep them, reuse=False to discard them, or name another folder"
             )
         write_file(path, json.dumps(wanted, indent=1) + "\n")

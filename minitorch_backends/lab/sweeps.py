@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import os
 import warnings
@@ -29,14 +30,14 @@ from .columns import (
 )
 from .dependencies import dependencies
 from .devices import Device, find_device
-from .executors import results
+from .executors import check_executor, pickle_by_value, results
 from .grid import Cell, Flags, cells
 from .machine import machine
 from .metrics import Metric, check_metric
 from .pareto import Pareto, pareto
 from .progress import Progress
 from .store import Store, read_rows
-from .task import Settings, replay
+from .task import Settings, replay, run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -331,9 +332,9 @@ def sweep(  # noqa: PLR0913 (one each for what a sweep can vary)
     if isinstance(executor, int) and threads is None:
         threads = max(1, threading.available_cpus() // executor)
     settings = Settings(
-        function=_pickle(function),
-        reference=reference if reference is None or isinstance(reference, str) else _pickle(reference),
-        metric=metric if metric is None or isinstance(metric, str) else _pickle(metric),
+        function=pickle_by_value(function),
+        reference=reference if reference is None or isinstance(reference, str) else pickle_by_value(reference),
+        metric=metric if metric is None or isinstance(metric, str) else pickle_by_value(metric),
         entropy=entropy,
         repeats=repeats,
         threads=threads,
@@ -358,10 +359,7 @@ def _check(function: Any, reference: Any, timing: Any, executor: Any, repeats: A
         raise ValueError(f"sweep(): timing must be 'shared' or 'exclusive', got {timing!r}")
     if reference is not None and reference not in ("float64", "ieee") and not callable(reference):
         raise ValueError(f"sweep(): reference must be 'float64', 'ieee', a function or None, got {reference!r}")
-    if not (executor is None or _is_count(executor, 1) or callable(getattr(executor, "submit", None))):
-        raise ValueError(
-            f"sweep(): executor must be a positive number of processes, an Executor or None, got {executor!r}"
-        )
+    check_executor("sweep", executor)
     if not _is_count(repeats, 0):
         raise ValueError(f"sweep(): repeats must be a non-negative integer, got {repeats!r}")
     if not (threads is None or _is_count(threads, 1)):
@@ -370,14 +368,6 @@ def _check(function: Any, reference: Any, timing: Any, executor: Any, repeats: A
 
 def _is_count(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _pickle(function: Callable[..., Any]) -> bytes:
-    try:
-        import cloudpickle
-    except ImportError:
-        raise ImportError("the laboratory needs cloudpickle: pip install 'minitorch-backends[lab]'") from None
-    return cloudpickle.dumps(function)
 
 
 def _open_store(folder: str | os.PathLike[str], settings: Settings, reuse: bool | None, functions: Any) -> Store:
@@ -403,7 +393,7 @@ def _rows(
     left = [cell for cell in grid if cell.key not in found]
     try:
         with Progress(name, len(grid), len(grid) - len(left), progress) as bar:
-            for cell, row in results(settings, left, executor):
+            for cell, row in results(functools.partial(run, settings), left, executor):
                 found[cell.key] = row
                 if store is not None:
                     store.add(cell.key, row)

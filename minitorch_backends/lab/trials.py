@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import autograd
+from .. import amp, autograd
 from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
 from ..backends import snapshot
 from ..backends.precision_policy import FAMILIES, precision_of
-from ..explain.outputs import arrays_of, module_of
-from ..explain.product_counts import ProductCounts, acted_on
+from ..explain.levels import Level
+from ..explain.outputs import arrays_of, as_array, left_out_of, module_of
+from ..explain.product_counts import ProductCounts, is_by_role
 from ..explain.records import record, recording
 from ..explain.sensitivity import alone, layers_of
+from ..flags import NO_OPINION
 from ..kernels.gemm.scaled_operands import counts as counts_with_scales
 from ..kernels.precisions.elements import ELEMENTS, RangeCounts, count_range
 from ..kernels.precisions.products import is_scaled
@@ -26,16 +31,23 @@ from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..nn.utils import run_under
 from ..ops.creation.factories import from_numpy
+from ..tensor import dtypes
 from ..tensor.tensor import Tensor
 from .devices import Device, predict_seconds
 from .flops import flops_of
-from .measures import relative_error
-from .metrics import Arrays, Metric, measures_of
+from .measures import squares_of
+from .metrics import Arrays, Metric, check_labels, combine, measures_by, measures_of
 from .policy import PRODUCTS, Policy, Rule
-from .progress import Progress
 
 GRADIENT_ERROR = "gradient_error"
 """The measure of all gradients of parameters: their relative change."""
+
+
+class Results(NamedTuple):
+    """What a call gave: its arrays by name, and the object itself where a user's metric needs it."""
+
+    arrays: Arrays
+    value: Any = None
 
 
 class Trials:
@@ -45,96 +57,164 @@ class Trials:
         call: the model, or a method or pipeline of it, which is called.
         runs: the number of these calls so far.
         counts: the products of one call that obey precision flags, and those that do not.
-        layers: the modules with products of their own, in call order.
+        levels: those that are tried.
+        layers: the modules with products of their own that a level affects, in call order.
         products: the measured ones: "forward", and the two gradients if the model has parameters.
         device: whose times are predicted, or None.
         measures_gradients: whether the measures include the change of the gradients, which takes another call of the
             model.
+        ignored: the classes of the parts of an output that are not compared, by name.
     """
 
     @restore_on_failure
     def __init__(
-        self, model: Any, inputs: Any, metric: Metric, gradients: bool, measures_gradients: bool = False,
-        device: Device | None = None,
+        self, model: Any, inputs: Any, metric: Metric, levels: Sequence[Level], gradients: bool = False,
+        measures_gradients: bool = False, labels: Any = None, layers: Sequence[str] = (), device: Device | None = None,
     ) -> None:  # fmt: skip
         self.model, self.call, self.metric, self.runs = module_of("audit", model), model, metric, 0
-        self._args = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-        self._named = inputs if isinstance(inputs, Mapping) else {}
+        self.levels, self.inputs, self.labels = tuple(levels), inputs, labels
+        self.batches = _batches_of(inputs, labels, metric)
         self._parameters = {name: each for name, each in self.model.named_parameters() if each.requires_grad}
-        self.products = PRODUCTS if gradients and self._parameters else PRODUCTS[:1]
-        self.measures_gradients = measures_gradients and len(self.products) > 1
-        self._flags, self.counts, self.device = snapshot(), ProductCounts(), device
+        gradients = gradients and bool(self._parameters) and not any(level.by_role for level in levels)
+        self.products = PRODUCTS if gradients else PRODUCTS[:1]
+        self.measures_gradients = measures_gradients and gradients
+        self._flags, self.autocast, self.counts, self.device = snapshot(), _autocast_types(), ProductCounts(), device
+        self.ignored: dict[str, str] = {}
+        self._truths: dict[tuple[str, int], Results] = {}
         with record() as log:
-            self._truth = {product: self._results(product) for product in self.products[:2]}
-        self.layers = layers_of(self.model, log)
+            for product, place in itertools.product(self.products[:2], range(len(self.batches))):
+                self._truth(product, place)
+        if layers:  # as another process found them
+            self.layers = list(layers)
+            return
+        found = [] if all(level.by_role for level in levels) else layers_of(self.model, log)
+        for level in levels:
+            if level.by_role:
+                with run_under(self.model, Rule(level.flags).scope()), record() as log:
+                    self._results("forward", 0)
+                found += layers_of(self.model, log, is_by_role)
+        self.layers = list(dict.fromkeys(found))
 
-    def on(self, inputs: Any) -> Trials:
+    def on(self, inputs: Any, labels: Any = None) -> Trials:
         """The same model on other inputs, under the flags of these trials."""
-        searched = self.measures_gradients
-        with self._flags:
-            return Trials(self.call, inputs, self.metric, searched, searched)
+        with self._flags, autocast_as(self.autocast):
+            gradients = self.measures_gradients
+            return Trials(self.call, inputs, self.metric, self.levels, gradients, gradients, labels, self.layers)
 
     def is_repeatable(self) -> bool:
         """Whether another call returns the same answers."""
-        again = self._results("forward")
-        return all(np.array_equal(again[name], value, equal_nan=True) for name, value in self._truth["forward"].items())
+        truth, again = self._truth("forward", 0).arrays, self._results("forward", 0).arrays
+        return all(np.array_equal(again[name], value, equal_nan=True) for name, value in truth.items())
 
     @restore_on_failure
-    def row(self, layer: str | None, product: str, precision: str, formats: Sequence[str] = ()) -> dict[str, Any]:
-        """The effect of one product of a layer at a precision (all layers, for None): a row of an audit.
+    def row(self, layer: str | None, product: str, level: Level, formats: Sequence[str] = ()) -> dict[str, Any]:
+        """The effect of one product of a layer at a level (all layers, for None): a row of an audit.
 
         With `formats`, "operands" counts the effects of their ranges on the factors of the product. The effects of a
         precision with scales are always counted.
         """
-        rules = Rule({"fp32_precision": precision}), Rule({}, precision), Rule({}, None, precision)
-        rule = rules[PRODUCTS.index(product)]
-        watch = _Watch(layer, precision, formats, self.device)
-        lowered = alone(self.model, layer, self.layers, rule.scope())
-        with lowered:
-            with recording(watch.concerns if layer is not None else _nothing) as log, observe(watch):
-                results = self._results(product)
-            measures = self._measures(product, results)
-        errors = (dict(each.options).get("relative_error", 0.0) for each in log)
-        row: dict[str, Any] = {"module": layer, "product": product, "precision": precision}
+        rules = Rule(level.flags), Rule({}, level.name), Rule({}, None, level.name)
+        scope = rules[PRODUCTS.index(product)].scope()
+        watch = _Watch(layer, level, formats, self.device)
+        errors = [0.0]
+
+        @contextmanager
+        def at_level() -> Iterator[None]:
+            with (
+                alone(self.model, layer, self.layers, scope),
+                recording(watch.concerns if layer is not None and not level.by_role else _nothing) as log,
+                observe(watch),
+            ):
+                yield
+            errors.extend(dict(each.options).get("relative_error", 0.0) for each in log)
+
+        measures = self._measures(product, at_level)
+        row: dict[str, Any] = {"module": layer, "product": product, "precision": level.name}
         row |= {"calls": watch.calls, "flops": watch.flops, **watch.times}
-        row |= {"local_error": max(errors, default=0.0), **measures}
+        row |= {"local_error": None if level.by_role else max(errors), **measures}
         return row | {"operands": watch.as_dicts()}
 
     @restore_on_failure
     def under(self, policy: Policy) -> dict[str, float]:
         """The measures of the outputs under a policy."""
-        with run_under(self.model, policy):
-            return self._measures("forward", self._results("forward"))
+        found = self._measures("forward", lambda: run_under(self.model, policy))
+        formats = {
+            value
+            for rule in policy.rules.values()
+            for path, value in rule.forward.items()
+            if path.startswith("operands.")
+        }
+        if formats - {NO_OPINION} and not self.counts.obeyed:
+            raise ValueError(f"audit(): the policy's formats affect nothing in this model: {self.counts}")
+        return found
 
     @restore_on_failure
     def error_under(self, policy: Policy, product: str) -> float:
         """The relative change of the answers under a policy, or that of all gradients for products of gradients."""
-        of = product if product == "forward" else "input gradient"
-        with run_under(self.model, policy):
-            return relative_error(self._results(of), self._truth[of])
+        return self._error(product, lambda: run_under(self.model, policy))[0]
 
-    def _measures(self, product: str, results: Arrays) -> dict[str, float]:
+    def _measures(self, product: str, scope: Callable[[], AbstractContextManager[Any]]) -> dict[str, float]:
+        """The measures of all batches; each batch runs in the scope."""
+        error, found, weights = self._error(product, scope)
         if product != "forward":
-            return {"error": relative_error(results, self._truth["input gradient"])}
-        truth = self._truth["forward"]
-        found = {"error": relative_error(results, truth), **measures_of(self.metric, results, truth)}
+            return {"error": error}
+        measures = {"error": error, **combine(found, weights)}
         if self.measures_gradients:
-            gradients = self._results("input gradient")
-            found[GRADIENT_ERROR] = relative_error(gradients, self._truth["input gradient"])
+            measures[GRADIENT_ERROR] = self._error("input gradient", scope)[0]
+        return measures
+
+    def _error(
+        self, product: str, scope: Callable[[], AbstractContextManager[Any]]
+    ) -> tuple[float, list[dict[str, float]], list[float]]:
+        """The relative error over all batches, and for each the metric's measures and the number of its rows."""
+        of = product if product == "forward" else "input gradient"
+        squares, found, weights = [0.0, 0.0], [], []
+        for place, (_, labels) in enumerate(self.batches):
+            truth = self._truth(of, place)
+            with scope():
+                results = self._results(of, place)
+            squares = [a + b for a, b in zip(squares, squares_of(results.arrays, truth.arrays), strict=True)]
+            if of == "forward":
+                found.append(self._by_metric(results, truth, labels))
+                weights.append(_rows_in(truth.arrays, labels))
+        off, size = squares
+        return (off / size) ** 0.5 if size else math.inf if off else 0.0, found, weights
+
+    def _by_metric(self, results: Results, truth: Results, labels: Any) -> dict[str, float]:
+        if callable(self.metric):
+            return measures_by(self.metric, results.value, truth.value)
+        return measures_of(self.metric, results.arrays, truth.arrays, labels)
+
+    def _truth(self, product: str, place: int) -> Results:
+        """The results of a batch under the flags of these trials; kept while all together are small."""
+        found = self._truths.get((product, place))
+        if found is None:
+            found = self._results(product, place)
+            held = sum(each.nbytes for kept in (*self._truths.values(), found) for each in kept.arrays.values())
+            if held <= _MOST_BYTES or len(self.batches) == 1:
+                self._truths[product, place] = found
         return found
 
     @restore_on_failure
-    def _results(self, product: str) -> Arrays:
+    def _results(self, product: str, place: int) -> Results:
         """The outputs, or the gradients of their sum with fixed random weights with respect to all parameters.
 
-        Raises RuntimeError if no product obeys precision flags: its error would be 0 without having been measured.
+        Raises ValueError if no product obeys precision flags where only precisions are tried: the error would be 0
+        without having been measured.
         """
         self.runs += 1
         self.counts = ProductCounts()
-        with self._flags, self._bridge(), observe(self.counts):
-            found = self._outputs() if product == "forward" else self._gradients()
-        if not self.counts.obeyed:
-            raise ValueError(f"audit(): precisions affect nothing in this {type(self.model).__name__}: {self.counts}")
+        with self._flags, self._bridge(), autocast_as(self.autocast), observe(self.counts):
+            found = self._outputs(place) if product == "forward" else self._gradients(place)
+        if not self.counts.obeyed and not any(level.by_role for level in self.levels):
+            half = (
+                "; precisions change float32 alone, so name formats and roles, such as roles='weight'"
+                if self.counts.others
+                else ""
+            )
+            raise ValueError(
+                f"audit(): precisions affect nothing in this {type(self.model).__name__}: {self.counts}{half}"
+            )
         return found
 
     def _bridge(self) -> AbstractContextManager[Any]:
@@ -146,37 +226,102 @@ class Trials:
         return observe_products(self.counts, grad=False)
 
     @restore_on_failure
-    def _outputs(self) -> Arrays:
+    def _outputs(self, place: int) -> Results:
         with no_grad():
-            return {name: each.copy() for name, each in arrays_of(self._call()).items()}
+            value = self._call(place)
+            self.ignored |= left_out_of(value)
+            arrays = {name: each.copy() for name, each in arrays_of(value).items()}
+            return Results(arrays, value if callable(self.metric) else None)
 
     @restore_on_failure
-    def _gradients(self) -> Arrays:
+    def _gradients(self, place: int) -> Results:
         random = np.random.default_rng(0)
         with enable_grad():
-            outputs = [each for each in _tensors_of(self._call()) if each.requires_grad]
+            outputs = [each for each in _tensors_of(self._call(place)) if each.requires_grad]
             weights = [from_numpy(random.standard_normal(each.shape)).to(each.dtype) for each in outputs]
             found = autograd.grad(outputs, list(self._parameters.values()), weights, allow_unused=True)
         pairs = zip(self._parameters, found, strict=True)
-        return {name: each.detach().numpy() for name, each in pairs if each is not None}
+        return Results({name: each.detach().numpy() for name, each in pairs if each is not None})
 
-    def _call(self) -> Any:
-        return self.call(*self._args, **self._named)
+    def _call(self, place: int) -> Any:
+        inputs = self.batches[place][0]
+        if isinstance(inputs, Mapping):
+            return self.call(**inputs)
+        return self.call(*inputs) if isinstance(inputs, tuple) else self.call(inputs)
+
+
+_MOST_BYTES = 1 << 30
+"""The size of the true outputs of several batches that stay in memory; beyond it they are computed again."""
+
+
+def _batches_of(inputs: Any, labels: Any, metric: Metric) -> list[tuple[Any, Any]]:
+    """Pairs of inputs and labels. Raises ValueError for no batches, and where a metric's labels are missing."""
+    several = isinstance(inputs, list)
+    batches = inputs if several else [inputs]
+    if not batches or (several and labels is not None and len(labels) != len(batches)):
+        got = "none" if not batches else f"{len(batches)} and labels of {len(labels)}"
+        raise ValueError(f"audit(): inputs must be one batch, or a list of batches with as many labels, got {got}")
+    given = [None] * len(batches) if labels is None else list(labels) if several else [labels]
+    if metric == "language":
+        given = [_tokens_of(batch) if own is None else own for batch, own in zip(batches, given, strict=True)]
+    for each in given:
+        check_labels(metric, each)
+    return list(zip(batches, given, strict=True))
+
+
+def _tokens_of(batch: Any) -> Any:
+    """The input of token ids: that of the name, or the only one that is a tensor of integers."""
+    if isinstance(batch, Mapping) and "input_ids" in batch:
+        return batch["input_ids"]
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple) else (batch,)
+    found = [each for each in map(as_array, parts) if isinstance(each, np.ndarray) and each.dtype.kind in "iu"]
+    return found[0] if len(found) == 1 else None
+
+
+def _rows_in(arrays: Arrays, labels: Any) -> float:
+    """The number of a batch's rows, by which its measures count."""
+    if labels is not None:
+        return float(np.size(as_array(labels)))
+    return float(max((math.prod(each.shape[:-1]) for each in arrays.values()), default=1) or 1)
+
+
+Autocast = tuple[str | None, str | None]
+"""The types of autocast on the CPU, ours and torch's; None where it is off."""
+
+
+def _autocast_types() -> Autocast:
+    torch = sys.modules.get("torch")
+    names = (
+        str(each.get_autocast_dtype("cpu")).rpartition(".")[2] if each and each.is_autocast_enabled("cpu") else None
+        for each in (amp, torch)
+    )
+    return tuple(names)  # type: ignore[return-value]
+
+
+@contextmanager
+def autocast_as(types: Autocast) -> Iterator[None]:
+    """Run the block under autocast of these types, as at another time or in another process."""
+    ours, of_torch = types
+    with ExitStack() as scopes:
+        scopes.enter_context(amp.autocast("cpu", dtype=getattr(dtypes, ours)) if ours else nullcontext())
+        if of_torch is not None:
+            torch = sys.modules["torch"]
+            scopes.enter_context(torch.autocast("cpu", dtype=getattr(torch, of_torch)))
+        yield
 
 
 class _Watch:
     """An observer of one product's calls at a precision: counts operations, and the values that formats lose."""
 
-    def __init__(self, layer: str | None, precision: str, formats: Sequence[str], device: Device | None) -> None:
+    def __init__(self, layer: str | None, level: Level, formats: Sequence[str], device: Device | None) -> None:
         self.device, self.in_force = device, {kind: precision_of(kind).precision for kind in FAMILIES["cuda"]}
         self.times = {} if device is None else dict.fromkeys(("predicted_seconds", "predicted_before"), 0.0)
-        self.layer, self.precision, self.formats = layer, precision, formats
+        self.layer, self.level, self.formats = layer, level, formats
         self.calls = self.flops = 0
         self.counts: dict[tuple[int, str], RangeCounts] = {}
 
     def concerns(self, call: Call) -> bool:
-        lowered = call.keywords.get("precision", "ieee") == self.precision and acted_on(call)
-        return lowered and (self.layer is None or current_module() == self.layer)
+        return self.level.acts_on(call) and (self.layer is None or current_module() == self.layer)
 
     def __call__(self, call: Call) -> None:
         if not self.concerns(call):
@@ -190,8 +335,9 @@ class _Watch:
         for place, operand in enumerate(_operands(call)):
             for name in self.formats:
                 self._add(place, name, count_range(operand, name))
-        if is_scaled(self.precision) and self.layer is not None:
-            name = f"{self.precision}, scaled" if self.precision in ELEMENTS else self.precision
+        precision = self.level.name
+        if not self.level.by_role and is_scaled(precision) and self.layer is not None:
+            name = f"{precision}, scaled" if precision in ELEMENTS else precision
             for place, found in enumerate(counts_with_scales(call.kernel, call.arrays, call.keywords)):
                 self._add(place, name, found)
 
@@ -226,25 +372,63 @@ def _tensors_of(answer: Any) -> list[Tensor]:
     return [tensor for part in parts for tensor in _tensors_of(part)]
 
 
+class Trial(NamedTuple):
+    """One row to measure, as a task of an executor: a layer (None for all), a product, and the name of a level.
+
+    Attributes:
+        formats: those whose range its operands are compared with.
+    """
+
+    layer: str | None
+    product: str
+    level: str
+    formats: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Identifies the trial in a store."""
+        return json.dumps(self)
+
+    def row_of_death(self) -> dict[str, Any]:
+        """What a store holds where workers died of the trial."""
+        return {"flags": {}, "exception": "the worker process died"}
+
+
+def run_trial(trials: Trials, trial: Trial) -> dict[str, Any]:
+    """The row of a trial, with what a store's rows have."""
+    level = next(each for each in trials.levels if each.name == trial.level)
+    row = trials.row(trial.layer, trial.product, level, trial.formats)
+    return {"flags": level.flags, "exception": None, **row}
+
+
+_OF_STORES = frozenset({"flags", "exception", "runs"})
+"""What rows have in stores alone."""
+
+
 def rows_of(
-    trials: Trials, precisions: Sequence[str], formats: Sequence[str], progress: bool | None
+    trials: Trials, formats: Sequence[str], run: Callable[[list[Trial]], Iterator[tuple[Trial, dict[str, Any]]]]
 ) -> list[dict[str, Any]]:
-    """The rows by product and precision, starting with that of all layers. Products without calls have no rows."""
+    """The rows by product and level, starting with that of all layers. Products without calls have no rows."""
+    named = [level.name for level in trials.levels]
+    measured = next(
+        (level.name for level in trials.levels if not level.by_role), None
+    )  # whose operands are not rounded
+    wanted = [
+        Trial(layer, product, level, tuple(formats) if level == measured and layer is not None else ())
+        for product, level in itertools.product(trials.products, named)
+        for layer in (*trials.layers, None)
+    ]
+    found = {trial: {name: row[name] for name in row if name not in _OF_STORES} for trial, row in run(wanted)}
+    ranges = {(trial.product, trial.layer): found[trial]["operands"] for trial in wanted if trial.formats}
     rows: list[dict[str, Any]] = []
-    count = len(trials.products) * len(precisions) * (len(trials.layers) + 1)
-    with Progress(f"audit of {type(trials.model).__name__}", count, 0, progress) as bar:
-        for product, precision in itertools.product(trials.products, precisions):
-            ranges = {row["module"]: row["operands"] for row in rows if row["product"] == product}
-            found = []
-            for layer in trials.layers:
-                row = trials.row(layer, product, precision, () if layer in ranges else formats)
-                found += (
-                    [row | {"operands": _join_counts(ranges.get(layer, []), row["operands"])}] if row["calls"] else []
-                )
-                bar.advance()
-            if found:
-                rows += [_all_of(found, trials.row(None, product, precision)), *found]
-            bar.advance()
+    for product, level in itertools.product(trials.products, named):
+        own = {trial.layer: found[trial] for trial in wanted if (trial.product, trial.level) == (product, level)}
+        layers = [
+            {**own[layer], "operands": _join_counts(ranges.get((product, layer), []), own[layer]["operands"])}
+            for layer in trials.layers
+            if own[layer]["calls"]
+        ]
+        rows += [_all_of(layers, own[None]), *layers] if layers else []
     return rows
 
 
@@ -262,5 +446,6 @@ def _all_of(layers: Sequence[dict[str, Any]], row: dict[str, Any]) -> dict[str, 
         for name, values in operand.items():
             found = RangeCounts(**values)
             counts[name] = counts[name] + found if name in counts else found
-    worst = max((each["local_error"] for each in layers), default=0.0)
+    known = [each["local_error"] for each in layers if each["local_error"] is not None]
+    worst = max(known, default=None)
     return row | {"local_error": worst, "operands": [{name: each._asdict() for name, each in counts.items()}]}

@@ -96,7 +96,7 @@ def _nameless():
 
 def unmet(metric_floor=0.5):
     def metric(answer, truth):
-        return metric_floor + float(np.abs(answer[""] - truth[""]).max())
+        return metric_floor + float((answer - truth).abs().max())
 
     found = lab.audit(MODEL, X, "bf16", metric, 0.1)
     return (

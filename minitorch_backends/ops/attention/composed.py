@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends import precision_policy
 from ...backends.operands import Roles, act_on, formats_of, recorded_state
 from ...flags import current
 from ...tensor.tensor import Tensor, adopt
@@ -35,6 +36,12 @@ def apply_roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
             cached = cached + (adopt(rounded) - cached).detach() if cached.requires_grad else adopt(rounded)
         found.append(cached)
     return found[0], found[1], False
+
+
+def cache_decisions(dtype: np.dtype) -> list[str]:
+    """The flags that gave a cache of keys and values of a dtype its formats."""
+    found = [formats_of(roles, dtype.name) for roles in BY_ROLE] if precision_policy.by_role else []
+    return [each.decided_by for each in found if each is not None]
 
 
 def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:

@@ -27,7 +27,7 @@ from ...tensor.call_errors import refuse_other_than_bool
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
 from ..functional import functional
-from .composed import BY_ROLE, apply_roles, attention_of_ops, gradients
+from .composed import BY_ROLE, apply_roles, attention_of_ops, cache_decisions, gradients
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -245,6 +245,7 @@ def _check(
 def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
     """The kernel's keywords under the current flags, and the origin of the precision."""
     state, call = current(), resolve("attention", dtype, precision)
+    decided_by = "; ".join([*cache_decisions(dtype), call.decided_by])
     keywords: dict[str, Any] = {"scale": scale, **call.keywords}
     if dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
         keywords["halves"] = True
@@ -253,7 +254,7 @@ def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None)
     off = tuple(kernel for kernel, switch in SWITCHES.items() if not state.read(switch))
     if off:
         keywords["off"] = off
-    return keywords, call.decided_by
+    return keywords, decided_by
 
 
 def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...autograd.modes import grad_mode
 from ...backends.operands import Roles, by_formats
-from ...backends.precision_policy import Call, resolve
+from ...backends.precision_policy import Call, decision, resolve
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, per_state
+from ...kernels import registry
 from ...kernels.arrays.elementwise import cast
 from ...kernels.gemm import addmm as kernel_addmm
 from ...kernels.gemm import gains_by_packing
@@ -186,7 +187,10 @@ def fused_sum(
         return None
     small = alpha == beta == 1 and max(a.size, b.size) <= _MOST_CAST and not _packs(a, b, call)
     if half and (small or fixed):
-        total = product(_cast(a, _FLOAT32), _cast(b, _FLOAT32), "ieee")
+        exact: Any = "ieee"
+        if registry.observing:
+            exact = decision("ieee", call.decided_by, holds_always=True, by_role=True)
+        total = product(_cast(a, _FLOAT32), _cast(b, _FLOAT32), exact)
         total = total if alpha == 1 else total * np.float32(alpha)
         if beta:
             total = total + (_cast(addend, _FLOAT32) if beta == 1 else _cast(addend, _FLOAT32) * np.float32(beta))
