@@ -104,10 +104,10 @@ def _is_mapped(found: Any) -> bool:
     """Whether this process has mapped a file into memory, where the system says so."""
     device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}" if hasattr(os, "major") else ""
     try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
+        lines = Path("/proc/self/maps").read_bytes().splitlines()  # paths are in any encoding
     except OSError:
         return False
-    return any(line.split()[3:5] == [device, str(found.st_ino)] for line in lines)
+    return any(line.split()[3:5] == [device.encode(), b"%d" % found.st_ino] for line in lines)
 
 
 DAMAGE = (

@@ -39,7 +39,7 @@ def _quota(folder: Path) -> float:
 def _cgroup_limit(root: Path = _CGROUP, own: Path = Path("/proc/self/cgroup")) -> float:
     """The smallest quota of the process's control group and its ancestors."""
     try:
-        lines = own.read_text().splitlines()
+        lines = os.fsdecode(own.read_bytes()).splitlines()
     except OSError:
         lines = []
     folders = {root, root / "cpu"}

@@ -337,7 +337,7 @@ def test_output_that_is_a_file_is_refused_before_anything_runs(tmp_path, capsys)
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert repr(str(taken)) in message
-    assert taken.read_text() == "mine"
+    assert taken.read_text(encoding="utf-8") == "mine"
 
 
 def test_help_explains_parts_and_options():

@@ -145,7 +145,7 @@ def test_a_sweep_its_store_and_its_page(study: str, tmp_path: Path, capsys: pyte
     assert cli.main(["report", store, "--json", "--page", str(page), "--plot", str(page.with_suffix(".svg"))]) == 0
     assert page.with_suffix(".svg").read_bytes().startswith(b"<?xml")
     assert json.loads(capsys.readouterr().out) == rows
-    assert "Sweep of store" in page.read_text()
+    assert "Sweep of store" in page.read_text(encoding="utf-8")
     assert cli.main(["sweep", f"{study}:product", "--over", "n=2,3", "--repeats", "1"]) == 1
     written = capsys.readouterr()
     assert written.out.splitlines()[2].split()[:4] == ["3", "defaults", "1", "1"]
@@ -180,7 +180,7 @@ def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["audit", f"{study}:model", *options]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["module"] for row in found["rows"]] == [None, "0", "2"]
-    assert lab.Policy.from_json(policy.read_text()).rule_of("0") is not None
+    assert lab.Policy.from_json(policy.read_text(encoding="utf-8")).rule_of("0") is not None
     np.savez(arrays, np.ones((2, 4), np.float32))
     assert cli.main(["audit", f"{study}:model", *options, "--inputs", str(arrays)]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == found["rows"]

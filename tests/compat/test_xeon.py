@@ -148,7 +148,7 @@ def test_two_instances_run_on_their_own_cores(tmp_path: Path) -> None:
         for line in (f"[job{rank}]: [{core}] 1 argument", f"[job{rank}]: to stderr")
     )
     for rank, core in enumerate((first, second)):
-        text = (tmp_path / f"logs/job_instance_{rank}_cores_{core}.log").read_text()
+        text = (tmp_path / f"logs/job_instance_{rank}_cores_{core}.log").read_text(encoding="utf-8")
         assert set(text.splitlines()) == {f"[{core}] 1 argument", "to stderr"}
 
 

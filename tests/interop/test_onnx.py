@@ -324,7 +324,7 @@ def test_audit_of_a_file(tmp_path, capsys):
     found = capsys.readouterr().out
     for name in ("/stem.0/Conv", "head", "rnn"):
         assert name in found
-    with lab.Policy.from_json(policy.read_text()):
+    with lab.Policy.from_json(policy.read_text(encoding="utf-8")):
         load(tmp_path / "model.onnx")(X)
     assert cli.main(["audit", arguments[0]]) == 2
     assert "--inputs must be an NPZ file for an ONNX model, got 'inputs'" in capsys.readouterr().err

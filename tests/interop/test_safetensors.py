@@ -74,7 +74,7 @@ def test_a_model_in_shards(tmp_path):
     save_file(model.state_dict(), index, max_shard_size=600)
     files = sorted(each.name for each in tmp_path.iterdir())
     assert files[:2] == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
-    assert json.loads(index.read_text())["metadata"] == {"total_size": 4 * (128 + 16 + 64 + 4)}
+    assert json.loads(index.read_text(encoding="utf-8"))["metadata"] == {"total_size": 4 * (128 + 16 + 64 + 4)}
     other = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     other.load_state_dict(load_file(index))
     x = mt.randn(3, 8)

@@ -106,7 +106,7 @@ def test_a_device_of_torch_by_its_answers(tmp_path: Path, capsys: pytest.Capture
 def test_files_of_other_content_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
     save(Profile("mine", {"bf16": (Format(Chain((1, 0)), "measured"),)}), file)
-    good = json.loads(file.read_text())
+    good = json.loads(file.read_text(encoding="utf-8"))
     for change in ({"kind": "Loop"}, {"order": [0, 2]}, {"order": list(range(2000))}, {"fused": "yes"}, {"more": 1}):
         content = json.loads(json.dumps(good))
         content["formats"]["bf16"][0]["rule"].update(change)

@@ -130,7 +130,7 @@ def test_the_page(tmp_path):
         step(tmp_path / "b.run", 2)
     found = lab.compare(tmp_path / "a.run", tmp_path / "b.run")
     found.report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("<tr class=") == len(found.calls)
     assert page.count('<tr class="inserted"') == 2
     assert '<option value="2.0">' in page
@@ -249,7 +249,7 @@ def test_runs_part_at_the_module_that_differs(part, results, tmp_path):
     assert found.module == part
     assert "explain" in str(found)
     lab.compare(tmp_path / "a.run", tmp_path / "b.run").report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.index(f"in module &#x27;{part}&#x27;") < page.index("<form>")
 
 

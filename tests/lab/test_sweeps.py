@@ -114,7 +114,7 @@ def test_mpi(tmp_path):
     mpiexec = shutil.which("mpiexec", path=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", program, out]
     subprocess.run(command, check=True, timeout=PATIENCE, env={**os.environ, "PYTHONPATH": os.getcwd()})
-    assert without_times(json.loads(out.read_text())) == json.loads(json.dumps(expected_rows()))
+    assert without_times(json.loads(out.read_text(encoding="utf-8"))) == json.loads(json.dumps(expected_rows()))
 
 
 def start(folder, processes):
@@ -124,7 +124,7 @@ def start(folder, processes):
 
 
 def rows_in(folder):
-    return sum(len(path.read_text().splitlines()) for path in folder.glob("rows-*.jsonl"))
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.glob("rows-*.jsonl"))
 
 
 def wait_for(folder, count):
@@ -137,8 +137,8 @@ def wait_for(folder, count):
 def workers_of(pid):
     """The processes that it spawned to work, its resource tracker aside."""
     proc = Path("/proc")
-    children = [int(child) for child in (proc / f"{pid}/task/{pid}/children").read_text().split()]
-    return [child for child in children if "spawn_main" in (proc / f"{child}/cmdline").read_text()]
+    children = [int(child) for child in (proc / f"{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
+    return [child for child in children if "spawn_main" in (proc / f"{child}/cmdline").read_text(encoding="utf-8")]
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_two_processes_write_to_one_store(tmp_path):
 def test_lines_that_were_cut_are_run_again(tmp_path):
     complete = lab.sweep(sums, over=OVER, flags=FLAGS, seeds=2, repeats=1, store=tmp_path).rows
     (path,) = tmp_path.glob("rows-*.jsonl")
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     path.write_text(text[: len(text) // 2] + "\n" + "[]\n")
     again = lab.sweep(sums, over=OVER, flags=FLAGS, seeds=2, repeats=1, store=tmp_path).rows
     assert without_times(again) == without_times(complete)
@@ -380,7 +380,7 @@ def test_results(tmp_path):
     points.plot(tmp_path / "points.png")
     assert (tmp_path / "points.png").read_bytes()[:4] == b"\x89PNG"
     found.report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "data:image/png;base64," in page
     assert page.count("<tr>") == 1 + 3 * 2 * 2
     assert "http" not in page

@@ -138,7 +138,7 @@ ATTEMPTS = {
     ("audit.layers", "names"): lambda t, m: audit_inside().layers(precision="fp16"),
     ("audit.whole", "names"): lambda t, m: audit_inside().whole("fp16"),
     ("audit.report", "outside"): lambda t, m: (
-        audit_inside().report(t / "page.html") or "of 2 layers keep" in (t / "page.html").read_text()
+        audit_inside().report(t / "page.html") or "of 2 layers keep" in (t / "page.html").read_text(encoding="utf-8")
     ),
     ("sensitivity", "outside"): lambda t, m: explain.sensitivity(MODEL, X),
     ("sensitivity", "foreign"): lambda t, m: explain.sensitivity(InNumPy(), mt.ones(2, 4)),

@@ -39,7 +39,7 @@ def run(folder: Path, program: str, *options: str, arguments: tuple = (), **more
         [*COMMAND, *options, "--json", "report.json", "script.py", *arguments],
         cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False, env=CLEAN, **more,
     )  # fmt: skip
-    done.report = json.loads((folder / "report.json").read_text())
+    done.report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return done
 
 
@@ -148,7 +148,7 @@ def test_an_interrupt_and_a_signal_end_the_program_as_they_end_python(tmp_path: 
         assert out == printed
         assert process.returncode == -number
         assert ("KeyboardInterrupt" in error) == (number == signal.SIGINT)
-        report = json.loads((tmp_path / "report.json").read_text())
+        report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
         assert report["exit"] == -number
         assert report["products"][0]["calls"] == 1
 
@@ -169,7 +169,7 @@ def test_a_module_a_subprocess_and_another_sitecustomize(tmp_path: Path) -> None
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "here ['-x']\n"
-    assert matmuls(json.loads((tmp_path / "r.json").read_text())) == [("matmul", "tf32", 2, 2 * FLOPS)]
+    assert matmuls(json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))) == [("matmul", "tf32", 2, 2 * FLOPS)]
 
 
 def test_a_process_that_another_program_starts_reports_itself(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_process_that_another_program_starts_reports_itself(tmp_path: Path) ->
         env={**CLEAN, **environment, "MINITORCH_TORCH_JSON": str(tmp_path / "r.json")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert matmuls(json.loads((tmp_path / "r.json").read_text())) == [("matmul", "tf32", 2, 2 * FLOPS)]
+    assert matmuls(json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))) == [("matmul", "tf32", 2, 2 * FLOPS)]
     assert done.stderr.count("minitorch-backends torch:") == 1
 
 
@@ -225,7 +225,7 @@ def test_ranks_count_and_the_exit_code_is_kept(launcher: str, tmp_path: Path) ->
         [*COMMAND, "--flag", "fp32_precision=bf16", "--json", "r.json", *command, "3"],
         cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False, env=CLEAN,
     )  # fmt: skip
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     assert done.returncode == report["exit"] == (1 if launcher == "torchrun" else 3), (
         done.stderr
     )  # torchrun has its own

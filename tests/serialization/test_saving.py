@@ -17,6 +17,7 @@ from minitorch_backends import lab
 from minitorch_backends.kernels.conv.tuner import BenchmarkCache
 from minitorch_backends.kernels.runtime import files
 from minitorch_backends.lab.store import Store
+from tests.support.processes import python
 from tests.support.sweep_functions import sums
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, pipes and hard links are of POSIX")
@@ -108,7 +109,7 @@ def test_nothing_is_left_after_a_failure(tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):  # several files: all or none
         files.write_files({tmp_path / "first": lambda file: file.write(b"1"), tmp_path / "there": fail})
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
-    assert (tmp_path / "there").read_text() == "old"
+    assert (tmp_path / "there").read_text(encoding="utf-8") == "old"
 
 
 @posix
@@ -121,6 +122,24 @@ def test_a_mapped_file_with_another_name_is_refused(tmp_path: Path):
     with pytest.raises(OSError, match="save to another path"):
         mt.save(mt.zeros(2), tmp_path / "b.pt")
     assert mt.equal(mapped, mt.arange(10000))
+
+
+def test_mapped_files_have_names_in_any_encoding(tmp_path: Path):
+    """Without UTF-8, as under cron, the list of mapped files is not text in the encoding of the process."""
+    code = f"""
+import mmap, os
+import minitorch_backends as mt
+with open({os.fsencode(tmp_path)!r} + b"/d\\xc3\\xbc.bin", "wb+") as file:
+    file.write(b"content")
+    file.flush()
+    mapped = mmap.mmap(file.fileno(), 0)
+mt.save([1], {str(tmp_path / "one.pt")!r})
+os.link({str(tmp_path / "one.pt")!r}, {str(tmp_path / "two.pt")!r})
+mt.save([2], {str(tmp_path / "one.pt")!r})
+print(mt.load({str(tmp_path / "two.pt")!r}))
+"""
+    printed = python(code, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert (printed.out, printed.error) == ("[2]\n", "")
 
 
 def test_threads_save_to_one_path(tmp_path: Path):
@@ -166,5 +185,5 @@ def test_a_killed_process_is_in_nobodys_way(tmp_path: Path):
 
 def test_the_manifest_of_a_store_is_whole(tmp_path: Path):
     Store(tmp_path, {"function": "f"})
-    assert json.loads((tmp_path / "manifest.json").read_text())["function"] == "f"
+    assert json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))["function"] == "f"
     assert [each.name for each in tmp_path.iterdir()] == ["manifest.json"]

@@ -244,7 +244,7 @@ def test_failures_are_short_and_stand_where_reports_are_read(tmp_path: Path) -> 
     assert len([line for line in failure.splitlines()[1:] if line.strip()]) <= 10
     assert "testing.py" not in failure
     assert "call_errors.py" not in failure
-    assert '<property name="minitorch_closest" value="   75.0%  test_suite.py:8"' in report.read_text()
+    assert '<property name="minitorch_closest" value="   75.0%  test_suite.py:8"' in report.read_text(encoding="utf-8")
     assert "::notice file=test_suite.py,line=8::75.0%  test_numbers[0.75]" in done.stdout
     assert "::error file=test_suite.py,line=16::inf  test_that_fails" in done.stdout
 
