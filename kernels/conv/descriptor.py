@@ -71,16 +71,9 @@ FLAT = (
 )  # fmt: skip
 """Fields of a convolution of one tap with its channels last."""
 
-WINOGRAD = (
-    "leaf", "channels", "outputs", "panels", "panel_chunk", "chunks", "x_channel", "x_row", "x_column",
-    "out_channel", "out_row", "out_column", "read_offsets", "read_masks", "write_offsets", "write_masks", "value_bytes",
-    "sum_bytes", "memory", "relu",
-)  # fmt: skip
-"""Fields of a convolution by Winograd's transforms."""
-
 _TABLES = {
     "plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT, "depthwise": DEPTHWISE, "rows": ROWS,
-    "flat": FLAT, "winograd": WINOGRAD,
+    "flat": FLAT,
 }  # fmt: skip
 _PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
 

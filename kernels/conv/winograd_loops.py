@@ -18,7 +18,7 @@ from ..block.tags import constant, field_class
 from ..block.vectors import Avx2Float32, Avx512Float32
 from ..runtime.jit import intrinsic, ir, njit, subroutine, types
 from ..runtime.launch import call_at, launch
-from .descriptor import field
+from ..runtime.record import Address, Bytes, Count, Record, record_at
 from .gather_scatter import gather, pointer
 
 _LANES, _VECTOR = 16, 64
@@ -181,16 +181,48 @@ def _write_tiles(typingctx, leaf, source, place_bytes, bias, relu, at, row, colu
     return types.void(leaf, *[types.int64] * 9), codegen
 
 
+class Winograd(Record):
+    """A convolution of one shape: the weights' panels of outputs, and where values of tiles and their sums lie.
+
+    Attributes:
+        panel_chunk: panels that are multiplied together; `chunks`, tasks of one block of tiles.
+        read_offsets, read_masks, write_offsets, write_masks: where tiles lie in the image and in the result.
+        value_bytes, sum_bytes: between two places of a tile.
+        worker_bytes: the memory of a worker.
+    """
+
+    leaf: Address
+    channels: Count
+    outputs: Count
+    panels: Count
+    panel_chunk: Count
+    chunks: Count
+    x_channel: Bytes
+    x_row: Bytes
+    x_column: Bytes
+    out_channel: Bytes
+    out_row: Bytes
+    out_column: Bytes
+    read_offsets: Address
+    read_masks: Address
+    write_offsets: Address
+    write_masks: Address
+    value_bytes: Bytes
+    sum_bytes: Bytes
+    worker_bytes: Bytes
+    relu: int
+
+
 @subroutine
 def _multiply_places(leaf, plan, values, sums, weights, first, last):
     """For each place the sums of panels first to last of the outputs."""
     tag, places = leaf.kernel, constant(leaf.tile, "side") * constant(leaf.tile, "side")
-    channels, panels = field("winograd", plan, "channels"), field("winograd", plan, "panels")
+    channels, panels = plan.channels, plan.panels
     panel_bytes, row_bytes = channels * constant(tag, "a_bytes"), 4 * constant(tag, "nr")
     block_bytes = constant(tag, "mr") * row_bytes
     for place in range(places):
-        b = values + place * field("winograd", plan, "value_bytes")
-        to = sums + place * field("winograd", plan, "sum_bytes")
+        b = values + place * plan.value_bytes
+        to = sums + place * plan.sum_bytes
         for panel in range(first, last):
             a = weights + (place * panels + panel) * panel_bytes
             ahead = a + panel_bytes * (1 if panel + 1 < last else panels - last + first + 1)
@@ -203,44 +235,41 @@ def _read_block(leaf, plan, x, block, values):
     tiles, places = constant(leaf.kernel, "nr"), constant(leaf.tile, "side") * constant(leaf.tile, "side")
     for half in range(tiles // 16):
         group = block * (tiles // 16) + half
-        offsets = field("winograd", plan, "read_offsets") + 64 * group
-        masks = field("winograd", plan, "read_masks") + 2 * places * group
-        for channel in range(field("winograd", plan, "channels")):
+        offsets = plan.read_offsets + 64 * group
+        masks = plan.read_masks + 2 * places * group
+        for channel in range(plan.channels):
             _read_tiles(
-                leaf, x + channel * field("winograd", plan, "x_channel"), field("winograd", plan, "x_row"),
-                field("winograd", plan, "x_column"), offsets, masks, values + 4 * tiles * channel + 64 * half,
-                field("winograd", plan, "value_bytes"),
+                leaf, x + channel * plan.x_channel, plan.x_row, plan.x_column, offsets, masks,
+                values + 4 * tiles * channel + 64 * half, plan.value_bytes,
             )  # fmt: skip
 
 
 @subroutine
 def _write_block(leaf, job, sums, first, last):
     """The results of outputs first to last of a block of tiles."""
-    plan, tiles = job.plan, constant(leaf.kernel, "nr")
+    plan, tiles = record_at(Winograd, job.plan), constant(leaf.kernel, "nr")
     places = constant(leaf.tile, "results") * constant(leaf.tile, "results")
     for output in range(first, last):
         for half in range(tiles // 16):
             group = job.block * (tiles // 16) + half
             _write_tiles(
-                leaf, sums + 4 * tiles * (output - first) + 64 * half, field("winograd", plan, "sum_bytes"),
-                job.bias + 4 * output, field("winograd", plan, "relu"),
-                job.out + output * field("winograd", plan, "out_channel"), field("winograd", plan, "out_row"),
-                field("winograd", plan, "out_column"), field("winograd", plan, "write_offsets") + 64 * group,
-                field("winograd", plan, "write_masks") + 2 * places * group,
+                leaf, sums + 4 * tiles * (output - first) + 64 * half, plan.sum_bytes,
+                job.bias + 4 * output, plan.relu, job.out + output * plan.out_channel, plan.out_row, plan.out_column,
+                plan.write_offsets + 64 * group, plan.write_masks + 2 * places * group,
             )  # fmt: skip
 
 
 @subroutine
 def _tiles(leaf, job):
     """A block of tiles, and some panels of outputs."""
-    plan, mr = job.plan, constant(leaf.kernel, "mr")
+    plan, mr = record_at(Winograd, job.plan), constant(leaf.kernel, "mr")
     places = constant(leaf.tile, "side") * constant(leaf.tile, "side")
-    sums = job.memory + places * field("winograd", plan, "value_bytes")
+    sums = job.memory + places * plan.value_bytes
     _read_block(leaf, plan, job.x, job.block, job.memory)
-    for first in range(job.first, job.last, field("winograd", plan, "panel_chunk")):
-        last = min(first + field("winograd", plan, "panel_chunk"), job.last)
+    for first in range(job.first, job.last, plan.panel_chunk):
+        last = min(first + plan.panel_chunk, job.last)
         _multiply_places(leaf, plan, job.memory, sums, job.weights, first, last)
-        last_output = min(last * mr, field("winograd", plan, "outputs"))
+        last_output = min(last * mr, plan.outputs)
         _write_block(leaf, job, sums, first * mr, last_output)
 
 
@@ -258,14 +287,14 @@ class Tiles(NamedTuple):
 
 @subroutine
 def _task(task, worker, job):
-    plan, chunks = job.plan, field("winograd", job.plan, "chunks")
-    panels = field("winograd", plan, "panels")
+    plan = job.plan
+    panels, chunks = plan.panels, plan.chunks
     each = (panels + chunks - 1) // chunks
     first = task % chunks * each
     call_at(
-        field("winograd", plan, "leaf"),
+        plan.leaf,
         _Arguments(
-            plan, job.x, job.out, job.weights, job.bias, job.memory + worker * field("winograd", plan, "memory"),
+            plan, job.x, job.out, job.weights, job.bias, job.memory + worker * plan.worker_bytes,
             task // chunks, first, min(first + each, panels),
         ),
     )  # fmt: skip
@@ -277,5 +306,5 @@ class _Job(namedtuple("_Job", "plan x out weights bias memory")):
 
 @njit
 def run(pool, threads, tasks, plan, x, out, weights, bias, memory):
-    """Convolve. All are addresses but `threads` and `tasks`."""
+    """Convolve. `plan` is a `Winograd`; all others are addresses but `threads` and `tasks`."""
     launch(pool, threads, tasks, _Job(plan, x, out, weights, bias, memory))

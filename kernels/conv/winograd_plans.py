@@ -15,7 +15,6 @@ from ..registry import Refused
 from ..runtime import cpu, threading
 from ..runtime.workspace import address_of, empty, return_workspace, take_workspace
 from . import winograd_loops as loops
-from .descriptor import WINOGRAD, describe
 from .input_layout import is_channels_last, result_array
 from .packed_weight import form_of
 
@@ -71,8 +70,7 @@ class _Plan(NamedTuple):
     """All that does not depend on addresses and values."""
 
     tasks: int
-    address: int
-    worker_bytes: int
+    record: Any
     kept: tuple[Any, ...]
 
 
@@ -121,16 +119,15 @@ def _plan(
     panel_chunk = max(1, min(panels, sums // (tile * tile * kernel.mr * line)))
     value_bytes = channels * line + 64  # one cache line more: equal addresses of places would share a set
     sum_bytes = panel_chunk * kernel.mr * line + 64
-    memory = tile * tile * (value_bytes + sum_bytes)
-    values = describe(WINOGRAD, {
-        "leaf": _leaf(tile, isa), "channels": channels, "outputs": outputs, "panels": panels,
-        "panel_chunk": panel_chunk, "chunks": chunks, "x_channel": strides[1], "x_row": strides[2],
-        "x_column": strides[3], "out_channel": out_strides[1], "out_row": out_strides[2], "out_column": out_strides[3],
-        "read_offsets": address_of(read[0]), "read_masks": address_of(read[1]),
-        "write_offsets": address_of(written[0]), "write_masks": address_of(written[1]), "value_bytes": value_bytes,
-        "sum_bytes": sum_bytes, "memory": memory, "relu": int(relu),
-    })  # fmt: skip
-    return _Plan(blocks * chunks, address_of(values), memory, (values, read, written))
+    record = loops.Winograd(
+        leaf=_leaf(tile, isa), channels=channels, outputs=outputs, panels=panels, panel_chunk=panel_chunk,
+        chunks=chunks, x_channel=strides[1], x_row=strides[2], x_column=strides[3], out_channel=out_strides[1],
+        out_row=out_strides[2], out_column=out_strides[3], read_offsets=address_of(read[0]),
+        read_masks=address_of(read[1]), write_offsets=address_of(written[0]), write_masks=address_of(written[1]),
+        value_bytes=value_bytes, sum_bytes=sum_bytes, worker_bytes=tile * tile * (value_bytes + sum_bytes),
+        relu=int(relu),
+    )  # fmt: skip
+    return _Plan(blocks * chunks, record, (read, written))
 
 
 def convolve(
@@ -150,10 +147,10 @@ def convolve(
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
     added = np.zeros(outputs, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
-    memory = take_workspace(threads * plan.worker_bytes)
+    memory = take_workspace(threads * plan.record.worker_bytes)
     try:
         loops.run(
-            pool, threads, plan.tasks, plan.address, address_of(x), address_of(y), address_of(panels),
+            pool, threads, plan.tasks, plan.record, address_of(x), address_of(y), address_of(panels),
             address_of(added), address_of(memory),
         )  # fmt: skip
     finally:

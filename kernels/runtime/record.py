@@ -140,6 +140,17 @@ def _define_types() -> None:
 
 
 @intrinsic
+def record_at(typingctx, kind, address):
+    """The record of a class without tags whose fields lie at an address, which a leaf takes as a number."""
+    from .record_types import Pointer
+
+    def codegen(context, builder, signature, arguments):
+        return arguments[1]
+
+    return Pointer(kind.record)(kind, types.int64), codegen
+
+
+@intrinsic
 def behind(typingctx, record, index):
     """The record that many records behind another one in memory."""
     size = ir.IntType(64)(8 * record.record.words())
