@@ -18,7 +18,7 @@ from ..runtime.workspace import address_of, empty, return_workspace, take_worksp
 from .depthwise import Depthwise, DepthwiseWeight, PackWeights, run
 from .depthwise_blocks import AXIS_BYTES
 from .depthwise_lanes import VECTOR_BYTES, window_tag
-from .descriptor import DEPTHWISE, describe
+from .descriptor import DepthwisePlan
 from .fast import MOST_ACROSS
 from .input_layout import contiguous_strides, is_channels_last, result_array, three_strides
 from .packed_weight import Kept, array_of, form_of
@@ -303,14 +303,14 @@ def _plan(
         to = three_strides(other, written)
     kept = units, planes, lines, inner = case.tables(read, to)
     pieces = case.pieces(len(units), threads)
-    values = describe(DEPTHWISE, case.steps(read, to) | pieces | {
+    values = DepthwisePlan(**case.steps(read, to) | pieces | {
         "leaf": _leaf(DepthwiseWeight if case.weighs else Depthwise, dtype.name, conversion, case.window),
         "whole_from": case.whole[0] if case.across else 0, "whole_to": case.whole[1] if case.across else 0,
         "pack": _leaf(PackWeights, case.working.name, ("ieee", None)) if packs else 0,
         "images": case.images, "channels": case.channels, "units": len(units), "unit_table": address_of(units),
         "plane_table": address_of(planes), "line_table": address_of(lines),
         "inner_table": address_of(inner), "rows": case.rows,
-        "all_rows": case.rows * case.plane.results, "places": case.inner.size, "results": case.inner.results,
+        "all_rows": case.rows * case.plane.results, "positions": case.inner.size, "results": case.inner.results,
         "columns": case.line.size, "result_columns": case.line.results, "reads": case.multiplier if case.spreads else 1,
         "relu": int(setting.relu), "all_taps": case.taps, "unit_bytes": case.unit_bytes,
         "part_bytes": case.channels * case.taps * case.unit,
@@ -320,7 +320,7 @@ def _plan(
         out_shape = pieces["strips"], case.channels, case.taps
     worker_bytes = pieces["chunk"] * case.unit_bytes if case.weighs else 0
     return _Plan(
-        case.working, conversion, out_shape, np.zeros(max(case.channels, case.lanes), case.working), address_of(values),
+        case.working, conversion, out_shape, np.zeros(max(case.channels, case.lanes), case.working), values,
         len(units) * case.unit_bytes if packs else threads * worker_bytes, worker_bytes, (values, *kept),
     )  # fmt: skip
 

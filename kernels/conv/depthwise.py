@@ -13,9 +13,10 @@ from ..block.emit import I64, loop, masked_load, offset, store, transpose
 from ..block.tags import constant, field_class
 from ..runtime.jit import intrinsic, ir, njit, subroutine, types
 from ..runtime.launch import call_at, launch
+from ..runtime.record import record_at
 from .depthwise_blocks import AXIS_BYTES, UNIT_BYTES, emit_block
 from .depthwise_lanes import Lanes
-from .descriptor import field
+from .descriptor import DepthwisePlan
 from .gather_scatter import pointer
 from .memory import clear, read64
 
@@ -24,18 +25,19 @@ from .memory import clear, read64
 def _rows(leaf, job, image, row_of_all, limit, unit, end):
     """The blocks of a row of an image, or of some before the limit, for some vectors of lanes: a block of all of them
     before the next one, so that memory is read in order where lanes are channels. Returns how many rows."""
-    plan, rows, beside = job.plan, field("depthwise", job.plan, "rows"), constant(leaf.window, "beside")
+    plan, beside = record_at(DepthwisePlan, job.plan), constant(leaf.window, "beside")
+    rows = plan.rows
     plane, row = row_of_all // rows, row_of_all % rows
-    inside = field("depthwise", plan, "whole_from") <= row <= field("depthwise", plan, "whole_to") - beside
-    planes = field("depthwise", plan, "plane_table") + AXIS_BYTES * plane
-    lines = field("depthwise", plan, "line_table") + field("depthwise", plan, "line_row") * row
+    inside = plan.whole_from <= row <= plan.whole_to - beside
+    planes = plan.plane_table + AXIS_BYTES * plane
+    lines = plan.line_table + plan.line_row * row
     across, units = (planes, lines, row), (unit, end)
-    outputs, reach = constant(leaf.window, "outputs"), field("depthwise", plan, "reach")
-    first, advance = field("depthwise", plan, "first"), field("depthwise", plan, "advance")
-    left, places = field("depthwise", plan, "results"), field("depthwise", plan, "places")
-    x = job.x + image * field("depthwise", plan, "x_image") + first * field("depthwise", plan, "read_step")
-    out = job.out + image * field("depthwise", plan, "out_image")
-    out += plane * field("depthwise", plan, "out_plane") + row * field("depthwise", plan, "out_row")
+    outputs, reach = constant(leaf.window, "outputs"), plan.reach
+    first, advance = plan.first, plan.advance
+    left, places = plan.results, plan.positions
+    x = job.x + image * plan.x_image + first * plan.read_step
+    out = job.out + image * plan.out_image
+    out += plane * plan.out_plane + row * plan.out_row
     if beside > 1 and inside and row_of_all + beside <= limit:
         emit_block(leaf, 3, plan, (x, out, job.weights, job.bias), across, (first, left), units)
         return beside
@@ -49,21 +51,21 @@ def _rows(leaf, job, image, row_of_all, limit, unit, end):
         else:
             emit_block(leaf, 0, plan, starts, across, along, units)
         first, left = first + advance, left - outputs
-        x += advance * field("depthwise", plan, "read_step")
-        out += outputs * field("depthwise", plan, "write_step")
+        x += advance * plan.read_step
+        out += outputs * plan.write_step
     return 1
 
 
 @subroutine
 def _convolve(leaf, job):
     """The results of some pieces: some rows of an image, for some vectors of lanes."""
-    plan, piece = job.plan, job.first
+    plan, piece = record_at(DepthwisePlan, job.plan), job.first
     while piece < job.end:
-        image, rest = piece // field("depthwise", plan, "pieces"), piece % field("depthwise", plan, "pieces")
-        chunk, strip = rest // field("depthwise", plan, "strips"), rest % field("depthwise", plan, "strips")
-        unit, row = chunk * field("depthwise", plan, "chunk"), strip * field("depthwise", plan, "strip")
-        end = min(unit + field("depthwise", plan, "chunk"), field("depthwise", plan, "units"))
-        limit = min(row + field("depthwise", plan, "strip"), field("depthwise", plan, "all_rows"))
+        image, rest = piece // plan.pieces, piece % plan.pieces
+        chunk, strip = rest // plan.strips, rest % plan.strips
+        unit, row = chunk * plan.chunk, strip * plan.strip
+        end = min(unit + plan.chunk, plan.units)
+        limit = min(row + plan.strip, plan.all_rows)
         while row < limit:
             row += _rows(leaf, job, image, row, limit, unit, end)
         piece += 1
@@ -119,23 +121,23 @@ def _finish(typingctx, leaf, plan, sums, result, taps):
 @subroutine
 def _weigh(leaf, job):
     """The weight's gradient by some pieces: of the rows of all images some, for some vectors of lanes."""
-    plan, piece = job.plan, job.first
-    taps, unit_bytes = field("depthwise", plan, "all_taps"), field("depthwise", plan, "unit_bytes")
-    rows, strip = field("depthwise", plan, "all_rows"), field("depthwise", plan, "strip")
+    plan, piece = record_at(DepthwisePlan, job.plan), job.first
+    taps, unit_bytes = plan.all_taps, plan.unit_bytes
+    rows, strip = plan.all_rows, plan.strip
     while piece < job.end:
-        part, chunk = piece // field("depthwise", plan, "chunks"), piece % field("depthwise", plan, "chunks")
-        unit, row = chunk * field("depthwise", plan, "chunk"), part * strip
-        end = min(unit + field("depthwise", plan, "chunk"), field("depthwise", plan, "units"))
+        part, chunk = piece // plan.chunks, piece % plan.chunks
+        unit, row = chunk * plan.chunk, part * strip
+        end = min(unit + plan.chunk, plan.units)
         clear(job.weights, (end - unit) * unit_bytes)
         # The sums of a chunk lie at the beginning of the worker's memory.
-        limit = min(row + strip, rows * field("depthwise", plan, "images"))
+        limit = min(row + strip, rows * plan.images)
         while row < limit:
-            own = _Arguments(plan, job.x, job.out, job.weights - unit * unit_bytes, 0, 0, 0, 0)
+            own = _Arguments(job.plan, job.x, job.out, job.weights - unit * unit_bytes, 0, 0, 0, 0)
             first = row // rows * rows
             row += _rows(leaf, own, row // rows, row - first, min(limit - first, rows), unit, end)
         for one in range(unit, end):
-            result = job.results + part * field("depthwise", plan, "part_bytes")
-            result += read64(field("depthwise", plan, "unit_table") + UNIT_BYTES * one + 24)
+            result = job.results + part * plan.part_bytes
+            result += read64(plan.unit_table + UNIT_BYTES * one + 24)
             _finish(leaf, plan, job.weights + (one - unit) * unit_bytes, result, taps)
         piece += 1
 
@@ -182,12 +184,12 @@ def _pack_unit(typingctx, leaf, weights, taps, channels, target):
 @subroutine
 def _pack(leaf, job):
     """Pack all weights."""
-    plan = job.plan
-    for unit in range(field("depthwise", plan, "units")):
-        at = field("depthwise", plan, "unit_table") + UNIT_BYTES * unit
-        source = job.x + read64(at + 24) * field("depthwise", plan, "all_taps")
+    plan = record_at(DepthwisePlan, job.plan)
+    for unit in range(plan.units):
+        at = plan.unit_table + UNIT_BYTES * unit
+        source = job.x + read64(at + 24) * plan.all_taps
         _pack_unit(
-            leaf, source, field("depthwise", plan, "all_taps"), field("depthwise", plan, "channels"),
+            leaf, source, plan.all_taps, plan.channels,
             job.out + read64(at + 16),
         )  # fmt: skip
 
@@ -203,12 +205,13 @@ class PackWeights(NamedTuple):
 
 @subroutine
 def _task(task, worker, job):
-    plan, each = job.plan, field("depthwise", job.plan, "pieces_each")
+    plan = job.plan
+    each = plan.pieces_each
     call_at(
-        field("depthwise", plan, "leaf"),
+        plan.leaf,
         _Arguments(
             plan, job.x, job.out, job.weights + worker * job.worker_bytes, job.bias, job.results, task * each,
-            min((task + 1) * each, field("depthwise", plan, "all_pieces")),
+            min((task + 1) * each, plan.all_pieces),
         ),
     )  # fmt: skip
 
@@ -221,10 +224,10 @@ class _Job(namedtuple("_Job", "plan x out weights worker_bytes bias results")):
 def run(pool, threads, plan, x, out, weights, memory, worker_bytes, bias, results):
     """Run the plan's leaf. All are addresses but `threads` and `worker_bytes`. Weights are packed into `memory` where
     the plan says so; for the gradient with respect to the weight it is that of workers, and `out` is g."""
-    if field("depthwise", plan, "pack") != 0:
-        call_at(field("depthwise", plan, "pack"), _Arguments(plan, weights, memory, 0, 0, 0, 0, 0))
-    if field("depthwise", plan, "pack") != 0 or worker_bytes != 0:
+    if plan.pack != 0:
+        call_at(plan.pack, _Arguments(plan, weights, memory, 0, 0, 0, 0, 0))
+    if plan.pack != 0 or worker_bytes != 0:
         weights = memory
-    each = field("depthwise", plan, "pieces_each")
-    tasks = (field("depthwise", plan, "all_pieces") + each - 1) // each
+    each = plan.pieces_each
+    tasks = (plan.all_pieces + each - 1) // each
     launch(pool, threads, tasks, _Job(plan, x, out, weights, worker_bytes, bias, results))

@@ -85,7 +85,7 @@ class _Block:
         self.there = {}
         for place in window.met if edge in (_AT_EDGE, _LAST) else ():
             at = builder.add(first, I64(place))
-            self.there[place] = builder.icmp_unsigned("<", at, lanes.field("places"))
+            self.there[place] = builder.icmp_unsigned("<", at, lanes.field("positions"))
         # The code of any window has no masks: at an edge it finds one result after the other.
         self.masked, self.outputs = edge == _LAST, window.outputs
         if window.any:

@@ -18,7 +18,7 @@ from ..block.microkernels import convert
 from ..block.tags import field_class
 from ..runtime import cpu
 from ..runtime.jit import ir
-from .descriptor import DEPTHWISE, read_field
+from .descriptor import DepthwisePlan, read_field
 from .gather_scatter import widen
 
 VECTOR_BYTES = 64 if cpu.refusal("avx512") is None else 32
@@ -81,7 +81,8 @@ class Lanes:
 
     def __init__(self, builder: ir.IRBuilder, leaf: Any, plan: ir.Value | None) -> None:
         self.builder = builder
-        self.fields = {name: read_field(builder, "depthwise", plan, name) for name in DEPTHWISE if plan is not None}
+        names = () if plan is None else DepthwisePlan.places()
+        self.fields = {name: read_field(builder, DepthwisePlan, plan, name) for name in names}
         self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
         self.size = 8 if self.element.working is e.F64 else 4
         self.count = VECTOR_BYTES // self.size

@@ -6,10 +6,19 @@ loops read them where they need them: an argument of compiled code costs a tenth
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..block.emit import I64, POINTER, load
 from ..runtime.jit import intrinsic, ir, types
+from ..runtime.record import Record
+
+
+def _record(name: str, fields: str) -> Any:
+    """A class of records of integers with these names."""
+    return type(name, (Record,), {"__module__": __name__, "__annotations__": dict.fromkeys(fields.split(), int)})
+
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
@@ -47,34 +56,29 @@ WEIGHT = (
 )  # fmt: skip
 """Fields of the gradient with respect to a weight."""
 
-DEPTHWISE = (
-    "leaf", "pack", "whole_from", "whole_to", "images", "channels", "units", "unit_table", "plane_table", "line_table",
-    "line_row", "rows", "all_rows", "row_source", "x_image", "out_image", "out_plane", "out_row", "first", "advance",
-    "places", "results", "reach", "read_step", "write_step", "plane_step", "line_step", "plane_source", "plane_tap",
-    "inner_table", "inner_source", "inner_weight", "output_source",
-    "line_source", "line_tap", "plane_weight", "line_weight", "tap", "reads", "group_step", "group_weight",
-    "read_channel", "write_channel", "weight_channel", "columns", "result_columns", "relu", "all_taps", "unit_bytes",
-    "part_bytes", "chunk", "chunks", "strip", "strips", "pieces", "all_pieces", "pieces_each",
-)  # fmt: skip
+DepthwisePlan = _record("DepthwisePlan", """
+    leaf pack whole_from whole_to images channels units unit_table plane_table line_table line_row rows all_rows
+    row_source x_image out_image out_plane out_row first advance positions results reach read_step write_step
+    plane_step line_step plane_source plane_tap inner_table inner_source inner_weight output_source line_source
+    line_tap plane_weight line_weight tap reads group_step group_weight read_channel write_channel
+    weight_channel columns result_columns relu all_taps unit_bytes part_bytes chunk chunks strip strips pieces
+    all_pieces pieces_each
+""")  # fmt: skip
 """Fields of a depthwise convolution and of its gradients."""
 
-ROWS = (
-    "leaf", "channels", "columns", "steps", "chunk", "panels", "panel_chunk", "block_bytes", "strip", "strips",
-    "groups", "positions", "size", "x_image", "x_group", "x_channel", "out_image", "out_group", "out_channel",
-    "a_panel", "relu", "direct", "packed_bytes", "runs", "offsets", "spots",
-)  # fmt: skip
+NchwPlan = _record("NchwPlan", """
+    leaf channels columns steps chunk panels panel_chunk block_bytes strip strips groups positions size x_image
+    x_group x_channel out_image out_group out_channel a_panel relu direct packed_bytes runs offsets spots
+""")  # fmt: skip
 """Fields of a convolution of one tap."""
 
-FLAT = (
-    "leaf", "steps", "panels", "panel_chunk", "x_row", "a_row", "out_row", "relu", "positions", "strip", "strips",
-    "write_each", "table", "ahead", "out_ahead", "worker_bytes",
-)  # fmt: skip
+NhwcPlan = _record("NhwcPlan", """
+    leaf steps panels panel_chunk x_row a_row out_row relu positions strip strips write_each table ahead
+    out_ahead worker_bytes
+""")  # fmt: skip
 """Fields of a convolution of one tap with its channels last."""
 
-_TABLES = {
-    "plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT, "depthwise": DEPTHWISE, "rows": ROWS,
-    "flat": FLAT,
-}  # fmt: skip
+_TABLES = {"plan": PLAN, "pass": PASS, "plane": PLANE, "weight": WEIGHT}
 _PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
 
 
@@ -85,9 +89,10 @@ def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:
     return np.array([values[name] for name in names], np.int64)
 
 
-def read_field(builder: ir.IRBuilder, kind: str, address: ir.Value, name: str) -> ir.Value:
-    """What `field` emits."""
-    at = builder.gep(builder.inttoptr(address, POINTER), [I64(8 * _PLACES[kind, name])])
+def read_field(builder: ir.IRBuilder, kind: str | type[Record], address: ir.Value, name: str) -> ir.Value:
+    """The field of a plan at an address."""
+    place = _PLACES[kind, name] if isinstance(kind, str) else kind.places()[name][0]
+    at = builder.gep(builder.inttoptr(address, POINTER), [I64(8 * place)])
     return load(builder, I64, at, 8)
 
 

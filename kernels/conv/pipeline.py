@@ -14,7 +14,7 @@ from ..block import emit as e
 from ..block.packing import joined_limits, parts_of, to_bf16, widened_range
 from ..block.tags import field_class
 from ..runtime.jit import ir
-from .descriptor import read_field
+from .descriptor import NhwcPlan, read_field
 from .pack_tiles import no_range_of_halves, range_of_halves
 
 BLOCK = 32
@@ -191,7 +191,7 @@ def write(builder: ir.IRBuilder, leaf: Any, writing: Writing, most: ir.Value | N
 
 
 def results_of(builder: ir.IRBuilder, plan: ir.Value) -> Results:
-    row, ahead, relu = (read_field(builder, "flat", plan, name) for name in ("out_row", "out_ahead", "relu"))
+    row, ahead, relu = (read_field(builder, NhwcPlan, plan, name) for name in ("out_row", "out_ahead", "relu"))
     least = builder.select(
         builder.icmp_signed("!=", relu, e.I64(0)), ir.Constant(e.F32, 0.0), ir.Constant(e.F32, -math.inf)
     )

@@ -19,7 +19,7 @@ from ..runtime import threading
 from ..runtime.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 from . import pipeline, pointwise_nhwc, weights
 from . import pointwise_nchw as rows
-from .descriptor import FLAT, ROWS, describe
+from .descriptor import NchwPlan, NhwcPlan
 from .geometry import forward_geometry, spots
 from .input_layout import is_channels_last, is_one_row, result_array, three_strides
 from .packed_weight import Kept, form_of
@@ -125,20 +125,20 @@ def _plan(
     together = panels if steps <= chunk else max(1, min(panels, _cache_bytes() // 2 // (strip * rows.SUMS_BYTES)))
     sums = rows.SUMS_BYTES * strip * (1 if steps <= chunk else together)
     packed = strip * block_bytes
-    values = describe(ROWS, {
-        "leaf": _leaf(inner, way, dtype.name), "channels": channels, "columns": columns, "steps": steps,
-        "chunk": chunk, "panels": panels, "panel_chunk": together, "block_bytes": block_bytes, "strip": strip,
-        "strips": strips, "groups": groups, "positions": positions, "size": item, "x_image": strides[0],
-        "x_group": channels * strides[1], "x_channel": strides[1], "out_image": groups * columns * positions * item,
-        "out_group": columns * positions * item, "out_channel": positions * item, "a_panel": steps * parts * 2048,
-        "relu": int(setting.relu), "direct": int(dtype == np.float32 and not setting.relu), "packed_bytes": packed,
-        "runs": 0 if places is None else address_of(places.runs), "spots": 0 if places is None else places.groups,
-        "offsets": 0 if places is None else address_of(places.offsets),
-    })  # fmt: skip
+    values = NchwPlan(
+        leaf=_leaf(inner, way, dtype.name), channels=channels, columns=columns, steps=steps, chunk=chunk,
+        panels=panels, panel_chunk=together, block_bytes=block_bytes, strip=strip, strips=strips, groups=groups,
+        positions=positions, size=item, x_image=strides[0], x_group=channels * strides[1], x_channel=strides[1],
+        out_image=groups * columns * positions * item, out_group=columns * positions * item,
+        out_channel=positions * item, a_panel=steps * parts * 2048, relu=int(setting.relu),
+        direct=int(dtype == np.float32 and not setting.relu), packed_bytes=packed,
+        runs=0 if places is None else address_of(places.runs), spots=0 if places is None else places.groups,
+        offsets=0 if places is None else address_of(places.offsets),
+    )  # fmt: skip
     out_shape = (shape[0], groups * columns, *sizes)
     tasks = shape[0] * groups * strips
     return _Plan(
-        inner, way, channels, groups, panels, out_shape, tasks, address_of(values), packed + sums, (values, places)
+        inner, way, channels, groups, panels, out_shape, tasks, values, packed + sums, (values, places)
     )  # fmt: skip
 
 
@@ -272,18 +272,15 @@ def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, colum
     table = _row_table(shape, stride, item * channels, ahead) if picked else None
     far = item * columns * positions >= _FAR_CACHES * _cache_bytes()
     worker_bytes = pointwise_nhwc.SLOTS_BYTES + (2 * 2048 * parts * steps if packs else 0)
-    values = describe(FLAT, {
-        "leaf": _lines_leaf(inner, way, dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,
-        "x_row": item * channels, "a_row": 2 * channels, "out_row": item * columns, "relu": int(setting.relu),
-        "positions": positions, "strip": _BLOCK * strip, "strips": strips, "write_each": -(-8 // steps),
-        "table": 0 if table is None else address_of(table), "ahead": 8 * ahead,
-        "out_ahead": _BLOCK * item * columns if far else 0,
-        "worker_bytes": worker_bytes,
-    })  # fmt: skip
+    values = NhwcPlan(
+        leaf=_lines_leaf(inner, way, dtype.name, picked), steps=steps, panels=panels, panel_chunk=together,
+        x_row=item * channels, a_row=2 * channels, out_row=item * columns, relu=int(setting.relu), positions=positions,
+        strip=_BLOCK * strip, strips=strips, write_each=-(-8 // steps),
+        table=0 if table is None else address_of(table), ahead=8 * ahead,
+        out_ahead=_BLOCK * item * columns if far else 0, worker_bytes=worker_bytes,
+    )  # fmt: skip
     out_shape = (shape[0], columns, *sizes)
-    return _LinesPlan(
-        inner, way, out_shape, channels, strips * across, address_of(values), worker_bytes, (values, table)
-    )
+    return _LinesPlan(inner, way, out_shape, channels, strips * across, values, worker_bytes, (values, table))
 
 
 def convolve_lines(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None) -> np.ndarray:

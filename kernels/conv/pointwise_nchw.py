@@ -21,7 +21,8 @@ from ..block.packing import interleaved_parts, joined_limits, to_bf16, updated_l
 from ..block.tags import constant, field_class, instance
 from ..runtime.jit import intrinsic, ir, njit, subroutine, types
 from ..runtime.launch import call_at, launch
-from .descriptor import field
+from ..runtime.record import record_at
+from .descriptor import NchwPlan
 from .gather_scatter import pointer, read_positions, widen
 from .geometry import RUN_BYTES
 from .pack_tiles import no_range_of_halves, range_of_halves
@@ -180,14 +181,10 @@ def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
 @subroutine
 def _pack_strip(leaf, job):
     """Interleave the channels of a strip, and zeros for those that fill the last step."""
-    plan, step_bytes = job.plan, 32 * constant(leaf.kernel, "b_bytes")
-    channels, stride = field("rows", plan, "channels"), field("rows", plan, "x_channel")
-    runs, block_bytes, size = (
-        field("rows", plan, "runs"),
-        field("rows", plan, "block_bytes"),
-        field("rows", plan, "size"),
-    )
-    for pair in range(16 * field("rows", plan, "steps")):
+    plan, step_bytes = record_at(NchwPlan, job.plan), 32 * constant(leaf.kernel, "b_bytes")
+    channels, stride = plan.channels, plan.x_channel
+    runs, block_bytes, size = (plan.runs, plan.block_bytes, plan.size)
+    for pair in range(16 * plan.steps):
         exist = max(0, min(2, channels - 2 * pair))
         at, of_second = job.x + (2 * pair * stride if exist > 0 else 0), stride if exist > 1 else 0
         to = job.memory + pair // 16 * step_bytes + pair % 16 * 64
@@ -196,27 +193,23 @@ def _pack_strip(leaf, job):
             continue
         for group in range((job.count + 31) // 32 * 2):
             here = to + group // 2 * block_bytes + group % 2 * 1024
-            place = min(job.first // 16 + group, field("rows", plan, "spots") - 1)
+            place = min(job.first // 16 + group, plan.spots - 1)
             _pack_spots(
                 leaf, at, of_second, exist if job.first // 16 + group == place else 0, runs + RUN_BYTES * place,
-                field("rows", plan, "offsets") + 64 * place, here, job.limits,
+                plan.offsets + 64 * place, here, job.limits,
             )  # fmt: skip
 
 
 @subroutine
 def _multiply_rows(leaf, job):
     """One strip: `count` positions from the one `first` of x on, to out."""
-    tag, plan = leaf.kernel, job.plan
+    tag, plan = leaf.kernel, record_at(NchwPlan, job.plan)
     step_bytes, line_bytes = 32 * constant(tag, "a_bytes"), 2 * constant(tag, "a_bytes")
     _pack_strip(leaf, job)
-    all_steps, chunk, columns = (
-        field("rows", plan, "steps"),
-        field("rows", plan, "chunk"),
-        field("rows", plan, "columns"),
-    )
-    panels, together = field("rows", plan, "panels"), field("rows", plan, "panel_chunk")
-    block_bytes, stride = field("rows", plan, "block_bytes"), field("rows", plan, "out_channel")
-    direct, relu, size = field("rows", plan, "direct"), field("rows", plan, "relu"), constant(leaf.element, "size")
+    all_steps, chunk, columns = (plan.steps, plan.chunk, plan.columns)
+    panels, together = plan.panels, plan.panel_chunk
+    block_bytes, stride = plan.block_bytes, plan.out_channel
+    direct, relu, size = plan.direct, plan.relu, constant(leaf.element, "size")
     blocks = (job.count + 31) // 32
     begin(tag)
     for first_panel in range(0, panels, together):
@@ -266,19 +259,20 @@ class MultiplyRows(NamedTuple):
 
 @subroutine
 def _strip_task(task, worker, job):
-    plan, strip = job.plan, 32 * field("rows", job.plan, "strip")
-    strips, groups = field("rows", plan, "strips"), field("rows", plan, "groups")
+    plan = job.plan
+    strip = 32 * plan.strip
+    strips, groups = plan.strips, plan.groups
     first, group, image = task % strips * strip, task // strips % groups, task // (strips * groups)
-    memory, size = job.memory + worker * job.worker_bytes, field("rows", plan, "size")
-    x = job.x + image * field("rows", plan, "x_image") + group * field("rows", plan, "x_group")
-    out = job.out + image * field("rows", plan, "out_image") + group * field("rows", plan, "out_group")
-    panels = group * field("rows", plan, "panels")
+    memory, size = job.memory + worker * job.worker_bytes, plan.size
+    x = job.x + image * plan.x_image + group * plan.x_group
+    out = job.out + image * plan.out_image + group * plan.out_group
+    panels = group * plan.panels
     call_at(
-        field("rows", plan, "leaf"),
+        plan.leaf,
         _Arguments(
-            plan, x, out + first * size, job.a + panels * field("rows", plan, "a_panel"),
-            job.bias + panels * 4096 if job.bias != 0 else 0, memory, memory + field("rows", plan, "packed_bytes"),
-            job.limits + worker * LIMITS_BYTES, first, min(strip, field("rows", plan, "positions") - first),
+            plan, x, out + first * size, job.a + panels * plan.a_panel,
+            job.bias + panels * 4096 if job.bias != 0 else 0, memory, memory + plan.packed_bytes,
+            job.limits + worker * LIMITS_BYTES, first, min(strip, plan.positions - first),
         ),
     )  # fmt: skip
 

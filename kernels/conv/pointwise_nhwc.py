@@ -18,7 +18,8 @@ from ..block.microkernels import begin, end
 from ..block.tags import constant, field_class
 from ..runtime.jit import intrinsic, ir, njit, subroutine, types
 from ..runtime.launch import call_at, launch
-from .descriptor import field, read_field
+from ..runtime.record import record_at
+from .descriptor import NhwcPlan, read_field
 from .gather_scatter import pointer
 from .pipeline import (
     BLOCK,
@@ -45,7 +46,7 @@ SLOTS_BYTES = _SLOTS * SUMS_BYTES
 
 
 def _rows(builder: ir.IRBuilder, plan: ir.Value, x: ir.Value) -> Rows:
-    row, a_row, ahead = (read_field(builder, "flat", plan, name) for name in ("x_row", "a_row", "ahead"))
+    row, a_row, ahead = (read_field(builder, NhwcPlan, plan, name) for name in ("x_row", "a_row", "ahead"))
     return Rows(x, builder.add(x, row), ahead, builder.shl(a_row, I64(5)))
 
 
@@ -111,7 +112,7 @@ def _multiply_block(
         )
         pending = [*(pointer(builder, x) for x in pending[:2]), pending[2]]
         steps, a_row, write_each = (
-            read_field(builder, "flat", plan, name) for name in ("steps", "a_row", "write_each")
+            read_field(builder, NhwcPlan, plan, name) for name in ("steps", "a_row", "write_each")
         )
         results, last_slot = results_of(builder, plan), offset(builder, memory, SUMS_BYTES * (_SLOTS - 1))
 
@@ -146,16 +147,16 @@ def _multiply_block(
 def _source(leaf, job, position):
     """Where the row of a position is read."""
     if constant(leaf.order, "picked"):
-        return field("flat", job.plan, "table") + 8 * position
-    return job.x + position * field("flat", job.plan, "x_row")
+        return record_at(NhwcPlan, job.plan).table + 8 * position
+    return job.x + position * record_at(NhwcPlan, job.plan).x_row
 
 
 @subroutine
 def _multiply_flat(leaf, job):
     """Positions `first` to `last`, with panels `first_panel` to `last_panel`. The last block ends with the last
     position, so all blocks are whole; some positions may be computed twice, with the same bits."""
-    plan, panels = job.plan, job.last_panel - job.first_panel
-    steps, a_row, out_row = field("flat", plan, "steps"), field("flat", plan, "a_row"), field("flat", plan, "out_row")
+    plan, panels = record_at(NhwcPlan, job.plan), job.last_panel - job.first_panel
+    steps, a_row, out_row = plan.steps, plan.a_row, plan.out_row
     size = constant(leaf.element, "size")
     turns, out = BLOCK // TOGETHER * steps, job.out + 32 * size * job.first_panel
     b = job.b + 32 * constant(leaf.kernel, "b_bytes") * steps * job.first_panel
@@ -202,15 +203,16 @@ class MultiplyFlat(NamedTuple):
 
 @subroutine
 def _strip_task(task, worker, job):
-    plan, strips = job.plan, field("flat", job.plan, "strips")
-    strip, chunk = field("flat", plan, "strip"), field("flat", plan, "panel_chunk")
+    plan = job.plan
+    strips = plan.strips
+    strip, chunk = plan.strip, plan.panel_chunk
     first, panel = task % strips * strip, task // strips * chunk
     call_at(
-        field("flat", plan, "leaf"),
+        plan.leaf,
         _Arguments(
-            plan, job.x, job.out, job.b, job.bias, job.memory + worker * field("flat", plan, "worker_bytes"),
-            job.limits + worker * LIMITS_BYTES, first, min(first + strip, field("flat", plan, "positions")), panel,
-            min(panel + chunk, field("flat", plan, "panels")),
+            plan, job.x, job.out, job.b, job.bias, job.memory + worker * plan.worker_bytes,
+            job.limits + worker * LIMITS_BYTES, first, min(first + strip, plan.positions), panel,
+            min(panel + chunk, plan.panels),
         ),
     )  # fmt: skip
 

@@ -52,12 +52,10 @@ class _Fields(numba.core.typing.templates.AttributeTemplate):
 @numba.extending.lower_getattr_generic(Pointer)
 def _load(context: Any, builder: ir.IRBuilder, record: Pointer, address: ir.Value, name: str) -> ir.Value:
     found, (place, _) = record.field(name), record.record.places()[name]
-    at = builder.add(address, _WORD(8 * place))
-    if isinstance(found, Pointer):
-        return at
     if found == types.int64:
-        return builder.load(builder.inttoptr(at, _WORD.as_pointer()))
-    return context.get_constant_undef(found)
+        at = builder.gep(builder.inttoptr(address, ir.IntType(8).as_pointer()), [_WORD(8 * place)])
+        return builder.load(builder.bitcast(at, _WORD.as_pointer()), align=8)
+    return builder.add(address, _WORD(8 * place)) if isinstance(found, Pointer) else context.get_constant_undef(found)
 
 
 @numba.extending.lower_setattr_generic(Pointer)
