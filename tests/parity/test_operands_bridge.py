@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from minitorch_backends import backends
 from minitorch_backends.interop.torch import emulate
 from minitorch_backends.kernels.precisions.rounding import round_operand
 
@@ -79,3 +80,39 @@ def test_a_causal_language_model(dtype: torch.dtype) -> None:
     assert float((found - exact).float().abs().max()) > 0.05 * scale
     assert 0 < float((cached - exact).float().abs().max()) < 0.05 * scale
     assert emulation.ran["torch.scaled_dot_product_attention"] == 2
+
+
+@pytest.mark.parametrize("name", ["te-mxfp8", "torchao-int8", "gpt-oss"])
+def test_recipes_of_a_causal_language_model_in_bfloat16(name: str) -> None:
+    """A recipe is torch's model with every linear layer computed by hand: float32 sums, rounded once to bfloat16."""
+    transformers = pytest.importorskip("transformers", reason="the model is one of transformers'")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=96, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    ids, formats = torch.randint(0, 96, (2, 32)), backends.recipes[name].operands
+
+    def compute(layer: Any, inputs: tuple[Any, ...], _: Any) -> Any:
+        stored = torch.from_numpy(round_by_hand(layer.weight.float(), formats["weight"]))
+        x = inputs[0].double()
+        if "activation" in formats:
+            x = torch.from_numpy(round_by_hand(inputs[0].float(), formats["activation"]))
+        else:
+            stored = stored.to(torch.bfloat16).double()
+        return (x @ stored.T).float().to(torch.bfloat16)
+
+    with torch.no_grad():
+        exact = model(ids).logits.float()
+        with emulate(**{f"operands.{role}": value for role, value in formats.items()}) as emulation:
+            found = model(ids).logits.float()
+        layers = [each for each in model.modules() if isinstance(each, torch.nn.Linear)]
+        hooks = [each.register_forward_hook(compute) for each in layers]
+        expected = model(ids).logits.float()
+        for hook in hooks:
+            hook.remove()
+    effect = (expected - exact).norm()
+    assert effect > 0.002 * exact.norm()
+    assert (found - expected).norm() < 0.35 * effect, "values of bfloat16 at ties, and what follows from them"
+    assert emulation.ran["torch.linear"] == len(layers)
