@@ -79,7 +79,9 @@ def to_torch(x: Any, layouts: Sequence[Layout | None] = ()) -> Any:
         array = array.view(np.int16 if x.dtype.itemsize == 2 else np.uint8)
     if not array.flags.writeable or any(step < 0 or step % array.itemsize for step in array.strides):
         array = array.copy()  # torch has no such
-    found = torch.from_numpy(array).view(dtype)
+    found = torch.from_numpy(array)
+    if found.dtype is not dtype:
+        found = found.view(dtype)
     layout = layouts[0] if layouts else None
     if layout is None or layout.shape != found.shape:
         return found.clone()

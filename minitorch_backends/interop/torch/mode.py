@@ -32,7 +32,7 @@ from .programs import run_parts_as_calls
 from .table import Entry, entry_of
 from .threads import inherit
 from .transformers import pad_as_torch
-from .whole_calls import WHOLE_CALLS, inner_attention
+from .whole_calls import CALLS_BY_ROLE, WHOLE_CALLS, inner_attention
 
 _CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "switch", "while_loop"})
 """Higher-order operators that compute by their arguments alone, and must find no mode."""
@@ -79,7 +79,7 @@ class _Dispatch(TorchDispatchMode):
         why = why_not(tensors, entry.mixed, entry.narrow)
         if why is None and entry.function is not None:
             self.taken += 1
-            self.ran[str(func)] += 1
+            self.ran[func] += 1
             return self._compute(func, entry, args, kwargs, tensors)
         if entry.function is not None and any(each.layout is torch._mkldnn for each in tensors):
             return self._in_dense_memory(func, args, kwargs)
@@ -259,6 +259,8 @@ class _WholeCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         take: Callable[..., Any] | None = WHOLE_CALLS.get(func)
+        if take is None and precision_policy.by_role:
+            take = CALLS_BY_ROLE.get(func)
         traced = take is not None and (is_traced() or torch.jit.is_tracing() or not self.emulation.is_open)
         if take is not None and not traced and not _is_checkpointed():
             token = current_counts.set(self.emulation.counts)
@@ -284,7 +286,7 @@ class Emulation:
     """
 
     def __init__(self, counts: Counts | None = None) -> None:
-        self._ran: Counter[str] = Counter()
+        self._ran: Counter[Any] = Counter()
         self.counts = Counts() if counts is None else counts
         self.is_open = True
         self._dispatch: _Dispatch
@@ -292,7 +294,7 @@ class Emulation:
     @property
     def ran(self) -> dict[str, int]:
         """The number of calls of each operator that ran on our kernels."""
-        return dict(self._ran)
+        return {str(operator): count for operator, count in self._ran.items()}
 
     @property
     def products(self) -> list[Product]:

@@ -47,7 +47,7 @@ def _by_role(ours: Callable[..., Any], positional: bool) -> Callable[..., Any]:
     their place (`positional`), others where an operand is a parameter."""
 
     def take(func: Any, *args: Any, **named: Any) -> Any:
-        if not (precision_policy.by_role and act_on(LAYER_ROLES)):
+        if not act_on(LAYER_ROLES):
             return NotImplemented
         operands = list(tensors_in((*args, *named.values())))
         if why_not(operands) is not None or not (positional or any(map(is_parameter, operands))):
@@ -74,13 +74,17 @@ def inner_attention() -> FunctionType:
 WHOLE_CALLS: dict[Any, Callable[..., Any]] = {
     torch.einsum: _einsum,
     torch.nn.functional.scaled_dot_product_attention: take_attention,
-    **{getattr(torch.nn.functional, name): _by_role(getattr(F, name), True) for name in _LAYERS},
-    **{getattr(torch, name): _by_role(getattr(ops, name), False) for name in _PRODUCTS},
-    torch.Tensor.matmul: _by_role(ops.matmul, False),
-    torch.Tensor.__matmul__: _by_role(ops.matmul, False),
     **LAYERS,
     **CELLS,
     **CONTROL_FLOW,
 }
 """By torch's function what takes its calls: it is given the function and the arguments, and returns NotImplemented for
 calls that stay with torch."""
+
+CALLS_BY_ROLE: dict[Any, Callable[..., Any]] = {
+    **{getattr(torch.nn.functional, name): _by_role(getattr(F, name), True) for name in _LAYERS},
+    **{getattr(torch, name): _by_role(getattr(ops, name), False) for name in _PRODUCTS},
+    torch.Tensor.matmul: _by_role(ops.matmul, False),
+    torch.Tensor.__matmul__: _by_role(ops.matmul, False),
+}
+"""Those that are taken while formats of operands act by role."""
