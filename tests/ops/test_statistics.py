@@ -219,6 +219,16 @@ def test_areas_of_integers_do_not_wrap_around(dtype: mt.dtype) -> None:
     assert mt.cumulative_trapezoid(y, x).tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("dtype", [mt.float64, mt.float32, mt.float16], ids=str)
+def test_values_on_an_edge_are_in_the_upper_part(dtype: mt.dtype) -> None:
+    """Also where the distance to the least value times the number of parts per unit rounds below the edge."""
+    for bins in range(1, 13):
+        values = np.round(np.random.default_rng(bins).standard_normal(60) * 20) / 2
+        counts = mt.tensor(values, dtype=dtype).histc(bins)
+        assert counts.tolist() == np.histogram(values, bins)[0].tolist()
+    assert mt.tensor([-15.5, 9.0, 33.5], dtype=dtype).histc(4).tolist() == [1, 0, 1, 1]
+
+
 @pytest.mark.parametrize("value", [2.0**62, 1e30, -1e30, 0.0, 3e38])
 def test_histograms_of_one_number_of_any_size_count_it_once(value: float) -> None:
     counts = mt.full((2, 3), value).histc(4)

@@ -140,9 +140,12 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Arra
         raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
     if low > high:
         raise RuntimeError(f"histc: max must be larger than min, got [{low}, {high}]")
-    inside = input[(input >= low) & (input <= high)]
-    places = ((inside - input.dtype.type(low)) * (bins / (high - low))).astype(np.int64)
-    return np.bincount(np.minimum(places, bins - 1), None, bins).astype(input.dtype)
+    inside = input[(input >= low) & (input <= high)].astype(np.float64)
+    places = np.minimum(((inside - low) * (bins / (high - low))).astype(np.int64), bins - 1)
+    edges = np.linspace(low, high, bins + 1)  # the product may round across one
+    places -= inside < edges[places]
+    places += (inside >= edges[places + 1]) & (places < bins - 1)
+    return np.bincount(places, None, bins).astype(input.dtype)
 
 
 # Covariances
