@@ -9,7 +9,7 @@ VENV_PYTHON := $(VENV)/bin/python
 # Tests start a few hundred processes: without bytecode files each would compile 460 modules anew, 0.7 s.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run smoke test lint types docs links parity kernel-levels mutations coverage readme release-check stubs weights clean
+.PHONY: run smoke test lint types docs links parity kernel-levels mutations coverage readme release-check wheel stubs weights clean
 
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -59,6 +59,9 @@ links: $(VENV)/created ## Links to other sites, which need the network and are n
 
 readme: $(VENV)/installed-bench,test ## Rewrite the tables of docs/reference from the code
 	$(VENV_PYTHON) -m tests.readme
+
+wheel: $(VENV)/installed-bench,test $(VENV)/weights ## A wheel with compiled kernels, in dist: make wheel ARGS="--check"
+	$(VENV_PYTHON) -m tests.wheel $(ARGS)
 
 release-check: $(VENV)/created ## Both distributions, installed and used with the oldest and the newest dependencies
 	$(VENV_PYTHON) -m tests.release

@@ -1,7 +1,7 @@
-"""setuptools' build backend; with MINITORCH_PREBUILT=1, wheels carry compiled kernels for the levels of this machine.
+"""setuptools' build backend; with MINITORCH_PREBUILT=FOLDER, wheels carry the compiled kernels of that folder.
 
-Instead of 1 the variable may hold arguments of `minitorch-backends compile`, as "--levels avx2,avx512 --jobs 4". Such a
-wheel is for this version of Python and this platform. What it holds is loaded wherever the same LLVM is installed.
+`MINITORCH_CACHE_DIR=FOLDER minitorch-backends compile` fills one; `make wheel` does both for what tests and pages call.
+Such a wheel is for this platform, and for every version of Python: what it holds is loaded wherever it was installed.
 
 Each wheel also has a `.pth` file, with which MINITORCH_TORCH=1 acts in Python processes that others start.
 """
@@ -9,13 +9,9 @@ Each wheel also has a `.pth` file, with which MINITORCH_TORCH=1 acts in Python p
 import base64
 import hashlib
 import os
-import shlex
+import platform
 import shutil
-import subprocess
-import sys
 import sysconfig
-import tempfile
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -31,40 +27,26 @@ _PTH, _STARTUP = "minitorch_backends_torch.pth", "minitorch_backends/interop/pro
 _PREBUILT = _ROOT / "kernels" / "prebuilt"
 
 
-def _requested_levels() -> list[str] | None:
-    """Arguments of `minitorch-backends compile`; None where a plain wheel is wanted."""
-    value = os.environ.get("MINITORCH_PREBUILT", "0").strip()
-    return None if value in ("", "0") else [] if value == "1" else shlex.split(value)
-
-
-def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    needed = build_meta.get_requires_for_build_wheel(config_settings)
-    if _requested_levels() is None:
-        return needed
-    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [*needed, *project["dependencies"]]
-
-
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    arguments = _requested_levels()
-    if arguments is None:
-        name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
-        return _with_startup(wheel_directory, name, f"__import__('os').path.join(sitedir, {_STARTUP!r})")
-    if "--levels" not in arguments:
-        arguments = [*arguments, "--levels", "all"]
+    code, settings = os.environ.get("MINITORCH_PREBUILT"), dict(config_settings or {})
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "minitorch_backends", "compile", *arguments]
-            subprocess.run(command, cwd=_ROOT, env={**os.environ, "MINITORCH_CACHE_DIR": folder}, check=True)
+        if code:
+            if not any(Path(code).glob("*/*.o")):
+                raise SystemExit(f"MINITORCH_PREBUILT must be a folder of compiled kernels, got {code!r}")
             shutil.rmtree(_PREBUILT, ignore_errors=True)
-            shutil.copytree(folder, _PREBUILT, ignore=shutil.ignore_patterns("lock"))
-        tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-        options = ["--python-tag", tag, "--plat-name", sysconfig.get_platform().replace("-", "_").replace(".", "_")]
-        settings = {**(config_settings or {}), "--build-option": options}
+            shutil.copytree(code, _PREBUILT, ignore=shutil.ignore_patterns("lock"))
+            settings["--build-option"] = ["--python-tag", "py3", "--plat-name", _platform()]
         name = build_meta.build_wheel(wheel_directory, settings, metadata_directory)
         return _with_startup(wheel_directory, name, f"__import__('os').path.join(sitedir, {_STARTUP!r})")
     finally:
-        shutil.rmtree(_PREBUILT, ignore_errors=True)
+        if code:
+            shutil.rmtree(_PREBUILT, ignore_errors=True)
+
+
+def _platform() -> str:
+    """The tag of this platform. Compiled kernels link with nothing, so that on Linux NumPy's wheels set the limit."""
+    own = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return own.replace("linux_", "manylinux_2_27_") if platform.libc_ver()[0] == "glibc" else own
 
 
 def build_editable(

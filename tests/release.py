@@ -2,7 +2,8 @@
 
 The wheel is built from the source distribution and installed with the extra `lab` into two new environments: one with
 the oldest dependencies that the ranges of pyproject.toml allow, one with the newest that the index has. In each the
-smoke test below runs, from an empty folder, with an empty store of compiled code. With --oldest it prints the former.
+smoke test below runs, from an empty folder, with an empty store of compiled code. A wheel that carries what it compiled
+runs it again, where compiling is forbidden. With --oldest it prints the oldest dependencies.
 """
 
 from __future__ import annotations
@@ -65,6 +66,15 @@ def _pip(python: object, *arguments: object) -> None:
     _run(python, "-m", "pip", "install", "--disable-pip-version-check", "-q", *arguments)
 
 
+def _use(place: Path, **environment: str) -> None:
+    """Run the smoke test and `minitorch-backends env` of an environment."""
+    with tempfile.TemporaryDirectory() as empty:
+        Path(empty, "smoke.py").write_text(SMOKE, encoding="utf-8")
+        strict = ("-W", "error", "-W", "ignore::DeprecationWarning")
+        _run(place / "bin" / "python", *strict, "smoke.py", cwd=Path(empty), PYTHONPATH="", **environment)
+        _run(place / "bin" / "minitorch-backends", "env", "--json", cwd=Path(empty), PYTHONPATH="", **environment)
+
+
 def main() -> None:
     """Build, install and use the distributions, with a line for each environment; or print the oldest dependencies."""
     if sys.argv[1:] == ["--oldest"]:
@@ -81,22 +91,17 @@ def main() -> None:
             start, place = time.monotonic(), folder / age
             _run(sys.executable, "-m", "venv", place)
             _pip(place / "bin" / "python", f"{wheel}[lab]", *versions)
-            empty = place / "work"
-            empty.mkdir()
-            (empty / "smoke.py").write_text(SMOKE, encoding="utf-8")
-            store = {"MINITORCH_CACHE_DIR": str(place / "store"), "PYTHONPATH": ""}
-            _run(
-                place / "bin" / "python",
-                "-W",
-                "error",
-                "-W",
-                "ignore::DeprecationWarning",
-                "smoke.py",
-                cwd=empty,
-                **store,
-            )
-            _run(place / "bin" / "minitorch-backends", "env", "--json", cwd=empty, **store)
+            _use(place, MINITORCH_CACHE_DIR=str(place / "store"))
             sys.stdout.write(f"{wheel.name} with the {age} dependencies: {time.monotonic() - start:.0f} s\n")
+        start = time.monotonic()
+        code = {"MINITORCH_PREBUILT": str(place / "store")}
+        _run(builder, "-m", "pip", "wheel", "-q", ROOT, "--no-deps", "-w", folder / "with_code", **code)
+        (carrying,) = (folder / "with_code").glob("*-py3-none-*.whl")
+        _pip(place / "bin" / "python", "--no-deps", "--force-reinstall", carrying)
+        _use(place, MINITORCH_CACHE_DIR=str(folder / "empty"), MINITORCH_COMPILE="never")
+        if any((folder / "empty").glob("*/*.o")):
+            sys.exit(f"{carrying.name} compiled what it carries")
+        sys.stdout.write(f"{carrying.name} compiles nothing: {time.monotonic() - start:.0f} s\n")
 
 
 if __name__ == "__main__":

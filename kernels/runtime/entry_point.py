@@ -24,13 +24,18 @@ def type_of_kind(kind: Any) -> Any:
 
 _I8, _I32, _I64 = map(ir.IntType, (8, 32, 64))
 _OBJECT = _I8.as_pointer()
-_TYPE, _ITEMS, _VALUE = object.__basicsize__ - 8, tuple.__basicsize__, object.__basicsize__
+_TYPE, _VALUE = object.__basicsize__ - 8, object.__basicsize__
 _DATA, _NDIM, _SHAPE, _STRIDES, _DTYPE, _FLAGS = (object.__basicsize__ + 8 * place for place in (0, 1, 2, 3, 5, 6))
 _C_CONTIGUOUS, _ALIGNED = 0x1, 0x100
 
 
 class EntryPoint:
-    """Emits the function that Python calls (`native`)."""
+    """Emits the function that Python calls (`native`).
+
+    What it reads at an offset that is written into it is the same in all versions of Python: an object's type, a
+    tuple's length, and what NumPy's inline functions read. Tuples' items are not (3.14 has a hash before them): their
+    offset is that of the process (`native.TUPLE_ITEMS`).
+    """
 
     def __init__(self, context: Any, module: ir.Module, callee: Any, without_lock: bool) -> None:
         self.context, self.module, self.callee, self.without_lock = context, module, callee, without_lock
@@ -52,7 +57,7 @@ class EntryPoint:
         if self.without_lock:
             self._call("PyEval_RestoreThread", ir.VoidType(), thread)
         with builder.if_then(status.is_error, likely=False):
-            error = self._object(self.function.args[0], _ITEMS + 8 * self.compared)
+            error = self._item(self.function.args[0], self.compared)
             text = self.context.insert_const_string(self.module, "a compiled kernel failed")
             self._call("PyErr_SetString", ir.VoidType(), error, text)
             builder.branch(self.failure)
@@ -86,9 +91,18 @@ class EntryPoint:
     def _object(self, base: ir.Value, offset: int) -> ir.Value:
         return self._field(base, offset, _OBJECT)
 
+    def _item_at(self, base: ir.Value, place: int) -> ir.Value:
+        """Where an item of a tuple is."""
+        found = self.module.globals.get(native.TUPLE_ITEMS) or ir.GlobalVariable(self.module, _I64, native.TUPLE_ITEMS)
+        offset = self.builder.add(self.builder.load(found), _I64(8 * place))
+        return self.builder.bitcast(self.builder.gep(base, [offset]), _OBJECT.as_pointer())
+
+    def _item(self, base: ir.Value, place: int) -> ir.Value:
+        return self.builder.load(self._item_at(base, place))
+
     def _compare(self, found: ir.Value) -> None:
         """Go on where an object is the next one of those expected."""
-        wanted = self._object(self.function.args[0], _ITEMS + 8 * self.compared)
+        wanted = self._item(self.function.args[0], self.compared)
         self.compared += 1
         self._unless(self.builder.icmp_unsigned("==", found, wanted))
 
@@ -99,7 +113,7 @@ class EntryPoint:
             return self._array(kind, item)
         if isinstance(kind, native.Items):
             self._unless(self.builder.icmp_signed("==", self._field(item, _VALUE, _I64), _I64(len(kind.kinds))))
-            values = [self._value(inner, self._object(item, _ITEMS + 8 * i)) for i, inner in enumerate(kind.kinds)]
+            values = [self._value(inner, self._item(item, place)) for place, inner in enumerate(kind.kinds)]
             return self.context.make_tuple(self.builder, type_of_kind(kind), values)
         if kind == "int64" or isinstance(kind, native.Pointer):
             value = self._call("PyLong_AsLongLong", _I64, item)
@@ -156,7 +170,6 @@ class EntryPoint:
             made = self._call("PyTuple_New", _OBJECT, _I64(len(kind)))
             for place, inner in enumerate(kind):
                 item = self._box(inner, self.builder.extract_value(value, place))
-                at = self.builder.gep(made, [_I64(_ITEMS + 8 * place)])
-                self.builder.store(item, self.builder.bitcast(at, _OBJECT.as_pointer()))
+                self.builder.store(item, self._item_at(made, place))
             return made
         raise TypeError(f"a function that Python calls returns numbers, tuples of numbers or None, not {kind}")

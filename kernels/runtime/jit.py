@@ -135,18 +135,22 @@ class Entry(_Subroutine):
         return self.signatures[kinds]
 
     def _make(self, kinds: tuple) -> None:
-        path = self._path(kinds) if self._kept else None
-        if path is None:
-            self._add(kinds, _compiler().compile_entry(self, kinds))
-        elif not self._load(kinds, path):
-            with store.one_process(path):
-                if not self._load(kinds, path):
-                    content = _compiler().compile_entry(self, kinds)
-                    self._add(kinds, content)  # first: a warning of the store may be an error
-                    store.write(path, content)
+        if not self._kept:
+            self._add(kinds, self._compile(kinds))
+        elif not self._load(kinds, store.read_installed(self._file, self._name(kinds))):
+            path = self.folder / self._name(kinds)
+            if not self._load(kinds, store.read(path)):
+                with store.one_process(path):
+                    if not self._load(kinds, store.read(path)):
+                        content = self._compile(kinds)
+                        self._add(kinds, content)  # first: a warning of the store may be an error
+                        store.write(path, content)
 
-    def _load(self, kinds: tuple, path: Path) -> bool:
-        content = store.read(path)
+    def _compile(self, kinds: tuple) -> bytes:
+        store.refuse_to_compile(f"{self.py_func.__qualname__}({native.text(kinds)}) of {self._file.name}")
+        return _compiler().compile_entry(self, kinds)
+
+    def _load(self, kinds: tuple, content: bytes | None) -> bool:
         if content is None:
             return False
         store.activity.loaded += 1
@@ -158,15 +162,18 @@ class Entry(_Subroutine):
         self._codes = (self.signatures[kinds], *self._codes)
 
     @functools.cached_property
-    def folder(self) -> Path:
-        return store.module_folder(Path(inspect.getfile(self.py_func)).resolve())
+    def _file(self) -> Path:
+        return Path(inspect.getfile(self.py_func)).resolve()
 
-    def _path(self, kinds: tuple) -> Path:
-        """The file of the machine code: the name is a hash of all that it depends on."""
+    @functools.cached_property
+    def folder(self) -> Path:
+        return store.module_folder(self._file)
+
+    def _name(self, kinds: tuple) -> str:
+        """The name of the file of the machine code: a hash of all that it depends on beside its module."""
         code, tags = self.py_func.__code__, sorted(map(store.module_digest, native.modules_of(kinds)))
         known = code.co_firstlineno, self.py_func.__qualname__, native.text(kinds), sorted(self.options.items()), tags
-        digest = hashlib.sha256(repr(known).encode() + code.co_code)
-        return self.folder / f"{code.co_name}-{digest.hexdigest()[:32]}.o"
+        return f"{code.co_name}-{hashlib.sha256(repr(known).encode()).hexdigest()[:32]}.o"
 
 
 def njit(function: Callable | None = None, /, *, cache: bool = True, **options: Any) -> Any:

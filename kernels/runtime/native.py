@@ -29,7 +29,12 @@ with importing("llvmlite"):
 ENTRY = "minitorch_entry"
 """The symbol of the function that Python calls."""
 
+TUPLE_ITEMS = "minitorch_tuple_items"
+"""The symbol of the offset of a tuple's items in this version of Python."""
+
 _METH_FASTCALL = 0x80
+_tuple_items = ctypes.c_int64(tuple.__basicsize__)
+binding.add_symbol(TUPLE_ITEMS, ctypes.addressof(_tuple_items))
 _SCALARS = {int: "int64", float: "float64", bool: "bool", type(None): "none"}
 _NUMPY_SCALARS = {
     getattr(np, name): f"numpy.{name}"

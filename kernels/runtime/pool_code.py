@@ -405,9 +405,11 @@ class Code(NamedTuple):
 def code() -> Code:
     """The machine code, of the store where it is there."""
     with first_use():
-        path = store.module_folder(Path(__file__).resolve()) / "code.o"
-        content = store.read(path)
+        file, name = Path(__file__).resolve(), "code.o"
+        content = store.read_installed(file, name)
+        content = content or store.read(path := store.module_folder(file) / name)
         if content is None:
+            store.refuse_to_compile("the pool of threads")
             content = native.machine_code(_COMMON + (_WITH_FUTEX if _FUTEX else _WITHOUT_FUTEX))
             store.write(path, content)
         work, spin, start = native.addresses(content, ("work", "spin", "start"))

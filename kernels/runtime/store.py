@@ -1,9 +1,12 @@
 """Compiled code that outlives its process: one file for each compiled signature of a function.
 
 A file is named by a hash of all that its code depends on: the function, the types of its arguments, the modules of this
-package that the function and the tags among its arguments import from (directly or not), Python, Numba and the CPU that
-is compiled for. So no index lists the files, nothing is ever rewritten, processes that save at the same time need no
-lock, and an edit of one module leaves the code of others valid.
+package that the function and the tags among its arguments import from (directly or not), LLVM and the CPU that is
+compiled for. So no index lists the files, nothing is ever rewritten, processes that save at the same time need no lock,
+and an edit of one module leaves the code of others valid. Code does not depend on the versions of Python and Numba: it
+reads objects in the same way in all of them (`entry_point`).
+
+Code that was installed with the package (`prebuilt/`, laid out likewise) is taken whatever LLVM made it.
 
 The files hold machine code. They are read only from folders in which no other user than root can write (one of mode
 770 only where its group has no other members), and each begins with a checksum over its name and its content: what is
@@ -37,6 +40,9 @@ if sys.platform != "win32":
 
 CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 """Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
+
+COMPILE_VARIABLE = "MINITORCH_COMPILE"
+"""Environment variable: "never" forbids to compile, so that what is neither installed nor in the store is an error."""
 
 FOLDERS_KEPT = 8
 """Folders of a module's other versions that are kept; the rest go when they were not used for an hour."""
@@ -150,17 +156,22 @@ _COMPILER = [_KERNELS / f"runtime/{name}.py" for name in ("compiler", "entry_poi
 
 
 @functools.cache
-def _compiled_by() -> str:
-    """What compiles, and for which CPU: object files are the same for equal ones."""
+def _llvm() -> str:
+    """The version of LLVM that compiles in this process."""
     from llvmlite import binding
 
+    return ".".join(map(str, binding.llvm_version_info))
+
+
+@functools.cache
+def _compiled_by() -> str:
+    """What compiles, and for which CPU: object files are the same for equal ones."""
     from .targets import target
 
     emulated = [level for level in cpu.LEVELS if cpu.is_emulated(level)]
-    llvm = ".".join(map(str, binding.llvm_version_info))
-    python = sys.version_info[:2], sys.abiflags if hasattr(sys, "abiflags") else ""
     sources = hashlib.sha256(b"\n".join(map(_source, _COMPILER))).hexdigest()
-    return repr((sources, llvm, python, platform.system(), cpu.capability(), emulated, tuple(target())))
+    objects = sys.byteorder, object.__basicsize__, float.__basicsize__  # free-threaded builds have a longer head
+    return repr((sources, objects, platform.system(), cpu.capability(), emulated, tuple(target())))
 
 
 @functools.cache
@@ -183,9 +194,7 @@ def module_digest(path: Path) -> str:
 def module_folder(path: Path) -> Path:
     """The folder for the code of the module in the file `path`, as it is now. Folders of other versions of the module
     are pruned when it is new."""
-    inside = path.is_relative_to(_KERNELS)
-    name = ".".join(path.relative_to(_KERNELS).with_suffix("").parts) if inside else path.stem
-    folder = cache_folder() / f"{name}-{module_digest(path)}"
+    folder = cache_folder() / f"{_folder_name(path)}-{_llvm()}"
     with contextlib.suppress(OSError):  # saving reports the error
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -195,6 +204,13 @@ def module_folder(path: Path) -> Path:
             folder.mkdir(exist_ok=True)
         os.utime(folder)
     return folder
+
+
+def _folder_name(path: Path) -> str:
+    """The name of a module's folder, but for the version of LLVM."""
+    inside = path.is_relative_to(_KERNELS)
+    name = ".".join(path.relative_to(_KERNELS).with_suffix("").parts) if inside else path.stem
+    return f"{name}-{module_digest(path)}"
 
 
 class Contents(NamedTuple):
@@ -211,9 +227,9 @@ def contents() -> Contents:
     found = [(path, path.stat().st_size) for path in cache_folder().glob("*/*.o")]
     loadable: dict[str, int] = {}
     for path, _ in sorted(found):
-        module = path.parent.name.rpartition("-")[0]
+        module = path.parent.name.partition("-")[0]
         source = _KERNELS.joinpath(*module.split(".")).with_suffix(".py")
-        if source.is_file() and path.parent.name == f"{module}-{module_digest(source)}":
+        if source.is_file() and path.parent.name == f"{_folder_name(source)}-{_llvm()}":
             group = module.split(".")[-2:][0]
             loadable[group] = loadable.get(group, 0) + 1
     return Contents(sum(size for _, size in found), len(found), loadable)
@@ -221,8 +237,8 @@ def contents() -> Contents:
 
 def _prune(own: Path) -> None:
     """Remove what other versions of a module left behind, so that the cache does not grow as the sources change."""
-    name = own.name.rpartition("-")[0]
-    others = [path for path in own.parent.iterdir() if path != own and path.name.rpartition("-")[0] == name]
+    name = own.name.partition("-")[0]
+    others = [path for path in own.parent.iterdir() if path != own and path.name.partition("-")[0] == name]
     newest_first = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
     for path in newest_first[FOLDERS_KEPT:]:
         if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
@@ -230,29 +246,41 @@ def _prune(own: Path) -> None:
 
 
 @functools.cache
-def _prebuilt() -> Path | None:
-    """The folder of code that was installed with the package, laid out as `cache_folder`. None for a package
-    without it, or where others could write to it."""
+def _prebuilt() -> tuple[Path, ...]:
+    """The folders of code that was installed with the package; none for a package without it, or where others could
+    write to it."""
     try:
         refuse_what_others_can_write(_PREBUILT)
+        return tuple(_PREBUILT.iterdir())
     except OSError:
-        return None
-    return _PREBUILT
+        return ()
+
+
+def read_installed(module: Path, name: str) -> bytes | None:
+    """The code that was installed for a file of a module's folder; None as for `read`."""
+    start = f"{_folder_name(module)}-" if _prebuilt() else ""
+    found = (read(folder / name) for folder in _prebuilt() if folder.name.startswith(start))
+    return next((content for content in found if content is not None), None)
+
+
+def refuse_to_compile(what: str) -> None:
+    """Raise RuntimeError where the user forbids to compile, and ValueError for another value of the variable."""
+    chosen = os.environ.get(COMPILE_VARIABLE, "")
+    if chosen == "never":
+        raise RuntimeError(
+            f"{what} is not compiled, and {COMPILE_VARIABLE}=never; unset it, or compile ahead by warmup() or "
+            "`minitorch-backends compile`"
+        )
+    if chosen:
+        raise ValueError(f"{COMPILE_VARIABLE} must be 'never' or unset, got {chosen!r}")
 
 
 def read(path: Path) -> bytes | None:
-    """The content that `write` stored in a file of a module's folder, or that was installed under its name.
+    """The content that `write` stored in a file of a module's folder.
 
     None if it is missing, damaged, or belongs to another file, or if another user wrote it while the folder was open to
     others.
     """
-    content, installed = _check_folder(path), _prebuilt()
-    if content is None and installed is not None:
-        return _check_folder(installed / path.parent.name / path.name)
-    return content
-
-
-def _check_folder(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             content = b"" if danger(path, os.fstat(file.fileno())) else file.read()

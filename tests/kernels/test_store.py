@@ -221,7 +221,27 @@ def test_code_that_was_installed_is_loaded(mode, loaded, tmp_path, monkeypatch):
     tmp_path.chmod(mode)
     monkeypatch.setattr(store, "_PREBUILT", tmp_path)
     monkeypatch.setattr(store, "_prebuilt", store._prebuilt.__wrapped__)
+    monkeypatch.setattr(store, "_llvm", lambda: "1.2.3")  # the wheel was built with another one
     assert counts(make_same()) == loaded
+    flush()
+
+
+def test_compiling_can_be_forbidden(monkeypatch):
+    """Code of the store runs; a signature that it lacks is one sentence, and nothing is kept of the attempt."""
+    flush()
+    assert counts(make_same()) == (1, 0)
+    monkeypatch.setenv(store.COMPILE_VARIABLE, "never")
+    again = make_same()
+    assert counts(again) == (0, 1)
+    with pytest.raises(
+        RuntimeError, match=r"same\(float64\) of \w+\.py is not compiled, and MINITORCH_COMPILE=never; unset"
+    ):
+        again(3.5)
+    monkeypatch.setenv(store.COMPILE_VARIABLE, "often")
+    with pytest.raises(ValueError, match="MINITORCH_COMPILE must be 'never' or unset, got 'often'"):
+        again(3.5)
+    monkeypatch.delenv(store.COMPILE_VARIABLE)
+    assert again(3.5) == 3.5
     flush()
 
 
