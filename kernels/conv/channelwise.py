@@ -201,11 +201,11 @@ class _Case:
             weights = (source if self.spreads else starts) * self.taps * self.unit
         last = starts * self.unit * (self.taps if self.weighs else 1)
         units = np.stack([source * read[1], starts * to[1], weights, last], axis=1).astype(np.int64)
-        lines = self.rows if self.by_channels else self.line.stride if self.spreads else 1
+        results = self.rows if self.by_channels else self.line.stride if self.spreads else 1
         inner = self.inner.table(0 if self.usual else self.inner.results, True)
         if self.spreads:  # by places, as in usual windows: the order of sums is one
             inner[:, 1:] += np.maximum(inner[:, :1] - 1, 0) * self.inner.steps
-        planes, lines = self.plane.table(self.plane.results, True), self.line.table(lines, self.by_channels)
+        planes, lines = self.plane.table(self.plane.results, True), self.line.table(results, self.by_channels)
         return units, planes, lines, inner
 
     def steps(self, read: tuple[int, ...], to: tuple[int, ...]) -> dict[str, int]:
