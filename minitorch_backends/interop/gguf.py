@@ -251,7 +251,9 @@ class Tokenizer:
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         def read(key: str, kind: type) -> Any:
             value = metadata.get(f"tokenizer.ggml.{key}")
-            if not isinstance(value, kind) or (kind is list and not all(isinstance(each, str) for each in value)):
+            if not isinstance(value, kind) or (
+                isinstance(value, list) and not all(isinstance(each, str) for each in value)
+            ):
                 expected = "a list of text" if kind is list else "text"
                 got = repr(value) if not isinstance(value, list) else f"a list of {len(value)} values"
                 raise ValueError(f"tokenizer: metadata must have tokenizer.ggml.{key}, {expected}, got {got}")

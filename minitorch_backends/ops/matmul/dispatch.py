@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import grad_mode
-from ...backends.operands import Roles, by_formats
+from ...backends.operands import Operands, Roles, by_formats
 from ...backends.precision_policy import Call, decision, resolve
 from ...dispatch.promotion import EVERY_CATEGORY, refusal_of_dtype
 from ...flags import State, per_state
@@ -34,7 +34,7 @@ from .shapes import check_factors, refuse_mixed, with_vectors
 _mode = grad_mode.get
 
 
-def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: str = "matmul") -> np.ndarray:
+def product(a: np.ndarray, b: np.ndarray, precision: Any = None, kind: str = "matmul") -> np.ndarray:
     """(..., m, k) times (..., k, n) at the precision of the call, or of the flags for this kind of product.
 
     Precisions apply to float32 and complex64. Batch dimensions broadcast; either factor may be a vector. Raises
@@ -57,8 +57,8 @@ def product_by_role(
     """The product of operands in the formats of their roles, or of the pair that a call names. In float32 if `wide`."""
     if a.dtype is not b.dtype:
         refuse_mixed(a, b)
-    operands = resolve(kind, a.dtype, precision).keywords.get("operands")
-    if operands is None:
+    found = resolve(kind, a.dtype, precision).keywords.get("operands")
+    if found is None:
         if wide and a.dtype.itemsize == 2:
             return wide_product(a, b)
         rest = precision.otherwise if type(precision) is Roles else None
@@ -66,15 +66,15 @@ def product_by_role(
             return prepare(a.dtype, a.shape, b.shape, _mode().backward, precision, kind)(a, b)
         return product(a, b, rest, kind)
     check_factors(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype))
+    lengths = a.shape[-1], a.shape[-1]
+    if found.stored_across:  # the blocks of the one operand with a format lie along its other dimension
+        lengths = a.shape[-2] if a.ndim > 1 else a.shape[-1], b.shape[-1]
+    operands: Operands = with_remainders(found, lengths)
 
     def round_side(x: np.ndarray, name: str, side: int) -> Rounded:
         axis = -1 if side == 0 or x.ndim == 1 else -2
         return round_along(x, name, -3 - axis if operands.stored_across and x.ndim > 1 else axis, operands)
 
-    lengths = a.shape[-1], a.shape[-1]
-    if operands.stored_across:  # the weight's blocks lie along its other dimension
-        lengths = (a.shape[-2], b.shape[-2]) if operands.right is None else (a.shape[-1], b.shape[-1])
-    operands = with_remainders(operands, lengths)
     return multiply_rounded(kind, operands, (a, b), round_side, lambda x, y, p: product(x, y, p, kind), wide)
 
 
