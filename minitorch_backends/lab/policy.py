@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import Any, NamedTuple
@@ -161,6 +161,31 @@ class Policy(Scope):
         from .recipes import onnx_lines
 
         return "\n".join(onnx_lines(self, names))
+
+    def filter(self, level: str) -> Callable[[Any, str], bool]:
+        """The layers at a format, a recipe or a precision, as a function of a module and its name: torchao's
+        `quantize_(model, config, policy.filter("mxfp4"))`, and the choice of modules that TransformerEngine replaces.
+        """
+        from .recipes import filter_of
+
+        return filter_of(self, level)
+
+    def nodes_to_exclude(self, names: Iterable[str]) -> list[str]:
+        """The names whose products keep a float type: `nodes_to_exclude` of ONNX Runtime's and ModelOpt's
+        quantization of an ONNX file. `names` are those of its nodes. Raises ValueError for a glob that matches none.
+        """
+        from .recipes import excluded_names
+
+        return excluded_names(self, names)
+
+    def llama_cpp(self, names: Iterable[str]) -> list[str]:
+        """Options of `llama-quantize` that give tensors of these names (`blk.0.attn_q.weight`) the policy's types.
+
+        Raises ValueError for a format that llama.cpp lacks, and for a glob that matches no name.
+        """
+        from .recipes import llama_cpp_options
+
+        return llama_cpp_options(self, names)
 
 
 class _Binding:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from ..kernels.precisions import BLOCKS
 from .policy import Policy, Rule
 
 _FLAGS = ("torch.backends.cuda.matmul", "torch.backends.cudnn.conv", "torch.backends.cudnn.rnn")
@@ -121,3 +124,50 @@ def onnx_lines(policy: Policy, names: Iterable[str]) -> Iterator[str]:
     options += [] if tf32 else ["--noTF32"]
     layers = ",".join(f"{name}:{each}" for name, each in types.items())
     yield f"# trtexec --onnx=model.onnx {' '.join(options)} --precisionConstraints=obey --layerPrecisions={layers}"
+
+
+# Formats by layer, as tools of quantization take them
+
+
+_LEVELS = ("operands.weight", "operands.recipe", "fp32_precision")
+"""The flags that name how a layer multiplies; the first that is set counts."""
+
+_EXACT = ("none", "ieee", "bf16", "fp16", "tf32")
+"""Values of these flags at which a tool of quantization leaves a layer as it is."""
+
+
+def level_of(policy: Policy, name: str) -> str:
+    """How a layer multiplies: a format, a recipe or a precision; "none" where no rule says so."""
+    rule = policy.rule_of(name)
+    values = (str(rule.forward[path]) for path in _LEVELS if path in rule.forward) if rule is not None else ()
+    return next(iter(values), "none")
+
+
+def filter_of(policy: Policy, level: str) -> Callable[[Any, str], bool]:
+    """What `Policy.filter` returns."""
+    return lambda module, name: level_of(policy, name) == level and getattr(module, "weight", None) is not None
+
+
+def excluded_names(policy: Policy, names: Iterable[str]) -> list[str]:
+    """What `Policy.nodes_to_exclude` returns."""
+    nodes = [name for name in names if name]
+    policy.by_module(nodes if policy.is_uniform else ["", *nodes])
+    return [name for name in nodes if level_of(policy, name) in _EXACT]
+
+
+_GGML = {"e4m3": "q8_0", "int8-row": "q8_0", "mxfp4": "mxfp4", "int4-32": "q4_1", "int4-symmetric-32": "q4_0"}
+"""The types of ggml for formats under other names."""
+
+
+def llama_cpp_options(policy: Policy, names: Iterable[str]) -> list[str]:
+    """What `Policy.llama_cpp` returns."""
+    nodes = [name for name in names if name]
+    policy.by_module(nodes if policy.is_uniform else ["", *nodes])
+    found = []
+    for name in nodes:
+        level = level_of(policy, name)
+        kind = "f32" if level in ("ieee", "none") else level if level in ("bf16", "fp16") else _GGML.get(level, level)
+        if kind not in (*BLOCKS, "f32", "bf16", "fp16", "mxfp4"):
+            raise ValueError(f"Policy.llama_cpp(): llama.cpp has no {level!r}, of {name!r}; audit {', '.join(BLOCKS)}")
+        found.append(f"--tensor-type {re.escape(name)}={'f16' if kind == 'fp16' else kind}")
+    return found

@@ -151,3 +151,22 @@ def test_a_format_of_operands_set_before_changes_nothing_after(net):
             out = net(mt.randn(1, 2, 4, 4))
         out.sum().backward()
     assert precisions(log) == EXPECTED
+
+
+NAMES = ["blk.0.attn_q", "blk.0.ffn_up", "blk.1.attn_q", "head"]
+FORMATS = Policy({"*": {"operands.weight": "q4_0"}, "blk.1.*": {"operands.weight": "q8_0"}, "head": "ieee"})
+
+
+def test_formats_as_tools_of_quantization_take_them():
+    assert FORMATS.nodes_to_exclude(NAMES) == ["head"]
+    assert FORMATS.llama_cpp(NAMES) == [
+        r"--tensor-type blk\.0\.attn_q=q4_0", r"--tensor-type blk\.0\.ffn_up=q4_0",
+        r"--tensor-type blk\.1\.attn_q=q8_0", "--tensor-type head=f32",
+    ]  # fmt: skip
+    layer, takes = nn.Linear(2, 2), FORMATS.filter("q4_0")
+    assert [takes(layer, name) for name in NAMES] == [True, True, False, False]
+    assert not takes(nn.ReLU(), "blk.0.attn_q")
+    with pytest.raises(ValueError, match=r"llama\.cpp has no 'nvfp4', of 'head'; audit q4_0"):
+        Policy({"*": {"operands.weight": "nvfp4"}}).llama_cpp(["head"])
+    with pytest.raises(ValueError, match="no module has a name like '9'"):
+        Policy({"9": "ieee"}).nodes_to_exclude(NAMES)
