@@ -16,7 +16,7 @@ from .kernels.runtime.blas_environment import stop_spinning
 
 stop_spinning()
 
-from . import autograd, backends, interop
+from . import autograd, backends
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -102,3 +102,5 @@ __version__ = "1.0.0"
 _namespaces.declare()
 for _path in ("", ".autograd", ".autograd.extras", ".backends", ".ops", ".ops.names"):
     _namespaces.serve(__name__ + _path)
+
+from . import interop  # last: it registers at once with libraries that were imported before

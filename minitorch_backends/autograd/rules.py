@@ -75,6 +75,6 @@ def precision_for(node: Node, index: int) -> Any:
 
 def _is_parameter(edge: Any) -> bool:
     """Whether an edge leads to a parameter, or a view of one: a layer's weight may be transposed."""
-    while type(edge) is Node and edge.op.view and len(edge.edges) == 1:
+    while type(edge) is Node and getattr(edge.op, "view", False) and len(edge.edges) == 1:
         edge = edge.edges[0]
     return type(edge) is Leaf and isinstance(edge.variable, Parameter)

@@ -279,9 +279,9 @@ def test_networks_are_timed_in_inference_and_training(results):
 
 def test_import_is_timed_in_new_processes(results):
     part = results["parts"]["import"]
-    assert set(part["median_seconds"]) == {"minitorch_backends", "numpy"}
-    assert all(value > 0.001 for value in part["median_seconds"].values())
-    assert part["met"] is None
+    assert {"minitorch_backends", "numpy", "first product"} <= set(part["cpu_seconds"])
+    assert all(value > 0.001 for value in part["cpu_seconds"].values())
+    assert part["modules"]["first product"][0] <= part["allowed_modules"]
 
 
 def test_only_the_named_parts_run(tmp_path):
@@ -297,8 +297,9 @@ def test_report_stands_by_itself(quick):
     language = ["language.png"] if smollm2.find() else []
     assert pictures == [
         "attention.png", "conv-algorithms.png", "devices.png", "digits-layers.png", "digits-margins.png",
-        "einsum-assignments.png", "einsum-strategies.png", "fft-speed.png", *language, "linalg-speed.png",
-        "overview.png", "products-errors.png", "products-speed.png", "products-tradeoff.png", "solvers.png",
+        "einsum-assignments.png", "einsum-strategies.png", "emulated.png", "fft-speed.png", *language,
+        "linalg-speed.png", "overview.png", "products-errors.png", "products-speed.png", "products-tradeoff.png",
+        "solvers.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)
     loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)

@@ -389,9 +389,9 @@ def test_kept_weights_follow_the_weight() -> None:
     recorded = layer(x).detach().numpy()
     with mt.no_grad():
         assert np.array_equal(layer(x).numpy(), recorded)
-        kept = layer._packed._kept
+        kept = layer._packed._forms
         assert np.array_equal(layer(x).numpy(), recorded)
-        assert layer._packed._kept is kept
+        assert layer._packed._forms is kept
         layer.weight.mul_(2)
         doubled = layer(x).numpy()
         assert not np.array_equal(doubled, recorded)
@@ -411,9 +411,9 @@ def test_kept_weights_of_transposed_convolutions(dims: int) -> None:
     recorded = layer(x).detach().numpy()
     with mt.no_grad():
         assert np.array_equal(layer(x).numpy(), recorded)
-        kept = layer._packed._kept
+        kept = layer._packed._forms
         assert np.array_equal(layer(x, output_size=recorded.shape).numpy(), recorded)
-        assert layer._packed._kept is kept
+        assert layer._packed._forms is kept
         layer.weight.mul_(2)
         assert not np.array_equal(layer(x).numpy(), recorded)
         assert layer(x[0]).shape == recorded.shape[1:]

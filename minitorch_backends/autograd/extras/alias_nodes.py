@@ -12,7 +12,7 @@ from ..traversal import reachable
 class _Identity:
     """The identity op of an alias, as the engine calls it: it passes gradients on."""
 
-    name, title = "identity", "AliasBackward0"
+    name, title, view = "identity", "AliasBackward0", True
 
     @staticmethod
     def propagate(node: Node, edges: tuple, g: Any, flow: Any) -> None:
