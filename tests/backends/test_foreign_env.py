@@ -126,7 +126,7 @@ def test_an_unknown_cap_of_torchs_is_an_error() -> None:
 def test_importing_asks_for_no_instructions() -> None:
     """The capability is read by the first kernel, so that a program may set the variable after its imports."""
     code = (
-        "import minitorch_backends\nfrom minitorch_backends.kernels import cpu\n"
+        "import minitorch_backends\nfrom minitorch_backends.kernels.runtime import cpu\n"
         "print(cpu.capability.cache_info().currsize, cpu.hardware.cache_info().currsize)"
     )
     assert python(code).out.split() == ["0", "0"]
