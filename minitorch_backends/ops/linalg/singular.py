@@ -158,8 +158,8 @@ def _pinv_gradient(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
 
 
 @op(name="pseudo_inverse", called="linalg_pinv", method=False, takes="fc", A=_pinv_gradient)
-def _pinv(A: Array, atol: float | None, rtol: float | None, hermitian: bool) -> Array:
-    """`linalg.pinv` for tolerances that are numbers or None."""
+def _pinv(A: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+    """`linalg.pinv` for tolerances that are numbers, arrays of them, or None."""
     if hermitian:
         of_square("pinv", A)
         of_finite("pinv", A, triangle=np.tril)
