@@ -37,7 +37,7 @@ types: $(VENV)/installed-dev
 parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does not have unless you put it there
 	@$(VENV_PYTHON) -c "import torch" 2>/dev/null || { echo "make parity compares with torch, which is not installed;" \
 		"its CPU build is enough: $(VENV_PYTHON) -m pip install torch expecttest" >&2; exit 1; }
-	$(VENV_PYTHON) -m pytest tests/parity $(ARGS)
+	$(VENV_PYTHON) -P -m pytest tests/parity $(ARGS)
 
 kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability other than this machine's own
 	$(VENV_PYTHON) -m tests.levels $(ARGS)
