@@ -20,7 +20,7 @@ from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403
 
 Settings = dict[str, Any] | None
-"""What a frontend passes on from its command line."""
+"""Settings that a frontend passes on from its command line."""
 
 _ROOT = Path(__file__).resolve().parent
 _PTH, _STARTUP = "minitorch_backends_torch.pth", "minitorch_backends/interop/program/startup/sitecustomize.py"

@@ -1,5 +1,5 @@
-"""What `import minitorch_backends` costs, in fresh processes: CPU time and modules, beside `import torch` and NumPy's;
-the way to the first product; and the modules whose own code is heaviest."""
+"""CPU time and modules of `import minitorch_backends`, and of the way to the first product, beside the imports of torch
+and NumPy; the modules whose own code is heaviest. Each runs in a new process."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _by_name(table: str) -> dict[str, tuple[str, str]]:
 
 
 class _Namespace:
-    """What a module does with a name that it does not hold."""
+    """Loads the names that a module does not hold yet."""
 
     def __init__(self, module: str) -> None:
         self.path, self.module = module.partition(".")[2], sys.modules[module]

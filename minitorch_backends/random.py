@@ -172,10 +172,6 @@ class Generator:
         """Geometrically distributed numbers of trials up to the first success, int64."""
         return self._stream().geometric(p, shape)
 
-    def _von_mises(self, loc: np.ndarray, concentration: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Angles in radians from a von Mises distribution, float64."""
-        return self._stream().vonmises(loc, concentration, shape)
-
     def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
         """Exponentially distributed numbers of mean 1, float64."""
         return self._stream().standard_exponential(shape)

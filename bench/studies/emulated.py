@@ -20,7 +20,7 @@ TITLE = "Emulated float64"
 SIZE = {"quick": 80, "usual": 160, "full": 320}
 CONDITIONS = (1e2, 1e5, 1e8, 1e11)
 SPREADS = (0.1, 0.5, 1.0, 2.0, 4.0)
-"""By how much exponents of random numbers are spread, as in the figures of arXiv 2306.11975 and 2504.08009."""
+"""Spreads of the exponents of random numbers, as in the figures of arXiv 2306.11975 and 2504.08009."""
 
 NAMES = {
     "quick": ("ieee", "int8x4", "int8x7", "int8mod15"),

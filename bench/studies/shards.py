@@ -33,7 +33,7 @@ CASES: dict[str, tuple[bool, dict[str, Any]]] = {
     "split-K of 4, float32": (False, {"parts": 4}),
     "split-K of 4, bfloat16": (False, {"parts": 4, "dtype": "result"}),
 }
-"""For each case, whether only the row-parallel layers are split, and how."""
+"""Each case splits the row-parallel layers alone, or all products, with these settings of `partial_sums`."""
 
 
 def _scope(row_parallel: bool, **how: Any) -> Any:

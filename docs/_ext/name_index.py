@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import minitorch_backends as mt
+from minitorch_backends.tensor.registry import functions, registry
 
 _ROOT = Path(mt.__file__).parent
 _PAGE = """\
@@ -25,43 +25,24 @@ function does; `dispatch/` makes them.
 """
 
 
-@functools.cache
-def _definitions(path: str) -> frozenset[str]:
-    """The names that a file defines at its top, by def, class or assignment."""
-    found = set()
-    for node in ast.parse(Path(path).read_text(encoding="utf-8")).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        targets = [*getattr(node, "targets", ()), *filter(None, [getattr(node, "target", None)])]
-        found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return frozenset(found)
-
-
-@functools.cache
-def _modules() -> tuple[Any, ...]:
-    own = [each for name, each in sorted(sys.modules.items()) if name.startswith(f"{mt.__name__}.")]
-    return tuple(each for each in own if getattr(each, "__file__", None))
-
-
-def file_of(name: str, value: Any) -> str | None:
-    """The file that defines a name, below the package; None for values of no file, as numbers."""
-    last = name.rpartition(".")[2]
-    for module in _modules():
-        if vars(module).get(last) is value and last in _definitions(module.__file__):
-            return _below(module.__file__)
-    home = sys.modules.get(getattr(inspect.unwrap(value) if callable(value) else value, "__module__", None) or "")
-    return _below(home.__file__) if home in _modules() else None
-
-
-def _below(path: str) -> str:
-    return Path(path).resolve().relative_to(_ROOT.parent).as_posix().removeprefix(f"{_ROOT.name}/")
+def _file(namespace: str, name: str, value: Any) -> str:
+    """The file of an op's declaration, else that which a value names as its own, else that of its namespace."""
+    op = getattr(value, "op", None) if isinstance(value, FunctionType) else None
+    value = value.fget if isinstance(value, property) else value
+    own = str(getattr(inspect.unwrap(value) if callable(value) else value, "__module__", None))
+    declared = registry.modules.get(getattr(op, "name", name)) or functions.modules.get(name)
+    if declared and (op is not None or not own.startswith(mt.__name__)):
+        own = declared
+    module = next(each for each in (own, namespace) if getattr(sys.modules.get(each), "__file__", None))
+    path = Path(str(sys.modules[module].__file__)).resolve()
+    return path.relative_to(_ROOT.parent).as_posix().removeprefix(f"{_ROOT.name}/")
 
 
 def text(sections: Iterator[tuple[str, dict[str, Any]]]) -> str:
     """The page, from the names of each namespace."""
     rows = {}
     for prefix, names in sections:
+        namespace = mt.Tensor.__module__ if prefix == "mt.Tensor" else mt.__name__ + prefix.removeprefix("mt")
         for name, value in names.items():
-            if (file := file_of(name, value)) is not None:
-                rows[f"{prefix}.{name}"] = file
+            rows[f"{prefix}.{name}"] = _file(namespace, name, value)
     return _PAGE + "".join(f"| `{name}` | `{rows[name]}` |\n" for name in sorted(rows, key=str.lower))

@@ -22,7 +22,7 @@ _FLIPS: dict[tuple[int, bool], np.unsignedinteger] = {
 """The bit of a sign, or none, in a word of the size of elements."""
 
 _NUMBERS = 1 << 13
-"""That a thread takes at a time."""
+"""Numbers that a thread takes at a time."""
 
 _NOTHING = -(1 << 63)
 """No index that is skipped."""

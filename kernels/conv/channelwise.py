@@ -190,8 +190,8 @@ class _Case:
         return min(_BESIDE, key=lambda count: (last - first) // count * (count + 1) + (last - first) % count * 4)
 
     def tables(self, read: tuple[int, ...], to: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-        """Of the vectors of lanes, where what they read, write, multiply with and begin with lies, and of the
-        dimensions: planes, lines, and the inner one of an unusual window."""
+        """Tables of places: for each vector of lanes those of its input, result, weight and first sum; then those of
+        planes, of lines, and of the inner dimension of an unusual window."""
         count = -(-self.channels // self.width)
         starts = np.minimum(np.arange(count) * self.width, max(self.channels - self.width, 0))
         source = starts * self.multiplier if self.spreads else starts // self.multiplier

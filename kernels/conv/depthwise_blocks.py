@@ -103,8 +103,8 @@ class _Block:
         return [offset(self.builder, weights, self.builder.mul(self.tap, I64(tap))) for tap in range(self.window.taps)]
 
     def each_tap(self, totals: list, meet: Callable[[ir.Value, ir.Value, list], list]) -> list:
-        """What `meet(to_value, to_weight, totals)` makes of the totals for each tap that the table gives the block's
-        first result; in bytes from where the block's values and the line's weights begin."""
+        """The totals after `meet(to_value, to_weight, totals)` for each tap that the table gives the block's first
+        result; places are bytes from the first of the block's values and of the line's weights."""
         builder, of = self.builder, self.lanes.field
         row = builder.add(of("inner_table"), builder.mul(self.number, I64(AXIS_BYTES)))
         count, place, tap = _axis(self.lanes, row)

@@ -75,7 +75,7 @@ class _Plan:
     panels: int
     no_bias: np.ndarray
     taps_first: bool
-    """Of what is folded (`input_layout.Folding`)."""
+    """Names of the folding (`input_layout.Folding`)."""
     no_bias_at: int
     address: int
     """Of the descriptor."""

@@ -182,8 +182,8 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
 
 
 _STRIP_BLOCKS = 32
-"""Of 32 positions of a task of `pointwise_nhwc`. (Batch 8, microseconds for 4, 8, 16, 32, 64: 64-64 at 56 x 56 280,
-263, 249, 223, 222; 256-64 609, 567, 574, 540, 543; 128-128 612, 537, 550, 510, 549.)"""
+"""Blocks of 32 positions in a task of `pointwise_nhwc`. (Batch 8, microseconds for 4, 8, 16, 32, 64: 64-64 at 56 x 56
+280, 263, 249, 223, 222; 256-64 609, 567, 574, 540, 543; 128-128 612, 537, 550, 510, 549.)"""
 
 _LEAST_STRIP_BLOCKS = 2
 """Where there are few tasks. (Batch 1, float32, microseconds for 1, 2, 4: 128-512 at 28 x 28 70, 75, 84; 512-256 103,

@@ -78,7 +78,7 @@ def _by_integers(a: np.ndarray, b: np.ndarray, *, precision: str, **keywords: in
 @matmul.impl("float64", refuses=_refuses_emulation, scales=True, keeps=BOTH)
 @restore_on_failure
 def _native(a: np.ndarray, b: np.ndarray, *, precision: str, bits: int = 53) -> np.ndarray:
-    """What libraries fall back to: the product in float64."""
+    """The product in float64, to which libraries fall back."""
     with without_observers():
         return matmul(a, b)
 

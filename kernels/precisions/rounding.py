@@ -142,7 +142,7 @@ def _in_blocks(
 
 
 _NUMBERS = 1 << 15
-"""That a thread takes at a time."""
+"""Numbers that a thread takes at a time."""
 
 
 def _round_blocks(

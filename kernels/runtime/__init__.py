@@ -1,1 +1,1 @@
-"""What kernels run on: the CPU and its table, compiling, the store, records, the pool of threads, and memory."""
+"""The ground that kernels run on: the CPU and its table, compiling, the store, records, threads, and memory."""

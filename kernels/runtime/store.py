@@ -165,7 +165,7 @@ def _llvm() -> str:
 
 @functools.cache
 def _compiled_by() -> str:
-    """What compiles, and for which CPU: object files are the same for equal ones."""
+    """The compiler and the CPU that it compiles for: object files are the same for equal ones."""
     from .targets import target
 
     emulated = [level for level in cpu.LEVELS if cpu.is_emulated(level)]

@@ -25,7 +25,7 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
 
 
 def left_out_of(answer: Any, name: str = "") -> dict[str, str]:
-    """What `arrays_of` leaves out of an answer: the classes of the parts by name, without None."""
+    """Parts of an answer that `arrays_of` leaves out: their classes by name, without None."""
     parts = _parts_of(answer)
     if parts is None:
         value = as_array(answer)

@@ -1,4 +1,4 @@
-"""Of what the bits of a function do not depend: batch, place in it, threads, shards, and the CPU's instructions.
+"""Certificates that bits of a function do not depend on batch, place in it, threads, shards or instructions.
 
 A function is run on a whole batch, on parts of it, with other numbers of threads, with sums in other numbers of parts,
 and in processes whose kernels, NumPy and C library use fewer instructions. Results are compared bit for bit, and so are

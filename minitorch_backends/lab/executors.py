@@ -40,7 +40,7 @@ def pickle_by_value(value: Any) -> bytes:
 
 
 class Cell(Protocol):
-    """What a task is for: a cell of a sweep, or a trial of an audit."""
+    """The subject of a task: a cell of a sweep, or a trial of an audit."""
 
     @property
     def key(self) -> str: ...

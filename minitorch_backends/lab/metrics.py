@@ -287,4 +287,4 @@ METRICS_OF_LABELS: dict[str, Callable[[Arrays, Arrays, np.ndarray], dict[str, fl
     "logits": _classification,
     "language": _language,
 }
-"""Those that take labels: classes, and token ids."""
+"""Metrics that take labels: classes, and token ids."""

@@ -144,12 +144,12 @@ def level_of(policy: Policy, name: str) -> str:
 
 
 def filter_of(policy: Policy, level: str) -> Callable[[Any, str], bool]:
-    """What `Policy.filter` returns."""
+    """Result of `Policy.filter`."""
     return lambda module, name: level_of(policy, name) == level and getattr(module, "weight", None) is not None
 
 
 def excluded_names(policy: Policy, names: Iterable[str]) -> list[str]:
-    """What `Policy.nodes_to_exclude` returns."""
+    """Result of `Policy.nodes_to_exclude`."""
     nodes = [name for name in names if name]
     policy.by_module(nodes if policy.is_uniform else ["", *nodes])
     return [name for name in nodes if level_of(policy, name) in _EXACT]
@@ -160,7 +160,7 @@ _GGML = {"e4m3": "q8_0", "int8-row": "q8_0", "mxfp4": "mxfp4", "int4-32": "q4_1"
 
 
 def llama_cpp_options(policy: Policy, names: Iterable[str]) -> list[str]:
-    """What `Policy.llama_cpp` returns."""
+    """Result of `Policy.llama_cpp`."""
     nodes = [name for name in names if name]
     policy.by_module(nodes if policy.is_uniform else ["", *nodes])
     found = []

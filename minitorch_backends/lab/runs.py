@@ -115,7 +115,7 @@ class Run:
 
     @functools.cached_property
     def sketches(self) -> list[np.ndarray] | None:
-        """For each call the sketches of its results, (arrays, 128); None for a run of hashes, and in memory. Raises
+        """Sketches of the results of each call, (arrays, 128); None for a run of hashes, and in memory. Raises
         ValueError for a file that does not match the calls."""
         if self.about["results"] == "hashes" or self._held is not None:
             return None

@@ -28,7 +28,7 @@ _INLINE_BYTES = 1 << 20
 
 
 class Source(NamedTuple):
-    """What a worker makes trials from.
+    """The source of a worker's trials.
 
     Attributes:
         key: of the pickled arguments of `Trials`; they are `data`, or in the file at `path`.
@@ -55,7 +55,7 @@ class Runner:
         self.store = None if store is None else Store(store, self._depends_on(), reuse, "audit")
 
     def _depends_on(self) -> dict[str, Any]:
-        """What the rows of a store depend on."""
+        """All that the rows of a store depend on."""
         trials, about = self.trials, machine()
         functions = [each for each in (trials.metric,) if callable(each)]
         flags = [[path, repr(value)] for path, value in backends.snapshot().values]

@@ -44,7 +44,7 @@ GRADIENT_ERROR = "gradient_error"
 
 
 class Results(NamedTuple):
-    """What a call gave: its arrays by name, and the object itself where a user's metric needs it."""
+    """The answer of a call: its arrays by name, and the object itself where a user's metric needs it."""
 
     arrays: Arrays
     value: Any = None
@@ -390,7 +390,7 @@ class Trial(NamedTuple):
         return json.dumps(self)
 
     def row_of_death(self) -> dict[str, Any]:
-        """What a store holds where workers died of the trial."""
+        """The row of a trial whose workers died."""
         return {"flags": {}, "exception": "the worker process died"}
 
 
@@ -402,7 +402,7 @@ def run_trial(trials: Trials, trial: Trial) -> dict[str, Any]:
 
 
 _OF_STORES = frozenset({"flags", "exception", "runs"})
-"""What rows have in stores alone."""
+"""Columns that rows have in stores alone."""
 
 
 def rows_of(

@@ -1,4 +1,4 @@
-"""What a layer keeps of its weight for inference: packed and rounded forms, of one version of it."""
+"""Packed and rounded forms of a layer's weight, kept for inference while its version is unchanged."""
 
 from __future__ import annotations
 

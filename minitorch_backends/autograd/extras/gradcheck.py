@@ -322,7 +322,7 @@ class Jacobians:
     # Differences
 
     def difference(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
-        """For each output, the central difference along `direction`, in coordinates of the input at `index`."""
+        """The central difference of each output along `direction`, in coordinates of the input at `index`."""
         array = self.inputs[index]._array
         before, step = array.copy(), from_coordinates(direction * self.eps, array)
         try:
@@ -339,7 +339,7 @@ class Jacobians:
         return [coordinates(outputs[index]._array) for index in self.positions]
 
     def numerical(self, index: int) -> list[np.ndarray]:
-        """For each output, its Jacobian by the input at `index`, from differences."""
+        """The Jacobian of each output by the input at `index`, from differences."""
         return self._by_columns(index, self.difference)
 
     def _by_columns(self, index: int, along: Callable[[int, np.ndarray], list[np.ndarray]]) -> list[np.ndarray]:
@@ -354,7 +354,7 @@ class Jacobians:
 
     @restore_on_failure
     def push_forward(self, index: int, direction: np.ndarray) -> list[np.ndarray]:
-        """For each output, its tangent from the tangent `direction` of the input at `index`."""
+        """The tangent of each output from the tangent `direction` of the input at `index`."""
         forward_ad, moved = extras.forward_ad, self.inputs[index]
         with forward_ad.dual_level():
             dual = forward_ad.make_dual(moved, adopt(from_coordinates(direction, moved._array)))
@@ -366,7 +366,7 @@ class Jacobians:
         ]
 
     def forward(self, index: int) -> list[np.ndarray]:
-        """For each output, its Jacobian by the input at `index`, from tangents."""
+        """The Jacobian of each output by the input at `index`, from tangents."""
         return self._by_columns(index, self.push_forward)
 
     # Backward passes
@@ -387,7 +387,7 @@ class Jacobians:
         ]
 
     def backward(self) -> dict[int, list[np.ndarray]]:
-        """For each checked input, the Jacobians of the outputs, from gradients."""
+        """The Jacobians of the outputs by each checked input, from gradients."""
         jacobians = {
             index: [np.zeros((height, self.widths[index])) for height in self.heights] for index in self.wanted
         }

@@ -160,7 +160,7 @@ _forwards: WeakKeyDictionary[Any, Callable[..., Any]] = WeakKeyDictionary()
 
 
 def move_to(paths: tuple[str, ...]) -> None:
-    """What a graph calls before nodes of other parts."""
+    """Called by a graph before nodes of other parts."""
     program = _running.get()
     if program is not None:
         program.move_to(paths)

@@ -87,4 +87,4 @@ CALLS_BY_ROLE: dict[Any, Callable[..., Any]] = {
     torch.Tensor.matmul: _by_role(ops.matmul, False),
     torch.Tensor.__matmul__: _by_role(ops.matmul, False),
 }
-"""Those that are taken while formats of operands act by role."""
+"""Calls that are taken only while formats of operands act by role."""

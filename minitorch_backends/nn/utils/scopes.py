@@ -67,7 +67,7 @@ def check_visible(caller: str, module: Any) -> None:
 
 
 def _run_torch_under(module: Any, scope: Scope) -> ExitStack:
-    """As `run_under`, for a module of torch, by its hooks, or for a program and its parts."""
+    """`run_under` of a module of torch, by its hooks, and of a program and its parts."""
     if isinstance(module, ProgramPart) or is_script(module):
         return run_part_under(module if isinstance(module, ProgramPart) else ProgramPart(module, ""), scope)
 

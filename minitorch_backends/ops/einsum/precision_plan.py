@@ -91,7 +91,7 @@ def unit_cost(precision: str) -> float:
 def lower_within(
     plan: Plan, budget: float, precisions: Sequence[str] | None, costs: Mapping[str, float] | None
 ) -> tuple[str, ...]:
-    """What `Plan.lower_within` does: the Pareto front of cost and squared error, extended step by step. Raises
+    """Precisions within a budget, by the Pareto front of cost and squared error, extended step by step. Raises
     ValueError for a budget below the least error that can be met."""
     if precisions is None:
         precisions = [name for name, row in PRECISIONS.items() if ELEMENTS[row.operand].has_range_of_fp32]

@@ -79,8 +79,7 @@ def with_limit(plan: _Plan, memory_limit: int | None, slices: str | None, itemsi
 
 
 def plans_of_gradients(plan: _Plan) -> tuple[_Plan, ...]:
-    """For each operand, the plan of its gradient, by the same strategy. An explicit path holds for its own contraction
-    only: the flags choose the order then."""
+    """`EinsumPlan.cotangents`."""
     strategy, minimize = plan.strategy, plan.minimize
     if isinstance(strategy, tuple):
         strategy, minimize = strategy_in_force(), "flops"

@@ -32,7 +32,7 @@ class EinsumPlan(Plan):
     """A `Plan` that computes. Its attributes are described there."""
 
     def cotangents(self) -> tuple[EinsumPlan, ...]:
-        """For each operand, the plan of its gradient, by the same strategy. An explicit path holds for its own
+        """The plan of each operand's gradient, by the same strategy. An explicit path holds for its own
         contraction only: the flags choose the order then."""
         return plans_of_gradients(self)
 
