@@ -102,7 +102,7 @@ class Call(NamedTuple):
     decided_by: str
 
 
-EXACT = Choice("ieee", "precision flags affect float32 and complex64 products only")
+EXACT = Choice("ieee", "fp32_precision flags affect float32 and complex64 products only")
 
 
 NO_EFFECT, IDLE = "changes no product of", "nothing in a product"
@@ -188,9 +188,8 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     product = _product(kind)
     if product.emulated and dtype in _DOUBLE and (emulated := _emulation(state, precision)) is not None:
         return emulated if (partial := partial_of()) is None or not product.in_parts else _in_parts(emulated, partial)
-    if precision in EMULATIONS:
-        return Call(Choice("ieee", f"precision={precision!r} of the call makes products of float64 only"), {}, "")
-    choice = _choose(product.governed_by, precision, backward)
+    emulation = precision in EMULATIONS
+    choice = _choose(product.governed_by, None if emulation else precision, backward)
     stack = STACKS.get(state.read("emulate"))
     if kind == "vector" and precision is None and stack is not None and stack.exact_vectors:
         choice = Choice("ieee", f"emulate = {stack.name!r}: {stack.exact_vectors}")
@@ -199,6 +198,8 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
     if sums is not None and profile is None and partial is None:
         return Call(sums, {"sums": sums.precision}, sums.decided_by + _of_invariance(state))
     choice = choice if dtype in product.dtypes else _without_effect(choice, dtype)
+    if choice.precision == "ieee" and (idle := _idle_settings(state, kind, precision if emulation else None)):
+        choice = Choice("ieee", f"{idle} {NO_EFFECT} {dtype.name} in {kind}")
     keywords: dict[str, Any] = {}
     decided_by = choice.decided_by
     if choice.precision != "ieee":
@@ -217,6 +218,16 @@ def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, ba
         over = "" if sums is None else f", which overrides {sums.decided_by}"
         return _in_parts(Call(choice, keywords, decided_by), partial, over)
     return Call(choice, keywords, decided_by)
+
+
+def _idle_settings(state: State, kind: str, precision: str | None) -> str:
+    """Settings of a call or of flags that act on other kinds or dtypes of products alone, where `_resolve` asks."""
+    found = [f"precision={precision!r} of the call"] if precision is not None else []
+    if not found and (name := state.read("fp64_precision")) != "ieee":
+        found.append(f"fp64_precision = {name!r}")
+    if not _product(kind).in_parts and (parts := state.read("partial_sums.parts")) > 1:
+        found.append(f"partial_sums.parts = {parts}")
+    return " and ".join(found)
 
 
 def _in_parts(call: Call, partial: PartialSums, over: str = "") -> Call:

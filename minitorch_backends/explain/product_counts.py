@@ -49,8 +49,9 @@ class ProductCounts:
         if acted_on(call) or is_by_role(call):
             self.obeyed += 1
         elif _multiplies(call):
-            dtypes = ", ".join(dict.fromkeys(call.dtypes))
-            self.others[f"{call.kernel} of {'half types' if dtypes == 'float32' else dtypes}"] += 1
+            named = (call.decided_by or "").partition(f"{NO_EFFECT} ")[2].replace(",", " ").split(" ")[0]
+            dtypes = named or ", ".join(dict.fromkeys(call.dtypes))
+            self.others[f"{call.kernel} of {'half types' if not named and dtypes == 'float32' else dtypes}"] += 1
 
     def __str__(self) -> str:
         head = f"{self.obeyed or 'no'} product{'s' * (self.obeyed > 1)} obeyed precision flags"

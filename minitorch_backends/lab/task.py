@@ -99,6 +99,7 @@ def replay(settings: Settings, cell: Cell) -> Any:
 def _check_products(cell: Cell, effective: dict[str, str], counts: ProductCounts) -> None:
     """Raise RuntimeError if the cell's flags choose a precision and no product obeyed it."""
     chosen = _PRODUCT_FLAGS & cell.given.keys() or (cell.given and set(effective.values()) != {"ieee"})
+    chosen = chosen or cell.given.get("fp64_precision", "ieee") != "ieee"
     if chosen and not counts.obeyed:
         outside = "" if counts.others else "; functions of NumPy obey no flag, and those of torch run on CPU tensors"
         raise RuntimeError(f"no flag of precision acted: {counts}{outside}")

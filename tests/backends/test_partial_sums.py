@@ -169,3 +169,48 @@ def test_stacks_leave_products_of_vectors_exact() -> None:
             assert mt.equal(found[1], mt.dot(x, x))
             assert mt.equal(y.grad, a.mT @ mt.ones(40))
             assert not mt.equal(columns[:, 0], found[0])
+
+
+def log_of(call: object) -> explain.Log:
+    with explain.record() as log:
+        call()  # type: ignore[operator]
+    return log
+
+
+def test_settings_that_change_nothing_in_a_product_say_so_and_count_as_that() -> None:
+    """Emulated float64 beside other dtypes, parts beside kernels that add none; whatever else is set acts on."""
+    x, image, weight = numbers(8, 8), numbers(1, 3, 8, 8), numbers(4, 3, 3, 3)
+    logs = {
+        "precision='int8x7' of the call changes no product of float32 in matmul": log_of(
+            lambda: mt.matmul(x, x, precision="int8x7")
+        )
+    }
+    with backends.flags(fp64_precision="int8x7"):
+        logs["fp64_precision = 'int8x7' changes no product of float32 in matmul"] = log_of(lambda: x @ x)
+    with backends.partial_sums.flags(parts=4):
+        logs["partial_sums.parts = 4 changes no product of float32 in conv"] = log_of(
+            lambda: mt.nn.functional.conv2d(image, weight)
+        )
+    for sentence, log in logs.items():
+        assert [call.decided_by for call in log] == [sentence]
+        assert "no product obeyed precision flags, 1 did not" in str(log)
+    with backends.flags(profile="a100", fp32_precision="tf32"):
+        (call,) = log_of(lambda: mt.matmul(x, x, precision="tf32"))
+        with backends.flags(fp64_precision="int8x7"):
+            (beside,) = log_of(lambda: x @ x)
+    assert (call.implementation, call.precision) == (beside.implementation, beside.precision) == ("matrix_unit", "tf32")
+
+
+def test_a_sweep_of_emulated_float64_needs_products_of_float64() -> None:
+    def product(dtype: str) -> mt.Tensor:
+        x = numbers(16, 16).to(getattr(mt, dtype))
+        return x @ x
+
+    settings = {"fp64_precision": ["ieee", "int8x4"]}
+    single, double = (
+        lab.sweep(product, over={"dtype": [dtype]}, flags=settings, seeds=None, reference=None).rows
+        for dtype in ("float32", "float64")
+    )
+    assert [row["exception"] for row in double] == [None, None]
+    assert single[0]["exception"] is None
+    assert "no flag of precision acted: no product obeyed precision flags, 1 did not" in single[1]["exception"]

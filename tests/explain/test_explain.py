@@ -39,7 +39,7 @@ def test_every_call_is_listed_with_its_direction(factors: tuple[Any, Any]) -> No
     assert [entry.shapes for entry in log[:3]] == [((6, 8), (8, 5)), ((6, 5), (5, 8)), ((8, 6), (6, 5))]
     assert [entry.dtypes for entry in log] == [("float32",) * 2] * 3 + [("float64",) * 2]
     assert log[0].decided_by == "no flag allows less than ieee"
-    assert log[3].decided_by == "precision flags affect float32 and complex64 products only"
+    assert log[3].decided_by == "fp32_precision flags affect float32 and complex64 products only"
     assert all(0 < entry.seconds < 10 for entry in log)
     x @ w
     assert len(log) == 4, "the region has ended"

@@ -102,7 +102,7 @@ def test_float64_integers_and_halves_have_no_choice():
 
     assert {call.precision for call in log} == {"ieee"}
     flag = "fp32_precision = 'bf16', inherited by mkldnn.matmul.fp32_precision"
-    others = "precision flags affect float32 and complex64 products only"
+    others = "fp32_precision flags affect float32 and complex64 products only"
     half = f"{flag} changes no product of float16, only of float32; see backends.operands"
     assert [call.decided_by for call in log] == [others, half, others, others]
 
