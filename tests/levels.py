@@ -25,9 +25,6 @@ OF_ANY = (
 """Tests of how code is compiled, kept and chosen, which set capabilities themselves, start processes, or find rules of
 devices: alike at every capability."""
 
-OF_ONE = "tests/project/test_docs.py::test_pages_run_and_print_what_they_show[tutorials-mxfp4]"
-"""A page of half a minute's products, which runs with AVX2 beside the machine's own capability."""
-
 PLACES = ("tests/kernels", "tests/project/test_docs.py", "tests/project/test_readme.py")
 """Of what is marked "levels"."""
 
@@ -50,7 +47,6 @@ def main() -> int:
         )
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/{name}" for name in (*OF_ANY, *without)]
-        ignored += [f"--deselect={OF_ONE}"] if level != "avx2" else []
         command = [sys.executable, "-P", "-m", "pytest", "-q", *WORKERS, "-m", "levels", *PLACES, *ignored]
         command += sys.argv[1:]
         if subprocess.run(command, env={**os.environ, **settings}, check=False).returncode:
