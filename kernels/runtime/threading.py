@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +107,7 @@ class _Pool:
             )
             self.threads += 1  # before it starts: no other thread has this number, also where `start` is interrupted
             try:
-                worker.start()
+                Context().run(worker.start)  # it serves all callers, and is to inherit nothing of this one
             except RuntimeError:  # no more threads for this process, or the interpreter is ending
                 self.threads = number
                 return

@@ -16,6 +16,8 @@ from minitorch_backends.interop.torch import LeftProductWarning, emulate
 from minitorch_backends.interop.torch.memory import to_ours, to_torch
 from minitorch_backends.nn import functional as F
 
+from ..support.processes import python
+
 torch = pytest.importorskip("torch")
 TF = torch.nn.functional
 
@@ -361,6 +363,34 @@ def test_einsum_of_several_operands_is_differentiated_twice() -> None:
     with emulate():
         leaves = [each.requires_grad_() for each in operands]
         assert torch.autograd.gradgradcheck(chain, leaves, eps=1e-2, atol=1e-2)
+
+
+def test_threads_that_outlive_a_block_leave_nothing_of_it_to_others() -> None:
+    """Of a user's pool, and of our own, which starts with the first kernel that needs it."""
+    code = """
+import concurrent.futures, threading
+import torch
+import torch._dynamo
+from minitorch_backends.interop.torch import emulate
+
+def state():
+    overrides = torch.overrides.has_torch_function, threading.Thread.start, torch._C.ScriptMethod.__call__
+    return torch._dynamo.eval_frame._stance.stance, *overrides
+
+before, big = state(), torch.ones(600, 600)
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with emulate(fp32_precision="bf16") as mode:
+        found = pool.submit(torch.mm, big + 2**-12, big).result()
+        torch.linalg.inv(torch.eye(300))
+        assert state()[0] == "force_eager"
+    assert found[0, 0] == 600 and torch.mm(big + 2**-12, big)[0, 0] > 600.1
+    assert pool.submit(torch.mm, big + 2**-12, big).result()[0, 0] > 600.1
+    assert state() == before
+    print(*sorted(each.name.partition("-")[0] for each in threading.enumerate()))
+"""
+    printed = python(code)
+    assert not printed.error
+    assert "minitorch" in printed.out
 
 
 def test_errors_of_linear_algebra_are_torchs() -> None:

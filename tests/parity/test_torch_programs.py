@@ -142,7 +142,9 @@ def test_audits_of_programs(program, model):
     x = torch.randn(4, 8)
     assert lab.audit(program, x, "bf16", budget=1e-2).policy == lab.audit(model, x, "bf16", budget=1e-2).policy
     with torch.no_grad(), emulate():
-        assert explain.sensitivity(program, x) == explain.sensitivity(model, x)
+        found, expected = explain.sensitivity(program, x), explain.sensitivity(model, x)
+    near = [each._replace(error=pytest.approx(each.error, rel=1e-5)) for each in expected]
+    assert found == near  # TorchScript fuses what lies between products, and rounds it otherwise in the last bit
 
 
 def test_a_program_without_names_is_refused(model):

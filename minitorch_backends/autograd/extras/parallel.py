@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
@@ -91,10 +92,11 @@ class _Rest:
 
     def run(self) -> None:
         """Visit every remaining node."""
-        helpers = []
+        helpers: list[Future[None]] = []
         for _ in range(get_num_threads() - 1):
             context = contextvars.copy_context()
-            helpers.append(_workers().submit(context.run, self._work, False))
+            submit = partial(_workers().submit, context.run, self._work, False)
+            helpers.append(contextvars.Context().run(submit))  # the thread that it may start serves other callers too
         try:
             self._work(True)
         except BaseException as error:  # on an interrupt, the helper threads must not wait forever

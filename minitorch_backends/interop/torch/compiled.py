@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ...kernels.runtime.locks import lock
+from .threads import inherits
 
 _CLASSES = (
     ("torch.export.pt2_archive._package", "AOTICompiledModel"),
@@ -29,7 +30,7 @@ _CLASSES = (
 """What runs compiled code when it is called, by the module that defines it."""
 
 _threads = Counter[int]()
-"""The number of blocks that reject compiled code, by thread."""
+"""The number of blocks that reject compiled code, by thread; a thread that inherits a block has none of its own."""
 
 _patched: dict[Any, Callable[..., Any]] = {}
 """The calls of classes that are replaced meanwhile."""
@@ -106,7 +107,7 @@ def _restore() -> None:
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _threads[threading.get_ident()]:
+        if _threads[threading.get_ident()] or inherits():
             raise RuntimeError(
                 f"emulate(): models must not be compiled by inductor, got a call of {type(self).__name__}; call the "
                 "module that it was compiled from"
@@ -118,7 +119,7 @@ def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _through_dispatcher(call: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        function = _function_of(self) if _threads[threading.get_ident()] else None
+        function = _function_of(self) if _threads[threading.get_ident()] or inherits() else None
         return call(self, *args, **kwargs) if function is None else function(self.owner, *args, **kwargs)
 
     return run

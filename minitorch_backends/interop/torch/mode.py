@@ -30,7 +30,7 @@ from .modules import Timeline, follow_torch_modules, next_node_number
 from .operands import NO_DISPATCH, NO_FLAG, SPARSE, TRACED, is_traced, tensors_in, why_not
 from .programs import run_parts_as_calls
 from .table import Entry, entry_of
-from .threads import inherit
+from .threads import inherit, inherits
 from .transformers import pad_as_torch
 from .whole_calls import CALLS_BY_ROLE, WHOLE_CALLS, inner_attention
 
@@ -311,10 +311,9 @@ class Emulation:
         """Emulate in this thread under the current flags while the block runs, without a warning at its end."""
         with ExitStack() as scopes:
             dispatch = self._dispatch = _Dispatch(self)
-            scopes.enter_context(run_uncompiled())
-            scopes.enter_context(run_parts_as_calls())
-            scopes.enter_context(pad_as_torch())
-            scopes.enter_context(inherit(self))
+            if not inherits(self):  # a pool's thread outlives the block, and what holds for the process must not
+                for of_process in (run_uncompiled(), run_parts_as_calls(), pad_as_torch(), inherit(self)):
+                    scopes.enter_context(of_process)
             scopes.enter_context(follow_torch_modules(dispatch.modules))
             scopes.enter_context(_WholeCalls(self))
             scopes.enter_context(dispatch)

@@ -8,7 +8,7 @@ each part, which enter and leave it. The copies read the parameters of the origi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial
 from types import MethodType
@@ -20,8 +20,8 @@ from torch.fx import graph_module
 
 from ...autograd.extras import module_scope
 from ...autograd.extras.program_parts import calls_in, parts_run_by, paths_of, scopes_of_parts
-from ...kernels.runtime.locks import lock
 from .modules import enter_part
+from .shared_blocks import shared_block
 
 
 class _Program:
@@ -200,30 +200,17 @@ def _call_graph(self: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         module.__dict__.pop("forward", None)
 
 
-_lock = lock()
-_blocks = 0
 _scripted = (torch.jit.RecursiveScriptModule, torch.jit._trace.TopLevelTracedModule)
-_before: list[tuple[type, Any]] = []
 
 
-@contextmanager
+@shared_block
 def run_parts_as_calls() -> Iterator[None]:
     """Make the parts of programs visible that are called while the block runs."""
-    global _blocks
-    with _lock:
-        _blocks += 1
-        if _blocks == 1:
-            for kind in _scripted:
-                _before.append((kind, vars(kind).get("forward")))
-                type.__setattr__(kind, "forward", _Forward())
-            graph_module._WrappedCall.__call__ = _call_graph
-    try:
-        yield
-    finally:
-        with _lock:
-            _blocks -= 1
-            if not _blocks:
-                graph_module._WrappedCall.__call__ = _plain_call
-                while _before:
-                    kind, value = _before.pop()
-                    type.__setattr__(kind, "forward", value) if value is not None else type.__delattr__(kind, "forward")
+    before = [(kind, vars(kind).get("forward")) for kind in _scripted]
+    for kind in _scripted:
+        type.__setattr__(kind, "forward", _Forward())
+    graph_module._WrappedCall.__call__ = _call_graph
+    yield
+    graph_module._WrappedCall.__call__ = _plain_call
+    for kind, value in before:
+        type.__setattr__(kind, "forward", value) if value is not None else type.__delattr__(kind, "forward")

@@ -9,13 +9,12 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any
 
-from ...kernels.runtime.locks import lock
+from .shared_blocks import shared_block
 
 _innermost: ContextVar[Any] = ContextVar("emulation_of_torch", default=None)
+_inherited: ContextVar[Any] = ContextVar("inherited_emulation_of_torch", default=None)
 _start_of: list[Callable[[threading.Thread], None]] = [threading.Thread.start]
 """`Thread.start` itself, while it is replaced."""
-_blocks = 0
-_lock = lock()
 
 
 def _start(thread: threading.Thread) -> None:
@@ -31,25 +30,32 @@ def _start(thread: threading.Thread) -> None:
 
 def _run(thread: threading.Thread, run: Callable[[], None], emulation: Any) -> None:
     del thread.run  # a reference of the thread to itself
+    _inherited.set(emulation)
     with emulation.scope():
         run()
+
+
+def inherits(emulation: Any = None) -> bool:
+    """Whether this thread computes in an open block of the thread that started it; in that of `emulation`, if given."""
+    found = _inherited.get()
+    return found is not None and (found.is_open if emulation is None else found is emulation)
+
+
+@shared_block
+def _replaced_start() -> Iterator[None]:
+    _start_of[0] = threading.Thread.start
+    threading.Thread.start = _start  # type: ignore[method-assign, assignment]
+    yield
+    if threading.Thread.start is _start:
+        threading.Thread.start = _start_of[0]  # type: ignore[method-assign, assignment]
 
 
 @contextmanager
 def inherit(emulation: Any) -> Iterator[None]:
     """Make threads that are started while the block runs enter `emulation.scope()`."""
-    global _blocks
     token = _innermost.set(emulation)
-    with _lock:
-        _blocks += 1
-        if _blocks == 1:
-            _start_of[0] = threading.Thread.start
-            threading.Thread.start = _start  # type: ignore[method-assign, assignment]
     try:
-        yield
+        with _replaced_start():
+            yield
     finally:
-        with _lock:
-            _blocks -= 1
-            if not _blocks and threading.Thread.start is _start:
-                threading.Thread.start = _start_of[0]  # type: ignore[method-assign, assignment]
         _innermost.reset(token)

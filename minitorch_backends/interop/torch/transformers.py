@@ -7,19 +7,14 @@ does not under function modes, for which it takes the way through modules. Both 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
 
-from ...kernels.runtime.locks import lock
 from .operands import PLAIN_TYPES
-
-_original: list[Callable[[Any], bool]] = []
-_blocks = 0
-_lock = lock()
+from .shared_blocks import shared_block
 
 
 def _has_torch_function(tensors: Any) -> bool:
@@ -34,19 +29,10 @@ def _has_torch_function(tensors: Any) -> bool:
     return not is_encoder and not any(each is not None and each.is_nested for each in tensors)
 
 
-@contextmanager
+@shared_block
 def pad_as_torch() -> Iterator[None]:
     """Let encoders compute padded batches as nested tensors while the block runs."""
-    global _blocks
-    with _lock:
-        _blocks += 1
-        if _blocks == 1:
-            _original.append(torch.overrides.has_torch_function)
-            torch.overrides.has_torch_function = _has_torch_function
-    try:
-        yield
-    finally:
-        with _lock:
-            _blocks -= 1
-            if not _blocks:
-                torch.overrides.has_torch_function = _original.pop()
+    before = torch.overrides.has_torch_function
+    torch.overrides.has_torch_function = _has_torch_function
+    yield
+    torch.overrides.has_torch_function = before
