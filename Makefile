@@ -14,8 +14,8 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(VENV)/installed-bench $(VENV)/weights ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
 
-SMOKE := tensor/test_predicates.py tensor/test_printing.py tensor/test_from_data.py autograd/test_engine_statements.py \
-	autograd/test_hook_statements.py flags/test_guard.py dispatch/test_overloads.py nn/test_functional.py \
+SMOKE := tensor/test_predicates.py tensor/test_printing.py tensor/test_from_data.py autograd/test_backward.py \
+	autograd/test_hooks.py flags/test_guard.py dispatch/test_overloads.py nn/test_functional.py \
 	optim/test_states.py ops/test_products.py::test_the_generic_flag_governs_products[bf16]
 
 smoke: $(VENV)/installed-bench,test ## Half a minute: a few tests of each floor, one of which compiles a kernel

@@ -57,34 +57,34 @@ DEPARTURES = {
 """Where flags behave otherwise than torch's do, by the name of the test that shows it (`test_` in front)."""
 
 AUTOGRAD_DEPARTURES = {
-    "test_g13_coroutines_and_asynchronous_generators_are_covered": (
+    "test_coroutines_and_asynchronous_generators_are_covered": (
         "`@no_grad()` and the other modes cover coroutines and async generators; torch's cover their creation only. "
         "A block inside a generator that is closed in another thread or task (`break` out of `async for`) ends there, "
         "and stays open where it was entered: decorate the generator, or close it."
     ),
-    "test_g9_one_object_entered_again": (
+    "test_one_object_entered_again": (
         "A mode's context object may be entered again while it is active; torch's leaks."
     ),
-    "test_g0_as_a_decorator_it_acts_inside_calls_only": (
+    "test_as_a_decorator_it_acts_inside_calls_only": (
         "Modes used as decorators change nothing before the call; `set_multithreading_enabled` of torch does."
     ),
-    "test_g5_what_is_no_mode_and_no_function_is_refused_at_once": (
+    "test_what_is_no_mode_and_no_function_is_refused_at_once": (
         "`no_grad(3)` is a TypeError at once; torch returns a function that fails when it is called."
     ),
-    "test_g10_leaving_what_was_not_entered_changes_nothing": (
+    "test_leaving_what_was_not_entered_changes_nothing": (
         "Leaving a mode that was not entered changes nothing; torch raises, or switches recording off."
     ),
-    "test_g16_inference_mode_off_gives_back_what_was_before_inference": (
+    "test_inference_mode_off_gives_back_what_was_before_inference": (
         "`inference_mode(False)` inside `no_grad` records nothing; torch switches recording on."
     ),
-    "test_s3_version_checks_stay_on": (
+    "test_version_checks_stay_on": (
         "With saved-tensor hooks, what they give back is checked for writes if it is the memory that was saved; torch "
         "checks nothing then."
     ),
-    "test_a6_retain_graph_and_create_graph": (
+    "test_retain_graph_and_create_graph": (
         "`backward(create_graph=True)` does not warn: it makes no reference cycle."
     ),
-    "test_g41_out_into_the_world": "`float(x)` of what requires gradients does not warn, as `x.item()` does not.",
+    "test_out_into_the_world": "`float(x)` of what requires gradients does not warn, as `x.item()` does not.",
     "test_a_view_made_before_its_base_required_gradients_follows_it": (
         "A view follows a base that requires gradients later; in torch its gradient leads nowhere."
     ),

@@ -1,4 +1,4 @@
-"""backward, .grad and autograd.grad, statement by statement (A1 to A25)."""
+"""backward, .grad and autograd.grad."""
 
 import gc
 import weakref
@@ -14,7 +14,7 @@ from minitorch_backends.autograd.graph import GradientEdge, get_gradient_edge
 from ..support.autograd import leaf, tensor, values, warnings_of
 
 
-def test_a1_one_element_of_any_shape_is_a_scalar() -> None:
+def test_one_element_of_any_shape_is_a_scalar() -> None:
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match="implicitly created only for real scalar outputs"):
         (x * 2).backward()
@@ -25,7 +25,7 @@ def test_a1_one_element_of_any_shape_is_a_scalar() -> None:
         leaf([1j], np.complex128).sum().backward()
 
 
-def test_a2_the_gradient_given_to_backward() -> None:
+def test_the_gradient_given_to_backward() -> None:
     x = leaf([1.0, 2.0])
     for shape in ((), (1,), (2, 1), (3,)):
         with pytest.raises(RuntimeError, match=rf"Mismatch in shape.*{list(shape)}.*\[2\]".replace("[]", r"\[\]")):
@@ -37,7 +37,7 @@ def test_a2_the_gradient_given_to_backward() -> None:
             (x * 2).backward(bad)  # type: ignore[arg-type]
 
 
-def test_a3_outputs_without_a_graph() -> None:
+def test_outputs_without_a_graph() -> None:
     x = leaf([1.0])
     with mt.no_grad():
         unrecorded = x * 2
@@ -51,7 +51,7 @@ def test_a3_outputs_without_a_graph() -> None:
     assert values(x.grad) == [1.0]
 
 
-def test_a4_accumulation() -> None:
+def test_accumulation() -> None:
     x = leaf([1.0, 2.0])
     (x * 2).sum().backward()
     first = x.grad
@@ -63,7 +63,7 @@ def test_a4_accumulation() -> None:
     assert (values(x.grad), x.grad.requires_grad, x.grad.grad_fn is not None) == ([7.0, 9.0], True, True)
 
 
-def test_a4_accumulating_in_place_counts_as_a_write() -> None:
+def test_accumulating_in_place_counts_as_a_write() -> None:
     x, w = leaf([1.0]), leaf([2.0])
     (x * 2).sum().backward()
     y = (x.grad * w).sum()
@@ -72,7 +72,7 @@ def test_a4_accumulating_in_place_counts_as_a_write() -> None:
         y.backward()
 
 
-def test_a5_a_second_backward() -> None:
+def test_a_second_backward() -> None:
     x = leaf([1.0, 2.0])
     for saves_nothing in ((x + 2).sum(), x.sum(), x.view(2, 1).sum()):
         saves_nothing.backward()
@@ -91,7 +91,7 @@ def test_a5_a_second_backward() -> None:
         second.backward()
 
 
-def test_a5_reading_what_a_node_saved() -> None:
+def test_reading_what_a_node_saved() -> None:
     x = leaf([1.0, 2.0])
     y = x * tensor([3.0, 4.0])
     node = y.grad_fn
@@ -108,7 +108,7 @@ def test_a5_reading_what_a_node_saved() -> None:
     assert values(x.exp().grad_fn._saved_result) == values(square)
 
 
-def test_a6_retain_graph_and_create_graph() -> None:
+def test_retain_graph_and_create_graph() -> None:
     """create_graph makes no reference cycle, so it does not warn of one; objects are freed without the collector."""
     x = leaf([2.0])
     y = (x * x).sum()
@@ -136,7 +136,7 @@ def test_a6_retain_graph_and_create_graph() -> None:
         gc.enable()
 
 
-def test_a7_inputs_restrict_what_is_filled() -> None:
+def test_inputs_restrict_what_is_filled() -> None:
     x, w, other = leaf([1.0, 2.0]), leaf([3.0, 4.0]), leaf([1.0])
     y = x * w
     y.sum().backward(inputs=x, retain_graph=True)
@@ -152,7 +152,7 @@ def test_a7_inputs_restrict_what_is_filled() -> None:
     assert values(x.grad) == [6.0, 8.0]
 
 
-def test_a8_gradients_of_results() -> None:
+def test_gradients_of_results() -> None:
     x = leaf([1.0])
     y = x * 2
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_a8_gradients_of_results() -> None:
         tensor([1.0]).retain_grad()
 
 
-def test_a9_assigning_grad() -> None:
+def test_assigning_grad() -> None:
     x = leaf([1.0, 2.0])
     x.grad = tensor([5.0, 5.0])
     (x * 2).sum().backward()
@@ -187,7 +187,7 @@ def test_a9_assigning_grad() -> None:
     assert x.grad is None
 
 
-def test_a10_several_tensors() -> None:
+def test_several_tensors() -> None:
     x = leaf([1.0, 2.0])
     backward([(x * 2).sum(), x * 3], [None, tensor([1.0, 10.0])])
     assert values(x.grad) == [5.0, 32.0]
@@ -204,7 +204,7 @@ def test_a10_several_tensors() -> None:
         backward([x * 1], [tensor([1.0, 1.0])], grad_variables=[tensor([1.0, 1.0])])
 
 
-def test_a11_backward_under_no_grad() -> None:
+def test_backward_under_no_grad() -> None:
     x = leaf([2.0])
     y = (x * x).sum()
     with mt.no_grad():
@@ -216,7 +216,7 @@ def test_a11_backward_under_no_grad() -> None:
     assert values(second) == [2.0]
 
 
-def test_a12_gradients_are_like_their_tensors() -> None:
+def test_gradients_are_like_their_tensors() -> None:
     x, row = leaf([[1.0, 2.0], [3.0, 4.0]], np.float32), leaf([1.0, 2.0], np.float16)
     (x * row).sum().backward()
     assert (list(row.grad.shape), row.grad.dtype, values(row.grad)) == ([2], mt.float16, [4.0, 6.0])
@@ -230,7 +230,7 @@ def test_a12_gradients_are_like_their_tensors() -> None:
     assert values(x.grad) == [[2.0, 3.0], [2.0, 3.0]]
 
 
-def test_a13_nodes() -> None:
+def test_nodes() -> None:
     x = leaf([1.0, 2.0])
     assert (x.grad_fn, x.output_nr) == (None, 0)
     y = x * 2
@@ -251,7 +251,7 @@ def test_a13_nodes() -> None:
 # autograd.grad
 
 
-def test_a20_what_grad_returns() -> None:
+def test_what_grad_returns() -> None:
     x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     y = x * w
     result = grad(y.sum(), x, retain_graph=True)
@@ -266,7 +266,7 @@ def test_a20_what_grad_returns() -> None:
     assert (x.grad, w.grad) == (None, None)
 
 
-def test_a20_edges_of_the_graph_as_inputs() -> None:
+def test_edges_of_the_graph_as_inputs() -> None:
     x = leaf([1.0, 2.0])
     y = x * 3.0
     edge = get_gradient_edge(y)
@@ -279,7 +279,7 @@ def test_a20_edges_of_the_graph_as_inputs() -> None:
         get_gradient_edge(tensor([1.0]))
 
 
-def test_a21_a22_inputs_and_outputs_that_do_not_fit() -> None:
+def test_inputs_and_outputs_that_do_not_fit() -> None:
     x, unused = leaf([1.0, 2.0]), leaf([1.0])
     total = (x * 2).sum()
     with pytest.raises(RuntimeError, match=r"input 1 of grad.*allow_unused=True"):
@@ -300,7 +300,7 @@ def test_a21_a22_inputs_and_outputs_that_do_not_fit() -> None:
     assert x.grad is None
 
 
-def test_a23_the_graph_of_a_gradient() -> None:
+def test_the_graph_of_a_gradient() -> None:
     x = leaf([1.0, 2.0])
     (linear,) = grad((x * 2).sum(), x, create_graph=True)
     assert not linear.requires_grad
@@ -312,7 +312,7 @@ def test_a23_the_graph_of_a_gradient() -> None:
     assert (values(second), values(third)) == ([6.0, 12.0], [6.0, 6.0])
 
 
-def test_a24_batches_of_gradients() -> None:
+def test_batches_of_gradients() -> None:
     x, w = leaf([1.0, 2.0]), leaf([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     y = w @ x
     batch = mt.eye(3, dtype=mt.float64)
@@ -336,7 +336,7 @@ def test_a24_batches_of_gradients() -> None:
         grad(y, x, batch, is_grads_batched=True)
 
 
-def test_a25_grad_releases_the_graph_that_it_went_through_and_no_more() -> None:
+def test_grad_releases_the_graph_that_it_went_through_and_no_more() -> None:
     x = leaf([1.0, 2.0])
     y = x.exp()
     z = y.sin()

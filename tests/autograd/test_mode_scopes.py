@@ -1,4 +1,4 @@
-"""Grad modes, statement by statement (G1 to G19); those about no_grad, enable_grad and set_grad_enabled alone are in
+"""Grad modes as scopes, decorators and settings; those about no_grad, enable_grad and set_grad_enabled alone are in
 test_modes.py.
 """
 
@@ -63,7 +63,7 @@ BARE = [mt.no_grad, mt.enable_grad, mt.inference_mode]
 
 
 @every_form
-def test_g0_as_a_context(form: str) -> None:
+def test_as_a_context(form: str) -> None:
     mode, inside, at_once = FORMS[form]
     context = mode()
     assert state() == (inside if at_once else DEFAULTS)
@@ -77,7 +77,7 @@ def test_g0_as_a_context(form: str) -> None:
 
 
 @every_form
-def test_g0_as_a_decorator_it_acts_inside_calls_only(form: str) -> None:
+def test_as_a_decorator_it_acts_inside_calls_only(form: str) -> None:
     """G3, G6, G7, and in place of G14: decorating changes nothing for what comes after it."""
     mode, inside, _ = FORMS[form]
 
@@ -97,7 +97,7 @@ def test_g0_as_a_decorator_it_acts_inside_calls_only(form: str) -> None:
 
 
 @pytest.mark.parametrize("mode", BARE)
-def test_g0_without_parentheses(mode: Any) -> None:
+def test_without_parentheses(mode: Any) -> None:
     @mode
     def function() -> Any:
         return state()
@@ -116,7 +116,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_g4_settings_take_booleans_only(setting: Any) -> None:
+def test_settings_take_booleans_only(setting: Any) -> None:
     for bad in (1, None, "x", np.bool_(True), len):
         with pytest.raises(TypeError, match="must be True or False"):
             setting(bad)
@@ -126,21 +126,21 @@ def test_g4_settings_take_booleans_only(setting: Any) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS[1:])
-def test_g2_settings_as_statements(setting: Any) -> None:
+def test_settings_as_statements(setting: Any) -> None:
     for mode in (False, True, False, True):
         setting(mode)
         assert state()[SETTINGS.index(setting) + 1] is mode
     setting(DEFAULTS[SETTINGS.index(setting) + 1])
 
 
-def test_g1_the_same_objects_everywhere() -> None:
+def test_the_same_objects_everywhere() -> None:
     assert mt.no_grad is mt.autograd.no_grad is grad_mode.no_grad
     assert mt.inference_mode is mt.autograd.inference_mode is grad_mode.inference_mode
     names = {"no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "set_multithreading_enabled"}
     assert names | {"enforce_grad_layout_policy"} <= set(grad_mode.__all__)
 
 
-def test_g2_exit_restores_the_value_at_construction_and_nothing_else() -> None:
+def test_exit_restores_the_value_at_construction_and_nothing_else() -> None:
     with mt.no_grad():
         context = mt.set_grad_enabled(True)
     mt.autograd.set_multithreading_enabled(False)
@@ -152,7 +152,7 @@ def test_g2_exit_restores_the_value_at_construction_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("bad", [1, None, "x", np.bool_(True)])
-def test_g5_what_is_no_mode_and_no_function_is_refused_at_once(bad: Any) -> None:
+def test_what_is_no_mode_and_no_function_is_refused_at_once(bad: Any) -> None:
     """torch returns a decorated function, which fails when it is called."""
     for mode in BARE:
         if bad is not None or mode is mt.inference_mode:
@@ -160,7 +160,7 @@ def test_g5_what_is_no_mode_and_no_function_is_refused_at_once(bad: Any) -> None
                 mode(bad)
 
 
-def test_g6_lambdas_partials_builtins_and_callable_objects() -> None:
+def test_lambdas_partials_builtins_and_callable_objects() -> None:
     class Thing:
         @mt.inference_mode()
         def method(self) -> Any:
@@ -192,7 +192,7 @@ def test_g6_lambdas_partials_builtins_and_callable_objects() -> None:
 
 
 @every_form
-def test_g8_a_decorated_class_is_a_function_that_constructs_in_the_mode(form: str) -> None:
+def test_a_decorated_class_is_a_function_that_constructs_in_the_mode(form: str) -> None:
     mode, inside, _ = FORMS[form]
 
     class Thing:
@@ -214,7 +214,7 @@ def test_g8_a_decorated_class_is_a_function_that_constructs_in_the_mode(form: st
 
 
 @every_form
-def test_g9_one_object_entered_again(form: str) -> None:
+def test_one_object_entered_again(form: str) -> None:
     """torch leaks the mode of the inner block; here each exit restores what its entry found."""
     mode, inside, _ = FORMS[form]
     context = mode()
@@ -229,13 +229,13 @@ def test_g9_one_object_entered_again(form: str) -> None:
 
 
 @pytest.mark.parametrize("mode", BARE)
-def test_g10_leaving_what_was_not_entered_changes_nothing(mode: Any) -> None:
+def test_leaving_what_was_not_entered_changes_nothing(mode: Any) -> None:
     mode().__exit__(None, None, None)
     assert state() == DEFAULTS
 
 
 @every_form
-def test_g11_generators(form: str) -> None:
+def test_generators(form: str) -> None:
     mode, inside, _ = FORMS[form]
     events: list[Any] = []
 
@@ -268,7 +268,7 @@ def test_g11_generators(form: str) -> None:
     assert events == [inside, inside]
 
 
-def test_g12_what_a_decorator_covers_of_generators() -> None:
+def test_what_a_decorator_covers_of_generators() -> None:
     def plain() -> Iterator[Any]:
         with mt.inference_mode():
             yield state()
@@ -290,7 +290,7 @@ def test_g12_what_a_decorator_covers_of_generators() -> None:
 
 
 @every_form
-def test_g13_coroutines_and_asynchronous_generators_are_covered(form: str) -> None:
+def test_coroutines_and_asynchronous_generators_are_covered(form: str) -> None:
     """Unlike in torch, where only the creation of the coroutine is."""
     mode, inside, _ = FORMS[form]
 
@@ -323,7 +323,7 @@ def test_g13_coroutines_and_asynchronous_generators_are_covered(form: str) -> No
     assert items == [(inside, DEFAULTS)] * 2
 
 
-def test_g13_a_context_around_an_await_does_not_reach_other_tasks() -> None:
+def test_a_context_around_an_await_does_not_reach_other_tasks() -> None:
     async def holds(started: asyncio.Event, release: asyncio.Event) -> Any:
         with mt.inference_mode():
             started.set()
@@ -342,7 +342,7 @@ def test_g13_a_context_around_an_await_does_not_reach_other_tasks() -> None:
 
 
 @every_form
-def test_g15_a_new_thread_starts_with_the_defaults(form: str) -> None:
+def test_a_new_thread_starts_with_the_defaults(form: str) -> None:
     mode, inside, at_once = FORMS[form]
     with mode(), saved_tensors_hooks(lambda x: x, lambda x: pytest.fail("a hook of another thread")):
         assert in_thread(state) == DEFAULTS
@@ -355,7 +355,7 @@ def test_g15_a_new_thread_starts_with_the_defaults(form: str) -> None:
 # Inference mode among the others
 
 
-def test_g16_inference_mode_off_gives_back_what_was_before_inference() -> None:
+def test_inference_mode_off_gives_back_what_was_before_inference() -> None:
     """torch turns recording on even inside no_grad."""
     with mt.no_grad(), mt.inference_mode(False):
         assert state() == with_fields(enabled=False)
@@ -369,7 +369,7 @@ def test_g16_inference_mode_off_gives_back_what_was_before_inference() -> None:
         assert state() == with_fields(enabled=False)
 
 
-def test_g17_enabling_recording_in_inference_mode_records_nothing() -> None:
+def test_enabling_recording_in_inference_mode_records_nothing() -> None:
     x = leaf([1.0])
     with mt.inference_mode():
         for mode in (mt.enable_grad(), mt.set_grad_enabled(True)):
@@ -380,7 +380,7 @@ def test_g17_enabling_recording_in_inference_mode_records_nothing() -> None:
                 assert not y.requires_grad
 
 
-def test_g18_no_grad_and_inference_mode_in_each_other() -> None:
+def test_no_grad_and_inference_mode_in_each_other() -> None:
     with mt.no_grad():
         with mt.inference_mode():
             assert state() == with_fields(enabled=False, inference=True)
@@ -389,7 +389,7 @@ def test_g18_no_grad_and_inference_mode_in_each_other() -> None:
         assert mt.is_inference_mode_enabled()
 
 
-def test_g19_inference_mode_switches_forward_mode_off_and_no_grad_does_not() -> None:
+def test_inference_mode_switches_forward_mode_off_and_no_grad_does_not() -> None:
     with dual_level():
         dual = make_dual(tensor([2.0]), tensor([1.0]))
         with mt.no_grad():
@@ -406,7 +406,7 @@ def test_repr() -> None:
 # Versions
 
 
-def test_g65_preserving_and_incrementing_versions() -> None:
+def test_preserving_and_incrementing_versions() -> None:
     x, y = tensor([1.0]), tensor([2.0])
     x.add_(1)
     increment_version(x)

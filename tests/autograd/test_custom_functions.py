@@ -1,4 +1,4 @@
-"""autograd.Function, statement by statement (F1 to F11)."""
+"""autograd.Function."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def make_function(forward: Any, backward: Any = lambda ctx, *g: g[0], **others: 
     return type("Made", (Function,), attributes | {name: staticmethod(each) for name, each in others.items()})
 
 
-def test_f1_both_styles() -> None:
+def test_both_styles() -> None:
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     Cube.apply(x).sum().backward()
     assert values(x.grad) == [3.0, 12.0]
@@ -60,13 +60,13 @@ def test_f1_both_styles() -> None:
     assert gradgradcheck(Product.apply, (x, y))
 
 
-def test_f1_keywords_count_as_inputs_in_order() -> None:
+def test_keywords_count_as_inputs_in_order() -> None:
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     Product.apply(x, scale=2.0, y=y).sum().backward()
     assert (values(x.grad), values(y.grad)) == ([6.0, 8.0], [2.0, 4.0])
 
 
-def test_f1_functions_are_applied() -> None:
+def test_functions_are_applied() -> None:
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         instance = Cube()
     with pytest.raises(RuntimeError, match=r"Cube\.apply"):
@@ -84,7 +84,7 @@ def test_f1_functions_are_applied() -> None:
     assert values(x.grad) == [2.0]
 
 
-def test_f2_modes_and_needs_input_grad() -> None:
+def test_modes_and_needs_input_grad() -> None:
     seen: list[Any] = []
 
     def forward(ctx: Any, x: mt.Tensor, number: int, y: mt.Tensor) -> mt.Tensor:
@@ -103,7 +103,7 @@ def test_f2_modes_and_needs_input_grad() -> None:
     assert mt.is_grad_enabled()
 
 
-def test_f3_results() -> None:
+def test_results() -> None:
     x = leaf([1.0])
     out = Cube.apply(x)
     assert (out.grad_fn.name(), out.is_leaf) == ("CubeBackward", False)
@@ -114,7 +114,7 @@ def test_f3_results() -> None:
         assert (plain.requires_grad, plain.grad_fn) == (False, None)
 
 
-def test_f4_what_backward_returns() -> None:
+def test_what_backward_returns() -> None:
     x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
 
     def check(returned: Any, error: type[Exception] | None, match: str = "") -> None:
@@ -142,7 +142,7 @@ def test_f4_what_backward_returns() -> None:
     assert (x.grad.dtype, y.grad.dtype) == (mt.float64, mt.float64)
 
 
-def test_f5_what_is_missing() -> None:
+def test_what_is_missing() -> None:
     class Empty(Function):
         pass
 
@@ -158,7 +158,7 @@ def test_f5_what_is_missing() -> None:
         out.backward()
 
 
-def test_f5_vjp_is_another_name_of_backward() -> None:
+def test_vjp_is_another_name_of_backward() -> None:
     class Named(Function):
         @staticmethod
         def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
@@ -173,7 +173,7 @@ def test_f5_vjp_is_another_name_of_backward() -> None:
     assert values(x.grad) == [2.0]
 
 
-def test_f6_saved_tensors() -> None:
+def test_saved_tensors() -> None:
     for bad in (3, [tensor(1.0)], np.ones(1)):
         with pytest.raises(TypeError, match="save_for_backward can only save variables"):
             make_function(lambda ctx, x, bad=bad: ctx.save_for_backward(x, bad)).apply(leaf([1.0]))
@@ -200,7 +200,7 @@ def test_f6_saved_tensors() -> None:
         Product.apply(x, made_in_inference([1.0, 2.0]))
 
 
-def test_f6_saved_outputs_have_their_history_in_double_backward() -> None:
+def test_saved_outputs_have_their_history_in_double_backward() -> None:
     class Exp(Function):
         @staticmethod
         def forward(ctx: Any, x: mt.Tensor) -> Any:
@@ -229,7 +229,7 @@ class Doubled(Function):
         return g * 2
 
 
-def test_f7_writing_to_inputs() -> None:
+def test_writing_to_inputs() -> None:
     x = leaf([1.0, 2.0])
     y = x * 1
     out = Doubled.apply(y)
@@ -249,7 +249,7 @@ def test_f7_writing_to_inputs() -> None:
         make_function(lambda ctx, x: (ctx.mark_dirty(x), x * 2)[1]).apply(y)
 
 
-def test_f7_returning_an_input() -> None:
+def test_returning_an_input() -> None:
     x = leaf([1.0, 2.0])
     y = x * 1
     out = make_function(lambda ctx, x: x, lambda ctx, g: g * 5).apply(y)
@@ -268,7 +268,7 @@ def test_f7_returning_an_input() -> None:
     make_function(lambda ctx, x: (x * 1)[0], lambda ctx, g: g.expand(2) * 1).apply(x).mul_(2)
 
 
-def test_f8_outputs_without_a_gradient() -> None:
+def test_outputs_without_a_gradient() -> None:
     seen: list[Any] = []
 
     def forward(ctx: Any, x: mt.Tensor) -> Any:
@@ -294,7 +294,7 @@ def test_f8_outputs_without_a_gradient() -> None:
     assert seen[1] == [[1.0, 1.0], None, None, None]
 
 
-def test_f9_outputs_that_are_no_tensors() -> None:
+def test_outputs_that_are_no_tensors() -> None:
     x = leaf([1.0])
     double = make_function(lambda ctx, x: (x * 2, "text", None, [x]), lambda ctx, g, *others: g * 2)
     out, text, none, others = double.apply(x)
@@ -307,7 +307,7 @@ def test_f9_outputs_that_are_no_tensors() -> None:
     assert make_function(lambda ctx, x: "text").apply(x) == "text"
 
 
-def test_f10_once_differentiable() -> None:
+def test_once_differentiable() -> None:
     function = make_function(lambda ctx, x: x * 2, once_differentiable(lambda ctx, g: g * 2))
     x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
     function.apply(x).sum().backward()
@@ -320,7 +320,7 @@ def test_f10_once_differentiable() -> None:
     assert not independent.requires_grad
 
 
-def test_f11_the_whole_context() -> None:
+def test_the_whole_context() -> None:
     names = ["save_for_backward", "save_for_forward", "mark_dirty", "mark_non_differentiable", "mark_shared_storage"]
     x = leaf([1.0])
 

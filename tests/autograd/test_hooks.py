@@ -1,4 +1,4 @@
-"""Hooks on gradients, statement by statement (H1 to H7)."""
+"""Hooks on gradients and nodes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from minitorch_backends.autograd.graph import register_multi_grad_hook
 from ..support.autograd import leaf, tensor, values
 
 
-def test_h1_hooks_run_in_order_and_replace() -> None:
+def test_hooks_run_in_order_and_replace() -> None:
     x = leaf([1.0, 2.0])
     seen: list[Any] = []
 
@@ -39,7 +39,7 @@ def test_h1_hooks_run_in_order_and_replace() -> None:
 
 
 @pytest.mark.parametrize("result", [False, True])
-def test_h1_what_a_hook_may_return(result: bool) -> None:
+def test_what_a_hook_may_return(result: bool) -> None:
     wrong: list[tuple[type[Exception], Any]] = [
         (TypeError, lambda g: 3.0),
         (RuntimeError, lambda g: g[:1]),
@@ -56,7 +56,7 @@ def test_h1_what_a_hook_may_return(result: bool) -> None:
         assert mt.is_grad_enabled()
 
 
-def test_h2_a_leafs_hook_sees_the_whole_gradient_before_it_is_accumulated() -> None:
+def test_a_leafs_hook_sees_the_whole_gradient_before_it_is_accumulated() -> None:
     x = leaf([1.0])
     x.grad = tensor([100.0])
     seen = []
@@ -69,7 +69,7 @@ def test_h2_a_leafs_hook_sees_the_whole_gradient_before_it_is_accumulated() -> N
     assert seen == [([5.0], [106.0])]
 
 
-def test_h2_a_hook_changes_what_grad_returns() -> None:
+def test_a_hook_changes_what_grad_returns() -> None:
     x = leaf([1.0])
     y = x * 2
     y.register_hook(lambda g: g * 10)
@@ -78,7 +78,7 @@ def test_h2_a_hook_changes_what_grad_returns() -> None:
     assert [values(g) for g in grad(out, [y, x])] == [[30.0], [6000.0]]
 
 
-def test_h3_a_results_hook_and_retain_grad() -> None:
+def test_a_results_hook_and_retain_grad() -> None:
     for retain_first in (True, False):
         x = leaf([1.0])
         y = x * 2
@@ -93,7 +93,7 @@ def test_h3_a_results_hook_and_retain_grad() -> None:
             assert (values(y.grad), values(x.grad)) == ([30.0 * passes], [60.0 * passes])
 
 
-def test_h3_retained_gradients_are_memory_of_their_own() -> None:
+def test_retained_gradients_are_memory_of_their_own() -> None:
     x, weight = leaf([1.0, 2.0]), tensor([3.0, 4.0])
     y = x * 2
     z = y * 1
@@ -104,7 +104,7 @@ def test_h3_retained_gradients_are_memory_of_their_own() -> None:
     assert (values(weight), values(y.grad), values(x.grad)) == ([3.0, 4.0], [3.0, 4.0], [6.0, 8.0])
 
 
-def test_h3_the_gradient_of_a_loss_is_nobody_elses() -> None:
+def test_the_gradient_of_a_loss_is_nobody_elses() -> None:
     """Whoever gets it may write to it."""
     for dtype in (np.float32, np.float64):
         x = leaf([1.0, 2.0], dtype)
@@ -121,7 +121,7 @@ def test_h3_the_gradient_of_a_loss_is_nobody_elses() -> None:
 
 
 @pytest.mark.parametrize("through_view", [False, True])
-def test_h3_retain_grad_after_a_write_is_of_the_new_value(through_view: bool) -> None:
+def test_retain_grad_after_a_write_is_of_the_new_value(through_view: bool) -> None:
     x = leaf([1.0, 2.0])
     y = x * 1
     y.retain_grad()
@@ -131,7 +131,7 @@ def test_h3_retain_grad_after_a_write_is_of_the_new_value(through_view: bool) ->
     assert (values(y.grad), values(x.grad)) == ([3.0, 3.0], [15.0, 15.0])
 
 
-def test_h3_retain_grad_of_a_view_that_is_written_to_before_it_is_used() -> None:
+def test_retain_grad_of_a_view_that_is_written_to_before_it_is_used() -> None:
     y = leaf([1.0, 2.0]) * 2
     view = y[:1]
     view.retain_grad()
@@ -142,7 +142,7 @@ def test_h3_retain_grad_of_a_view_that_is_written_to_before_it_is_used() -> None
     assert values(view.grad) == [1.0]
 
 
-def test_h3_retain_grad_of_views_and_of_one_of_several_results() -> None:
+def test_retain_grad_of_views_and_of_one_of_several_results() -> None:
     x = leaf([1.0, 2.0])
     y = x * 1
     view = y[:1]
@@ -156,7 +156,7 @@ def test_h3_retain_grad_of_views_and_of_one_of_several_results() -> None:
         assert first.grad is None
 
 
-def test_h4_hooks_belong_to_the_value_at_registration() -> None:
+def test_hooks_belong_to_the_value_at_registration() -> None:
     x = leaf([1.0])
     y = x * 1
     seen: list[Any] = []
@@ -167,7 +167,7 @@ def test_h4_hooks_belong_to_the_value_at_registration() -> None:
     assert seen == [("new", [3.0]), ("old", [6.0])]
 
 
-def test_h5_hooks_after_accumulation() -> None:
+def test_hooks_after_accumulation() -> None:
     x = leaf([1.0])
     seen: list[Any] = []
     handle = x.register_post_accumulate_grad_hook(lambda t: seen.append((t is x, values(t.grad))))
@@ -193,7 +193,7 @@ def test_h5_hooks_after_accumulation() -> None:
             bad.register_post_accumulate_grad_hook(clear)
 
 
-def test_h5_leaves_accumulate_as_soon_as_their_gradients_are_whole() -> None:
+def test_leaves_accumulate_as_soon_as_their_gradients_are_whole() -> None:
     """So that an optimiser in a hook can let go of a gradient before the next one is computed."""
     weights = [leaf([1.0]) for _ in range(4)]
     events: list[Any] = []
@@ -207,7 +207,7 @@ def test_h5_leaves_accumulate_as_soon_as_their_gradients_are_whole() -> None:
     assert events == [event for index in (3, 2, 1, 0) for event in (("layer", index), ("leaf", index))]
 
 
-def test_h5_a_hooked_leaf_behind_a_part_that_gets_no_gradient() -> None:
+def test_a_hooked_leaf_behind_a_part_that_gets_no_gradient() -> None:
     x = leaf([1.0, 2.0])
     seen: list[Any] = []
     x.register_post_accumulate_grad_hook(lambda t: seen.append(values(t.grad)))
@@ -225,7 +225,7 @@ def test_h5_a_hooked_leaf_behind_a_part_that_gets_no_gradient() -> None:
     assert seen == [[2.0, 2.0]]
 
 
-def test_h6_hooks_of_nodes() -> None:
+def test_hooks_of_nodes() -> None:
     x, w = leaf([1.0, 2.0]), tensor([3.0, 4.0])
     y = x * w
     seen: list[Any] = []
@@ -248,7 +248,7 @@ def test_h6_hooks_of_nodes() -> None:
     assert values(x.grad) == [63.0, 84.0]
 
 
-def test_h6_hooks_of_the_nodes_of_leaves_and_of_several_results() -> None:
+def test_hooks_of_the_nodes_of_leaves_and_of_several_results() -> None:
     x = leaf([1.0, 2.0])
     y = x * 2
     accumulate = y.grad_fn.next_functions[0][0]
@@ -266,7 +266,7 @@ def test_h6_hooks_of_the_nodes_of_leaves_and_of_several_results() -> None:
         y.sum().backward()
 
 
-def test_h6_hooks_of_a_leafs_node_come_after_those_of_its_gradient() -> None:
+def test_hooks_of_a_leafs_node_come_after_those_of_its_gradient() -> None:
     x, seen = leaf([1.0]), []
     node = (x * 1).grad_fn.next_functions[0][0]
     node.register_hook(lambda inputs, outputs: seen.append("node"))
@@ -275,7 +275,7 @@ def test_h6_hooks_of_a_leafs_node_come_after_those_of_its_gradient() -> None:
     assert seen == ["gradient", "node"]
 
 
-def test_h6_one_hook_for_several_tensors() -> None:
+def test_one_hook_for_several_tensors() -> None:
     x, w, unused = leaf([1.0]), leaf([2.0]), leaf([3.0])
     y = x * w
     for mode in ("all", "any"):
@@ -300,7 +300,7 @@ def test_h6_one_hook_for_several_tensors() -> None:
         register_multi_grad_hook([x], calls.append, mode="some")
 
 
-def test_h7_the_mode_inside_hooks() -> None:
+def test_the_mode_inside_hooks() -> None:
     x = leaf([1.0])
     for create_graph in (False, True):
         seen = []

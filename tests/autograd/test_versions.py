@@ -1,4 +1,4 @@
-"""Versions and inference tensors, statement by statement (G60 to G78)."""
+"""Versions and inference tensors."""
 
 import copy
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ..support.autograd import leaf, made_in_inference, tensor, values
 # Section 4.4: versions
 
 
-def test_g60_versions_start_at_zero() -> None:
+def test_versions_start_at_zero() -> None:
     x = mt.ones(2)
     assert [each._version for each in (x, x.clone(), x * 2, mt.zeros(1), mt.tensor([1]))] == [0] * 5
     with pytest.raises(AttributeError):
@@ -50,7 +50,7 @@ COUNTED: list[Callable[[mt.Tensor], Any]] = [
 
 
 @pytest.mark.parametrize("write", COUNTED)
-def test_g61_every_write_counts_once(write: Callable[[mt.Tensor], Any]) -> None:
+def test_every_write_counts_once(write: Callable[[mt.Tensor], Any]) -> None:
     for x in (tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0, 2.0], [3.0, 4.0]]).T):
         write(x)
         assert x._version == 1
@@ -60,13 +60,13 @@ def test_g61_every_write_counts_once(write: Callable[[mt.Tensor], Any]) -> None:
     assert empty._version == 1
 
 
-def test_g62_augmented_assignment_of_a_slice_counts_twice() -> None:
+def test_augmented_assignment_of_a_slice_counts_twice() -> None:
     x = tensor([1.0, 2.0])
     x[0:1] += 3
     assert (values(x), x._version) == ([4.0, 2.0], 2)
 
 
-def test_g63_g64_who_shares_a_version_and_what_leaves_it_alone() -> None:
+def test_who_shares_a_version_and_what_leaves_it_alone() -> None:
     x = tensor([1.0, 2.0])
     sharing = [x[:1], x.detach(), x[:1].detach(), Parameter(x), x.T]
     apart = [x.clone(), x.data, x * 1]
@@ -85,7 +85,7 @@ def test_g63_g64_who_shares_a_version_and_what_leaves_it_alone() -> None:
     assert (values(x), x._version) == ([5.0, 5.0], 1)
 
 
-def test_g66_saved_tensors_are_checked() -> None:
+def test_saved_tensors_are_checked() -> None:
     x, w = leaf([1.0, 2.0]), tensor([1.0, 2.0, 3.0])
     for write in (lambda: w.add_(1), lambda: w[2:].mul_(2), lambda: w.detach().zero_(), lambda: w.__setitem__(2, 9.0)):
         for mode in (mt.no_grad, mt.enable_grad, mt.inference_mode):
@@ -101,7 +101,7 @@ def test_g66_saved_tensors_are_checked() -> None:
     assert values(x.grad) == [0.0, 0.0]
 
 
-def test_g66_writes_through_data_are_known_to_caches_and_leave_the_check_alone() -> None:
+def test_writes_through_data_are_known_to_caches_and_leave_the_check_alone() -> None:
     x = leaf([1.0, 2.0])
     y = (x * x).sum()
     with mt.autograd.set_detect_anomaly(True):
@@ -115,7 +115,7 @@ def test_g66_writes_through_data_are_known_to_caches_and_leave_the_check_alone()
     assert (values(x), writes(x)) == ([5.0, 7.0], (1, 2))
 
 
-def test_g66_the_message_names_the_operation_that_made_the_tensor() -> None:
+def test_the_message_names_the_operation_that_made_the_tensor() -> None:
     x = leaf([1.0, 2.0])
     y = x * 2
     z = y.sin()
@@ -132,7 +132,7 @@ def test_g66_the_message_names_the_operation_that_made_the_tensor() -> None:
 
 
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "relu", "tanh", "sqrt", "softmax"])
-def test_g67_results_that_are_kept_must_not_be_written_to(name: str) -> None:
+def test_results_that_are_kept_must_not_be_written_to(name: str) -> None:
     x = leaf([1.0, 2.0])
     y = x.softmax(0) if name == "softmax" else getattr(x, name)()
     y.mul_(2)
@@ -152,7 +152,7 @@ KEEP_INPUTS: dict[str, Callable[[mt.Tensor], mt.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", KEEP_INPUTS)
-def test_g67_results_that_are_not_kept_may_be_written_to(name: str) -> None:
+def test_results_that_are_not_kept_may_be_written_to(name: str) -> None:
     function = KEEP_INPUTS[name]
     x, wanted = leaf([1.0, 2.0]), leaf([1.0, 2.0])
     y = function(x)
@@ -165,7 +165,7 @@ def test_g67_results_that_are_not_kept_may_be_written_to(name: str) -> None:
 # Section 4.5: inference tensors
 
 
-def test_g70_what_is_an_inference_tensor() -> None:
+def test_what_is_an_inference_tensor() -> None:
     normal = leaf([1.0, 2.0])
     with mt.inference_mode():
         made = [mt.ones(2), mt.tensor([1.0]), mt.from_numpy(np.ones(2)), normal.clone(), normal * 2, mt.tensor([1.0])]
@@ -195,7 +195,7 @@ REFUSED: dict[str, Callable[[mt.Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_g71_what_is_refused_outside_inference_mode(name: str) -> None:
+def test_what_is_refused_outside_inference_mode(name: str) -> None:
     i = made_in_inference([1.0, 2.0])
     for mode in (mt.enable_grad, mt.no_grad):
         with mode(), pytest.raises(RuntimeError, match=r"outside InferenceMode.*made in inference mode.*clone\(\)"):
@@ -205,7 +205,7 @@ def test_g71_what_is_refused_outside_inference_mode(name: str) -> None:
         REFUSED[name](i)
 
 
-def test_g71_versions_of_inference_tensors() -> None:
+def test_versions_of_inference_tensors() -> None:
     i = made_in_inference([1.0, 2.0])
     for mode in (mt.enable_grad, mt.inference_mode):
         with mode(), pytest.raises(RuntimeError, match="do not track version counter"):
@@ -217,7 +217,7 @@ def test_g71_versions_of_inference_tensors() -> None:
     assert values(i) == [5.0, 6.0]
 
 
-def test_g72_inference_tensors_among_operands() -> None:
+def test_inference_tensors_among_operands() -> None:
     a, i = leaf([1.0, 2.0]), made_in_inference([3.0, 4.0])
     matrix = leaf([[1.0, 2.0]])
     for saving in (
@@ -237,14 +237,14 @@ def test_g72_inference_tensors_among_operands() -> None:
     assert (values(a.grad), values(copied)) == ([2.0, 2.0], [3.0, 4.0])
 
 
-def test_g73_results_of_ops_outside_are_normal() -> None:
+def test_results_of_ops_outside_are_normal() -> None:
     i = made_in_inference([1.0, 2.0])
     results = [i * 2, mt.stack([i, i]), i.clone(), copy.deepcopy(i), i.sum()]
     assert not any(each.is_inference() for each in results)
     assert [each._version for each in results] == [0] * 5
 
 
-def test_g74_leaves_made_in_inference_mode() -> None:
+def test_leaves_made_in_inference_mode() -> None:
     with mt.inference_mode():
         made = [mt.ones(2, requires_grad=True), Parameter(mt.ones(2))]
         inner = made[0] * 2
@@ -254,7 +254,7 @@ def test_g74_leaves_made_in_inference_mode() -> None:
     assert values(made[0].grad) == [2.0, 2.0]
 
 
-def test_g75_writing_to_normal_tensors_in_inference_mode() -> None:
+def test_writing_to_normal_tensors_in_inference_mode() -> None:
     x, y = leaf([1.0]), tensor([2.0])
     product = x * y
     with mt.inference_mode():
@@ -267,7 +267,7 @@ def test_g75_writing_to_normal_tensors_in_inference_mode() -> None:
         product.backward()
 
 
-def test_g76_a_view_of_a_leaf_made_in_inference_mode() -> None:
+def test_a_view_of_a_leaf_made_in_inference_mode() -> None:
     x = leaf([1.0, 2.0])
     with mt.inference_mode():
         view = x[:1]
@@ -276,7 +276,7 @@ def test_g76_a_view_of_a_leaf_made_in_inference_mode() -> None:
     assert x.grad is None
 
 
-def test_g77_backward_in_inference_mode() -> None:
+def test_backward_in_inference_mode() -> None:
     x = leaf([1.0, 2.0])
     y = (x * x).sum()
     with mt.inference_mode():
@@ -287,7 +287,7 @@ def test_g77_backward_in_inference_mode() -> None:
     assert g.is_inference()
 
 
-def test_g78_inference_tensors_going_out_and_backward() -> None:
+def test_inference_tensors_going_out_and_backward() -> None:
     i = made_in_inference([1.0])
     assert (i.tolist(), i.item(), i.numpy().tolist()) == ([1.0], 1.0, [1.0])
     with pytest.raises(RuntimeError, match="doesn't require gradient"):

@@ -1,4 +1,4 @@
-"""gradcheck, anomaly detection and hooks on saved tensors, statement by statement (K1 to K5, N1, N2, S1 to S4)."""
+"""gradcheck, anomaly detection and hooks on saved tensors."""
 
 import os
 import re
@@ -51,7 +51,7 @@ class Wrong(Function):
         return g * 3
 
 
-def test_k1_what_gradcheck_returns_and_raises() -> None:
+def test_what_gradcheck_returns_and_raises() -> None:
     x = leaf([1.0, 2.0])
     assert gradcheck(lambda x: x * x, (x,)) is True
     assert issubclass(GradcheckError, RuntimeError)
@@ -66,7 +66,7 @@ def test_k1_what_gradcheck_returns_and_raises() -> None:
         gradcheck(fails, (x,), raise_exception=False)
 
 
-def test_k2_inputs_of_gradcheck() -> None:
+def test_inputs_of_gradcheck() -> None:
     with pytest.raises(ValueError, match="at least one input that requires gradient"):
         gradcheck(lambda x: x * 2, (tensor([1.0]),), raise_exception=False)
     with pytest.warns(UserWarning, match="float32"), pytest.raises(GradcheckError):
@@ -78,7 +78,7 @@ def test_k2_inputs_of_gradcheck() -> None:
         gradcheck(lambda x: x, (leaf([1.0]),), 1e-6)  # type: ignore[misc]
 
 
-def test_k3_outputs_of_gradcheck() -> None:
+def test_outputs_of_gradcheck() -> None:
     x = leaf([1.0, 2.0])
     assert gradcheck(lambda x: x.argmax(), (x,))
     assert gradcheck(lambda x: mt.ones(2, dtype=mt.float64), (x,))
@@ -88,7 +88,7 @@ def test_k3_outputs_of_gradcheck() -> None:
         gradcheck(lambda x: x * 2, (x,))
 
 
-def test_k4_options_of_gradcheck() -> None:
+def test_options_of_gradcheck() -> None:
     x = leaf([1.0, 2.0])
     with pytest.raises(AssertionError):
         gradcheck(lambda x: x, (x,), check_forward_ad=False, check_backward_ad=False)
@@ -101,7 +101,7 @@ def test_k4_options_of_gradcheck() -> None:
     assert x.grad is None
 
 
-def test_k5_gradgradcheck() -> None:
+def test_gradgradcheck() -> None:
     x = leaf([0.5, 1.5])
     assert gradgradcheck(lambda x: x.sin() * x, (x,))
     assert gradgradcheck(lambda x: x.sin() * x, (x,), (leaf([1.0, 2.0]),))
@@ -124,7 +124,7 @@ def test_k5_gradgradcheck() -> None:
 # Anomaly detection
 
 
-def test_n1_setting_and_scopes() -> None:
+def test_setting_and_scopes() -> None:
     assert (is_anomaly_enabled(), is_anomaly_check_nan_enabled()) == (False, True)
     with pytest.warns(UserWarning, match="slows down"):
         context: Any = detect_anomaly()
@@ -158,7 +158,7 @@ def test_n1_setting_and_scopes() -> None:
     assert function()
 
 
-def test_n2_nan_is_found_where_it_arises() -> None:
+def test_nan_is_found_where_it_arises() -> None:
     x = leaf([0.0, 1.0])
     with set_detect_anomaly(True):
         y = (x * 0).sqrt()  # the call to be shown
@@ -177,7 +177,7 @@ def test_n2_nan_is_found_where_it_arises() -> None:
     assert np.isnan(x.grad.tolist()[0])
 
 
-def test_n2_errors_in_backward_come_with_the_forward_call() -> None:
+def test_errors_in_backward_come_with_the_forward_call() -> None:
     class Fails(Function):
         @staticmethod
         def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
@@ -195,7 +195,7 @@ def test_n2_errors_in_backward_come_with_the_forward_call() -> None:
         out.backward()
 
 
-def test_n2_the_write_that_modified_a_saved_tensor_is_named() -> None:
+def test_the_write_that_modified_a_saved_tensor_is_named() -> None:
     def wreck(w: mt.Tensor) -> None:
         w[0] = 5.0  # the culprit
 
@@ -216,7 +216,7 @@ def test_n2_the_write_that_modified_a_saved_tensor_is_named() -> None:
 # Hooks on saved tensors
 
 
-def test_s1_packing_and_unpacking() -> None:
+def test_packing_and_unpacking() -> None:
     calls: list[str] = []
 
     def pack(t: mt.Tensor) -> Any:
@@ -237,7 +237,7 @@ def test_s1_packing_and_unpacking() -> None:
     assert (calls[2:], values(x.grad)) == (["unpack", "unpack"], [2.0, 4.0])
 
 
-def test_s1_only_the_innermost_hooks_act() -> None:
+def test_only_the_innermost_hooks_act() -> None:
     calls: list[str] = []
 
     def noting(name: str) -> Any:
@@ -252,7 +252,7 @@ def test_s1_only_the_innermost_hooks_act() -> None:
     assert calls == ["outer", "inner", "outer"]
 
 
-def test_s1_what_goes_wrong_in_a_hook() -> None:
+def test_what_goes_wrong_in_a_hook() -> None:
     x = leaf([1.0])
 
     def fails(t: Any) -> Any:
@@ -276,7 +276,7 @@ def test_s1_what_goes_wrong_in_a_hook() -> None:
     assert mt.is_grad_enabled()
 
 
-def test_s2_what_is_packed() -> None:
+def test_what_is_packed() -> None:
     packed: list[Any] = []
     x, w = leaf([1.0, 2.0]), tensor([1.0, 2.0])
     with saved_tensors_hooks(lambda t: (packed.append(t), t)[1], lambda t: t):
@@ -289,7 +289,7 @@ def test_s2_what_is_packed() -> None:
             assert len(packed) == 1
 
 
-def test_s2_a_parameter_is_packed_as_one() -> None:
+def test_a_parameter_is_packed_as_one() -> None:
     packed: list[mt.Tensor] = []
     w = mt.nn.Parameter(tensor([2.0]))
     with saved_tensors_hooks(lambda x: packed.append(x) or x, lambda x: x):
@@ -299,7 +299,7 @@ def test_s2_a_parameter_is_packed_as_one() -> None:
     assert values(w.grad) == [4.0]
 
 
-def test_s3_version_checks_stay_on() -> None:
+def test_version_checks_stay_on() -> None:
     """Unlike in torch, where a hook that changes nothing makes this gradient 4 and no error."""
     x = leaf([2.0])
     with saved_tensors_hooks(lambda t: t, lambda t: t):
@@ -316,7 +316,7 @@ def test_s3_version_checks_stay_on() -> None:
     assert values(x.grad) == [6.0]
 
 
-def test_s4_hooks_may_be_forbidden() -> None:
+def test_hooks_may_be_forbidden() -> None:
     hooks = saved_tensors_hooks(lambda t: t, lambda t: t)
     with disable_saved_tensors_hooks("not here"):
         with pytest.raises(RuntimeError, match="not here"), hooks:
@@ -326,7 +326,7 @@ def test_s4_hooks_may_be_forbidden() -> None:
         pass
 
 
-def test_s4_hooks_on_one_saved_tensor() -> None:
+def test_hooks_on_one_saved_tensor() -> None:
     x = leaf([1.0, 2.0])
     out = x * tensor([3.0, 4.0])
     raw = out.grad_fn._raw_saved_other
@@ -339,7 +339,7 @@ def test_s4_hooks_on_one_saved_tensor() -> None:
         raw.register_hooks(lambda t: t, lambda t: t)
 
 
-def test_s4_saved_tensors_that_may_be_written_to() -> None:
+def test_saved_tensors_that_may_be_written_to() -> None:
     x, w = leaf([1.0, 2.0]), tensor([3.0, 4.0])
     with allow_mutation_on_saved_tensors() as context:
         y = x * w
