@@ -81,9 +81,7 @@ AUTOGRAD_DEPARTURES = {
         "With saved-tensor hooks, what they give back is checked for writes if it is the memory that was saved; torch "
         "checks nothing then."
     ),
-    "test_retain_graph_and_create_graph": (
-        "`backward(create_graph=True)` does not warn: it makes no reference cycle."
-    ),
+    "test_retain_graph_and_create_graph": ("`backward(create_graph=True)` does not warn: it makes no reference cycle."),
     "test_out_into_the_world": "`float(x)` of what requires gradients does not warn, as `x.item()` does not.",
     "test_a_view_made_before_its_base_required_gradients_follows_it": (
         "A view follows a base that requires gradients later; in torch its gradient leads nowhere."
