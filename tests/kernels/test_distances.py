@@ -55,3 +55,15 @@ def test_nan_and_infinity_reach_their_distances_only() -> None:
     assert np.isnan(found[3]).all()
     assert np.isposinf(np.delete(found[:, 7], 3)).all()
     assert np.isfinite(np.delete(np.delete(found, 3, 0), 7, 1)).all()
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e30), (np.float32, 1e-30), (np.float64, 1e-250)])
+def test_squares_of_differences_may_leave_the_range(dtype: type, size: float) -> None:
+    """Of some pairs, and more than are computed again at a time; 0 of equal vectors."""
+    x, y = vectors((2, 70, 90, 17), dtype)
+    x[:, :60] *= size
+    y[:, ::2] *= size
+    y[:, 0] = x[:, 0]
+    wanted = np.linalg.norm((x[:, :, None].astype(np.longdouble) - y[:, None]) / size, axis=-1) * size
+    found = distances.distances(x, y)
+    assert np.all(np.abs(found - wanted) <= 8 * np.finfo(dtype).eps * wanted)

@@ -146,3 +146,38 @@ def test_batch_norm_with_running_means_far_from_zero_keeps_the_digits(dtype: mt.
     assert mt.allclose(found.double(), wanted.to(dtype).double(), rtol=1e-6)
     (slope,) = mt.autograd.grad(found.sum(), x)
     assert mt.allclose(slope.double(), mt.full((2, 2), 4096.0, dtype=mt.float64), rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e30, 1e-30])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.local_response_norm(x, 3, 0.5, 0.4),
+        lambda x: F.lp_pool1d(x.abs(), 3.0, 2),
+        lambda x: F.normalize(x, 3.0, -1, 0.0),
+        lambda x: F.cosine_embedding_loss(x[0], x[1], mt.ones(2)),
+        lambda x: x.renorm(3.0, 0, 1.0),
+        lambda x: mt.cdist(x[0], x[1]),
+        lambda x: mt.cdist(x[0], x[1], 3.0),
+        lambda x: F.pairwise_distance(x[0], x[1], 3.0, 0.0),
+        lambda x: F.layer_norm(x, (4,), None, None, 0.0),
+        lambda x: F.rms_norm(x, (4,), None, 0.0),
+        lambda x: F.group_norm(x, 2, None, None, 0.0),
+        lambda x: F.instance_norm(x, eps=0.0),
+        lambda x: F.batch_norm(x, None, None, None, None, True, eps=1e-300),
+    ],
+    ids=lambda function: " ".join(function.__code__.co_names) if callable(function) else function,
+)
+def test_rows_whose_squares_leave_the_range(function, size: float) -> None:
+    """Values and gradients of huge and tiny float32 numbers are those of float64."""
+    x = np.random.default_rng(0).uniform(-2, 2, (2, 2, 4)) * size
+    seed = np.random.default_rng(1).uniform(1, 2, (2, 2, 4))
+    found, slopes = [], []
+    for dtype in (mt.float32, mt.float64):
+        tensor = mt.tensor(x, dtype=mt.float32).to(dtype).requires_grad_()
+        out = function(tensor)
+        weights = mt.tensor(seed.flatten()[: out.numel()].reshape(out.shape), dtype=dtype)
+        slopes.append(mt.autograd.grad((out * weights).sum(), tensor)[0].numpy())
+        found.append(out.detach().numpy())
+    for single, double in (found, slopes):
+        np.testing.assert_allclose(single, double, rtol=1e-5, atol=1e-6 * np.abs(double).max())

@@ -1,10 +1,13 @@
 """Weights that are computed from others (weight and spectral norms), norms of gradients, embeddings."""
 
+import math
+
 import numpy as np
 import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import nn
+from minitorch_backends.nn.utils.weight_norm import scaled_to
 
 
 def layer() -> nn.Linear:
@@ -58,6 +61,20 @@ def test_norms_of_all_gradients() -> None:
     assert norm.item() == 5.0
     nn.utils.clip_grads_with_norm_([x, y], 1.0, norm)
     np.testing.assert_allclose(y.grad.numpy(), [0.0, 0.8], rtol=1e-6)
+
+
+def test_gradients_whose_squares_overflow_are_clipped() -> None:
+    x, half = mt.zeros(2, requires_grad=True), mt.zeros(2, dtype=mt.bfloat16, requires_grad=True)
+    for order, norm in ((2.0, 5.0), (3.0, (3**3 + 4**3 / 4) ** (1 / 3)), (math.inf, 3.0)):
+        x.grad, half.grad = mt.tensor([3e30, 0.0]), mt.tensor([0.0, 4e30]).bfloat16()
+        if order != 2:
+            half.grad /= 4 ** (1 / 3)
+        found = nn.utils.clip_grad_norm_([x, half], 1.0, order)
+        assert found.item() == pytest.approx(norm * 1e30, rel=1e-2)
+        assert x.grad.tolist() == pytest.approx([3 / norm, 0.0], rel=1e-2)
+    v = mt.tensor([[3e30, 4e30]], requires_grad=True)
+    scaled_to(v, mt.tensor([[2.0]]), 0).backward(mt.tensor([[1.0, 0.0]]))
+    np.testing.assert_allclose(v.grad.numpy() * 1e30, [[2 * 0.64 / 5, -2 * 0.48 / 5]], rtol=1e-5)
 
 
 def test_embeddings_of_given_rows() -> None:

@@ -132,6 +132,40 @@ def test_norms() -> None:
         mt.ones(0).norm(math.inf)
 
 
+@pytest.mark.parametrize("order", [0.5, 1.5, 2, 3, 7, 1000, -1, -2, -3])
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(dtype, size) for dtype in (mt.float32, mt.bfloat16, mt.complex64) for size in (1e30, 1.0, 1e-30)]
+    + [(mt.float64, 1e300), (mt.float64, 1e-300), (mt.complex128, 1e250)],
+)
+def test_norms_of_which_no_power_leaves_the_range(dtype: mt.dtype, size: float, order: float) -> None:
+    """Beside the norm of the numbers over `size`; infinite, zero and undefined numbers as in their limits."""
+    x = np.array([[0.3, -0.9, 0.5], [0.7, 0.4, -0.6]])
+    tensor = mt.tensor(x * size, dtype=dtype, requires_grad=True)
+    scaled = (tensor.detach().to(mt.complex128) / size).abs().numpy()
+    expected = (scaled**order if order < 1000 else (scaled / scaled.max()) ** order).sum(1) ** (1 / order)
+    expected *= scaled.max() if order == 1000 else 1
+    digits = 5e-3 if dtype == mt.bfloat16 else 1e-6
+    found = tensor.norm(order, 1)
+    np.testing.assert_allclose(found.detach().double().numpy() / size, expected, rtol=digits)
+    (slope,) = mt.autograd.grad(found.sum(), tensor)
+    wanted = np.sign(x) * (scaled / expected[:, None]) ** (order - 1)
+    np.testing.assert_allclose(slope.to(mt.complex128).real.numpy(), wanted, rtol=2 * digits, atol=digits)
+    special = mt.tensor([[math.inf, 1, 2], [0, 1, 2], [0, 0, 0], [math.nan, 1, 2]], dtype=dtype).norm(order, 1).tolist()
+    least = (special[0], 0.0, 0.0) if order < 0 else (math.inf, special[1], 0.0)
+    assert (*special[:3], math.isnan(special[3])) == (*least, True)
+
+
+def test_slopes_of_a_spread_in_the_last_digits_of_the_mean() -> None:
+    exact, step = np.array([0.0, 1.0, 3.0, 4.0, 9.0, 2.0, 2.0, 2.0]), 2.0**-10
+    x = mt.tensor(1e4 + exact * step, requires_grad=True)
+    exact -= exact.mean()
+    (slope,) = mt.autograd.grad(x.std(), x)
+    np.testing.assert_allclose(slope.numpy(), exact / np.sqrt((exact**2).sum() * 7), rtol=1e-5, atol=1e-7)
+    (slope,) = mt.autograd.grad(x.var(), x)
+    np.testing.assert_allclose(slope.numpy() / step, exact * 2 / 7, rtol=1e-5, atol=1e-6)
+
+
 # Nothing to reduce
 
 

@@ -45,6 +45,28 @@ def test_zeta_and_multivariate_gamma() -> None:
             mt.mvlgamma(double(2.0), p)
 
 
+@pytest.mark.parametrize("dtype", [mt.float32, mt.float64])
+def test_limits_at_infinity(dtype: mt.dtype) -> None:
+    """Of zeta, the terms (k + other) ** -input; of ldexp, `input` times 0 or infinity; of heaviside and gammainc, NaN
+    of NaN."""
+    inf, nan = math.inf, math.nan
+
+    def values(function: Callable[..., mt.Tensor], first: list[float], second: list[float]) -> list[float]:
+        return function(mt.tensor(first, dtype=dtype), mt.tensor(second, dtype=dtype)).tolist()
+
+    assert values(special.zeta, [inf, inf, inf, 2, 1e30, 1e30], [0.5, 2, inf, inf, inf, 1e30]) == [inf, 0, 0, 0, 0, 0]
+    assert values(special.zeta, [inf, 1e30, 3.5], [1, 1, 1e30]) == [
+        1,
+        1,
+        pytest.approx(0.4e-75 * (dtype == mt.float64)),
+    ]
+    assert values(mt.ldexp, [0, -3, -3, inf, 0, inf], [3000, inf, -inf, -3000, 1e30, inf]) == [0, -inf, 0, inf, 0, inf]
+    undefined = [*values(mt.ldexp, [0, inf, nan, 1], [inf, -inf, 0, nan]), *values(mt.heaviside, [nan], [0.5])]
+    undefined += [*values(special.zeta, [nan, 2], [2, nan]), *values(mt.igamma, [inf, nan, nan], [nan, inf, 0])]
+    assert all(map(math.isnan, undefined))
+    assert values(mt.heaviside, [inf, -inf, -0.0, 0], [nan, nan, 0.5, nan])[:3] == [1, 0, 0.5]
+
+
 def test_zero_times_an_infinite_logarithm() -> None:
     zero = double(0.0, 0.0, 0.0).requires_grad_()
     out = special.xlog1py(zero, double(-1.0, math.inf, math.nan))

@@ -140,6 +140,12 @@ def _impossible_alignment(m: Any) -> list[float]:
     return x.grad.flatten().tolist()
 
 
+def _slope_of_a_small_spread(m: Any) -> str:
+    x = m.tensor([8192.0, 8192.0, 8192.0 + 2.0**-10], requires_grad=True)
+    x.std().backward()
+    return f"{x.grad[2].item():.5f}"
+
+
 def _filled_where(m: Any) -> list[float]:
     x = m.zeros(2)
     x[m.tensor([0, 1], dtype=m.uint8)] = 2.0
@@ -160,6 +166,27 @@ FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "to the last digits; torch's are NaN, and off by a tenth.": (
         lambda m: m.nn.functional.layer_norm(m.tensor([1e30, -1e30]), (2,)).round(decimals=6).tolist(),
         [1.0, -1.0],
+    ),
+    "Norms of every order, distances, `cosine_embedding_loss`, `local_response_norm`, `lp_pool1d` and its relatives of "
+    "numbers whose powers leave the range of float32 are right, with their gradients; torch's are 0, Inf or NaN.": (
+        lambda m: f"{m.linalg.vector_norm(m.tensor([1e30, 1e30]), 3).item():.4g}",
+        "1.26e+30",
+    ),
+    "Gradients of `std` and `var` of a spread in the last bits of the mean are right; torch's are off by a tenth.": (
+        _slope_of_a_small_spread,
+        "0.57735",
+    ),
+    "`heaviside`, `gammainc` and `gammaincc` of NaN are NaN; torch's are 0 or 1 where the other argument decides.": (
+        lambda m: str(m.heaviside(m.tensor([float("nan")]), m.ones(1)).item()),
+        "nan",
+    ),
+    "`zeta` of infinite or huge arguments is its limit, 0; torch's is NaN.": (
+        lambda m: m.special.zeta(m.tensor([2.0]), m.tensor([float("inf")])).item(),
+        0.0,
+    ),
+    "`ldexp` scales by `2 ** other` also where that alone is out of range; torch's is 0 or NaN.": (
+        lambda m: m.ldexp(m.tensor([0.0]), m.tensor([200.0])).item(),
+        0.0,
     ),
     "`trapezoid` adds and subtracts small integers without wrapping around; torch's sums of uint8 wrap.": (
         lambda m: m.cumulative_trapezoid(m.tensor([200, 200], dtype=m.uint8)).tolist(),

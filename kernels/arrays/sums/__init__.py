@@ -20,7 +20,7 @@ from ...runtime.invariance import is_demanded
 from ...runtime.workspace import address_of, return_workspace, take_workspace
 from ..elementwise.arrays import is_half, readable
 
-__all__ = ["mean_of_all", "product", "sum", "sum_of_all", "sum_of_magnitudes", "sum_of_squares"]
+__all__ = ["mean_of_all", "norm", "product", "sum", "sum_of_all", "sum_of_magnitudes", "sum_of_squares"]
 
 Axes = int | tuple[int, ...] | None
 
@@ -34,6 +34,9 @@ where it is faster, and contiguous sums in 8 chains."""
 
 _LEAST_SHARED = 1 << 16
 """Numbers of an array from which threads gain."""
+
+_LEAST_ROOT = 2.0**-450
+"""Norms from which squares of float64 that underflow do not count."""
 
 
 def sum(x: np.ndarray, axes: Axes = None, keepdims: bool = False, mean: bool = False, wide: bool = False) -> Any:
@@ -88,6 +91,24 @@ def sum_of_squares(
         return real + imaginary
     found = _reduce("SquaredDistance", x, axes, keepdims, False, True, np.ascontiguousarray(about, _FLOAT64))
     return found if wide or x.dtype == _FLOAT64 else found.astype(_FLOAT32)
+
+
+def norm(x: np.ndarray, order: float, axes: Axes = None, keepdims: bool = False) -> Any:
+    """sum(|x| ** order) ** (1 / order) of floating-point numbers, in float64; `order` is finite and not 0.
+
+    Magnitudes are divided by their largest, or by their least for a negative order, so that no power leaves the range
+    of the type. Squares of float32 need no division in float64, and those of float64 only where a norm is extreme.
+    """
+    if order == 2:
+        found = np.sqrt(sum_of_squares(x, axes, keepdims, wide=True))
+        if x.real.dtype != _FLOAT64 or not found.size or (found.min() > _LEAST_ROOT and found.max() < np.inf):
+            return found
+    size = np.abs(x)
+    extreme = np.maximum if order > 0 else np.minimum
+    peak = extreme.reduce(size, axis=axes, keepdims=True, initial=0 if order > 0 else np.inf)
+    peak = np.where((peak > 0) & (peak < np.inf), peak, 1).astype(size.dtype)
+    found = sum((size / peak) ** order, axes, True, wide=True) ** (1 / order) * peak
+    return found if keepdims else np.squeeze(found, axis=axes)
 
 
 def product(x: np.ndarray, axes: Axes = None, keepdims: bool = False) -> Any:

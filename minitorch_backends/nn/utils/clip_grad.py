@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...autograd.modes import no_grad
-from ...kernels.runtime.first_use import calls_blas
 from ...tensor.call_errors import argument_errors
 from ...tensor.dtypes import float32, promote_types
 from ...tensor.tensor import Tensor, adopt
@@ -21,18 +20,14 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
     return [each.grad for each in parameters if each.grad is not None]
 
 
-@calls_blas
 def _total_norm(tensors: list[Tensor], norm_type: float, error_if_nonfinite: bool) -> tuple[float, Tensor]:
-    """The norm of all numbers together in float64, and as a tensor of the type that the tensors promote to."""
+    """The norm of all numbers together, and as a tensor of the type that the tensors promote to."""
     held = [each for each in tensors if each._array.size]
-    with np.errstate(all="ignore"):  # norms that overflow are Inf
-        norms = [
-            np.linalg.norm(each._array.reshape(-1).astype(np.result_type(each._array, np.float32)), norm_type)
-            for each in held
-        ]
-        total = float(np.linalg.norm(np.array(norms, np.float64), norm_type)) if norms else 0.0
-        real = [each.real.dtype for each in held] or [float32]
-        result = np.asarray(total, functools.reduce(promote_types, real).dtype)
+    norms = [each.norm(norm_type, dtype=promote_types(each.dtype, float32)).item() for each in held]
+    total = adopt(np.array(norms, np.float64)).norm(norm_type).item() if norms else 0.0
+    with np.errstate(over="ignore"):
+        dtype = functools.reduce(promote_types, [each.real.dtype for each in held] or [float32])
+        result = np.asarray(total).astype(dtype.dtype)
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"the norm of order {norm_type} of the gradients is {total}, so it cannot be clipped; "

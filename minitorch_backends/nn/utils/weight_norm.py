@@ -25,7 +25,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 def scaled_to(v: Tensor, g: Tensor, dim: int) -> Tensor:
     """The direction of `v`, slice by slice along `dim`, of length `g`."""
-    return v * (g / norm_except_dim(v, 2, dim))
+    return v / norm_except_dim(v, 2, dim) * g
 
 
 class _BeforeForward:

@@ -57,7 +57,7 @@ def weighted_differences(weights: Array, x1: Array, x2: Array) -> Array:
 
 def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """The gradient of x1: unit vectors from each x2, times g; 0 where the distance is."""
-    apart = out > 0
+    apart = out >= np.finfo(out._array.dtype).tiny  # whose reciprocals are finite
     return weighted_differences((g / out.where(apart, 1)).where(apart, 0), x1, x2)
 
 
@@ -71,7 +71,7 @@ def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
 def euclidean_distances(x1: Array, x2: Array) -> Array:
     """`cdist` of p = 2, without an array of all differences."""
     if not distances.takes(x1, x2):
-        return np.asarray(np.sqrt(sums.sum_of_squares(_differences(x1, x2), -1)))
+        return np.asarray(sums.norm(_differences(x1, x2), 2, -1), x1.dtype)
     batch, arrays = _batch(x1, x2)
     return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
@@ -154,5 +154,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"renorm: non-positive-norm not supported, and maxnorm at least 0; got {p=} and {maxnorm=}")
     kept = wrap_dim(dim, input.ndim)
     norm = input.norm(p, tuple(axis for axis in range(input.ndim) if axis != kept), True)
-    scale = (maxnorm / (norm + 1e-7)).where(norm > maxnorm, 1)
-    return input * scale
+    return input.where(norm <= maxnorm, input / (norm + 1e-7) * maxnorm)

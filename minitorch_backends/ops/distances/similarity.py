@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ...dispatch.op import composite
 from ...tensor.dtypes import promote_types
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
 from ..losses.reduction import reduce_loss
 from ..views.broadcasting import broadcast_shapes
+
+_SHORT = adopt(np.asarray(1e-6, np.float32))
 
 
 @functional
@@ -69,8 +73,8 @@ def cosine_embedding_loss(
         raise RuntimeError(
             f"cosine_embedding_loss: expected (batch, size) twice and (batch), or without batches, got shapes {shapes}"
         )
-    squares = [((each * each).sum(-1) + 1e-12) for each in (input1, input2)]
-    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
+    directions = [each / each.norm(2, -1, True).hypot(_SHORT) for each in (input1 * 1.0, input2 * 1.0)]
+    cosine = (directions[0] * directions[1]).sum(-1)
     far = (cosine - margin).clamp(min=0).where(target == -1, 0)
     return reduce_loss((1 - cosine).where(target == 1, far), reduction)
 

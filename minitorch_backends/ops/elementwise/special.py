@@ -216,7 +216,7 @@ def frexp(input: Array) -> MantissaExponent:
 
 @composite(inplace=True, takes="bifc")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """`input * 2 ** other`, also where `2 ** other` itself is out of range."""
+    """`input * 2 ** other`, also where a finite `other` gives a `2 ** other` out of range."""
     dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
     exponent = other.to(dtype) if other.dtype.category < FLOATING else other
     if exponent.is_complex():
@@ -224,5 +224,6 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     most = -round(math.log2(finfo(dtype).tiny))  # both signs of it give normal numbers
     first = exponent.detach().clamp(-most, most)
     second = (exponent.detach() - first).clamp(-most, most)
-    third = (exponent - first - second).clamp(-most, most)
+    third = exponent - first - second
+    third = third.where(third.isinf(), third.clamp(-most, most))  # 0 * 2 ** inf is NaN
     return input * first.exp2() * second.exp2() * third.exp2()

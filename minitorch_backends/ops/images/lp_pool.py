@@ -10,7 +10,7 @@ import numpy as np
 
 from ...autograd.half_types import widen
 from ...dispatch.op import composite
-from ...tensor.dtypes import FLOATING, get_default_dtype
+from ...tensor.dtypes import FLOATING, float32, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import relu
 from ..functional import functional
@@ -56,10 +56,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     x = widen(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
     channels = x.shape[1]
     reach = min(size, 2 * channels + 1)  # windows over the channels
-    squares = constant_pad(x * x, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
+    wide = x.double() if x.dtype is float32 else x  # which holds squares of all numbers
+    squares = constant_pad(wide * wide, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
     total = _sums_along_channels(squares, reach, channels)
-    result = x / (total * (alpha / size) + k) ** beta
-    return result.to(input.dtype) if input.dtype.category >= FLOATING else result
+    result = wide / (total * (alpha / size) + k) ** beta
+    return result.to(input.dtype if input.dtype.category >= FLOATING else x.dtype)
 
 
 def _declare(dims: int) -> Callable[..., Tensor]:
@@ -79,9 +80,10 @@ def _declare(dims: int) -> Callable[..., Tensor]:
             sign = math.copysign(1.0, norm_type)
             return sign * _GREATEST[dims - 1](sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
         taps = kernel_size**dims if isinstance(kernel_size, int) else int(np.prod(kernel_size))
-        mean = _AVERAGES[dims - 1](widen(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
+        powers = input.double() ** norm_type  # which would leave the range of float32
+        mean = _AVERAGES[dims - 1](powers, kernel_size, stride, 0, ceil_mode)
         result = (relu(mean.abs()) * mean.detach().sign() * taps) ** (1 / norm_type)
-        return result.to(input.dtype) if result.dtype is not input.dtype else result
+        return result.to(input.dtype)
 
     lp_pool.__name__ = f"lp_pool{dims}d"
     return functional(composite(method=False, takes="f")(lp_pool))

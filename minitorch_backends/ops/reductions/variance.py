@@ -25,17 +25,27 @@ __all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
 # Variances
 
 
+def _centred(input: Tensor, dim: Any) -> Tensor:
+    """Less the mean, twice: a small spread would show what rounding the mean leaves."""
+    apart = input - mean(input, dim, True)
+    return apart - mean(apart, dim, True)
+
+
 def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
     shape = input._array.shape
     freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
     scale = 2 / freedom if freedom > 0 else math.nan
-    return restore_dims(g, shape, dim) * scale * (input - mean(input, dim, True))
+    return restore_dims(g, shape, dim) * scale * _centred(input, dim)
 
 
 def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
     """The gradient of a standard deviation: that of the root of the variance, and 0 if all elements are equal."""
-    spread = out != 0
-    return _variance_gradient((g / (out * 2).where(spread, 1)).where(spread, 0), input, dim, correction)
+    shape = input._array.shape
+    freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
+    scale = 1 / freedom if freedom > 0 else math.nan
+    spread = restore_dims(out != 0, shape, dim)
+    directions = _centred(input, dim) / restore_dims(out, shape, dim).where(spread, 1)
+    return restore_dims(g, shape, dim) * scale * directions
 
 
 def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> np.ndarray:
@@ -214,19 +224,16 @@ def norm_of_elements(
 
 
 def _norm_along(input: np.ndarray, order: float, axes: Any, keepdim: Any, count: int) -> Any:
-    """In float64 where numbers are summed, so that squares and powers of them do not leave the range of the type."""
-    if order == 2 and count != 1:
-        return _round_to_real(np.sqrt(sums.sum_of_squares(input, axes, keepdim, wide=True)), input)
     if order == 1 and input.dtype.kind == "f":
         return sums.sum_of_magnitudes(input, axes, keepdim)
+    if count != 1 and order not in (0, 1) and not math.isinf(order):
+        return _round_to_real(sums.norm(input, order, axes, keepdim), input)
     size = np.abs(input)
     if order == 0:
         return np.add.reduce(size != 0, axis=axes, keepdims=keepdim, dtype=size.dtype)
     if order == 1 or count == 1:
         return sums.sum(size, axes, keepdim)
-    if math.isinf(order):
-        return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
-    return _round_to_real(sums.sum(size**order, axes, keepdim, wide=True) ** (1 / order), input)
+    return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
 
 
 def _round_to_real(found: Any, input: np.ndarray) -> np.ndarray:
