@@ -25,7 +25,7 @@ __all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
 # Variances
 
 
-def _centred(input: Tensor, dim: Any) -> Tensor:
+def _centre(input: Tensor, dim: Any) -> Tensor:
     """Less the mean, twice: a small spread would show what rounding the mean leaves."""
     apart = input - mean(input, dim, True)
     return apart - mean(apart, dim, True)
@@ -35,7 +35,7 @@ def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) ->
     shape = input._array.shape
     freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
     scale = 2 / freedom if freedom > 0 else math.nan
-    return restore_dims(g, shape, dim) * scale * _centred(input, dim)
+    return restore_dims(g, shape, dim) * scale * _centre(input, dim)
 
 
 def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
@@ -44,7 +44,7 @@ def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correct
     freedom = count_reduced(shape, axes_of(dim, len(shape))) - correction
     scale = 1 / freedom if freedom > 0 else math.nan
     spread = restore_dims(out != 0, shape, dim)
-    directions = _centred(input, dim) / restore_dims(out, shape, dim).where(spread, 1)
+    directions = _centre(input, dim) / restore_dims(out, shape, dim).where(spread, 1)
     return restore_dims(g, shape, dim) * scale * directions
 
 
