@@ -25,14 +25,13 @@ PARTS = {
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
     "solvers": "solvers at each precision: what refinement gives back, over the condition (with --full inv and lstsq)",
     "emulated": "float64 made of 8-bit integers: a solver over the condition, products over the spread of exponents",
-    "einsum-plans": "plans of einsum: slices under a memory limit, a precision per step",
     "products-speed": "bare products beside NumPy's and torch's",
     "einsum-speed": "einsum beside opt_einsum, NumPy, torch and cotengra",
     "linalg": "factorisations and solvers beside torch's and NumPy's",
-    "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
-    "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's",
+    "attention": "attention: time beside torch's, forward and backward",
+    "conv": "convolutions: every algorithm at every precision for one, layers of networks beside torch's",
     "sums": "sums over every memory layout: time and error beside NumPy's and torch's",
-    "fft": "Fourier transforms: time beside torch's and SciPy's, what a kept plan saves, growth of errors",
+    "fft": "Fourier transforms: time beside torch's and SciPy's",
     "models": "networks: inference and training steps beside torch's",
     "overhead": "time of one operation on 8 x 8 tensors, of a scope and of a flag, beside torch's",
     "import": "time of `import minitorch_backends` in a new process, beside torch's",
@@ -53,14 +52,13 @@ MODULES = {
     "einsum": "studies.einsum",
     "solvers": "studies.solvers",
     "emulated": "studies.emulated",
-    "einsum-plans": "studies.einsum_plans",
     "products-speed": "products",
     "einsum-speed": "einsum",
     "import": "imports",
 }
 """The module of a part, where it has another name."""
 
-SCHEMA = 3
+SCHEMA = 4
 """Raised when the meaning or the place of something in results.json changes."""
 
 
@@ -105,6 +103,9 @@ def parser() -> argparse.ArgumentParser:
     option("--out", metavar="DIR", type=Path, default=Path("bench-results"), help="folder of the results (%(default)s)")
     option("--seed", metavar="N", type=_seed, default=0, help="what all random numbers follow from (%(default)s)")
     option("--only", metavar="PART", type=_part, action="append", help="run this part alone; may be given again")
+    option(
+        "--cells", metavar="TEXT", default="", help="in parts that measure speed: only cells whose label has the text"
+    )
     return command
 
 
@@ -158,7 +159,8 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from .session import Session
     from .studies import answers
 
-    session = Session(extent="quick" if options.quick else "full" if options.full else "usual", seed=options.seed)
+    extent = "quick" if options.quick else "full" if options.full else "usual"
+    session = Session(extent=extent, seed=options.seed, cells=options.cells)
     parts: dict[str, Any] = {}
     taken: dict[str, float] = {}
     for name in _chosen_parts(options):
@@ -212,8 +214,9 @@ def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
         sections.append(Section(answers.TITLE, parts, "overview"))
     for name, result in results["parts"].items():
         module = _module(name)
-        pictures = [draw_plot(plot, result) for plot in getattr(module, "PLOTS", ()) if module.tables(result)]
         tables = [table.without_empty_columns() for table in module.tables(result)]
+        plots = getattr(module, "PLOTS", ()) if tables else ()
+        pictures = [draw_plot(plot, result) for plot in plots if plot.shows(result)]
         sections.append(Section(module.TITLE, [*module.summary(result), *pictures, *tables], name))
     sections.append(Section("Environment", environment.tables(results["environment"]), "environment"))
     page = folder / "report.html"

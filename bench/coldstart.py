@@ -22,6 +22,7 @@ from typing import Any
 from minitorch_backends.lab.progress import Progress
 
 from .presentation import Table
+from .session import Session
 
 __all__ = ["CALLS", "measure", "tables"]
 
@@ -128,18 +129,6 @@ def tables(rows: list[list[dict[str, Any]]]) -> list[Table]:
     return found
 
 
-def _text(table: Table) -> str:
-    rows = [table.columns, *(row for row in table.rows if row)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
-    aligned = [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    ]
-    return "\n".join([table.title, *aligned])
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.coldstart", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("calls", nargs="*", help="parts of the names of calls (all)")
@@ -156,7 +145,9 @@ def main() -> int:
             found[running[done]] = done.result()
             bar.advance(running[done])
     rows = [found[name] for name in names]
-    print("\n\n".join(map(_text, tables(rows))))
+    session = Session()
+    for table in tables(rows):
+        session.show(table)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

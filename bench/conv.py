@@ -1,53 +1,37 @@
-"""Convolutions: ResNet-50's layers, a depthwise-separable block and a 1-D stack beside torch's, and every algorithm at
-every precision for one of them.
-
-`python -m bench --full --only conv` measures everything; `python -m bench.conv --batch 8 --direction forward`
-the layers alone, with the targets of their kernels.
+"""Convolutions: ResNet-50's and MobileNetV3-Large's layers, a depthwise-separable block and a 1-D stack beside torch's,
+called as a user calls them; and every algorithm at every precision for one of them.
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
 import math
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from timeit import Timer
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+import minitorch_backends as mt
+from minitorch_backends import backends
 from minitorch_backends.display.figures import MARKS, SHAPES, plain_numbers
-from minitorch_backends.kernels.conv import (
-    Kept,
-    benchmark_cache,
-    conv,
-    conv_input_gradient,
-    conv_weight_gradient,
-    workspace,
-)
-from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
-from minitorch_backends.kernels.runtime.workspace import empty
+from minitorch_backends.kernels.conv import conv, workspace
+from minitorch_backends.kernels.registry import ArraySpec, Refused
+from minitorch_backends.lab.race import OPENMP_REST, Contestant, race
 
-from . import peers
-from .fair import restart_where_held
-from .presentation import Plot, Table, error, number, paragraphs, ratio, seconds
+from . import peers, speed
+from .presentation import Plot, Table, error, paragraphs, seconds
 from .session import PRECISIONS, Session
-from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["PLOTS", "TITLE", "run", "summary", "tables"]
 
 TITLE = "Convolutions"
 
-DIRECTIONS = {"forward": conv, "input gradient": conv_input_gradient, "weight gradient": conv_weight_gradient}
-MEASURED = ("bf16", "tf32", "ieee")
-"""The precisions of the layers; the table of algorithms has more."""
-
-SHORTEST = 1e-3
-ROUNDS = 5
+DIRECTIONS = ("forward", "input gradient", "weight gradient")
+LAYOUTS = ("NCHW", "channels last")
+WANTED = {"ieee": 1.0, "tf32": 1.8, "bf16": 4.0, "bfloat16": 1.2}
+"""At a precision of float32 tensors, and for tensors of bfloat16: how many times as long torch is to take forward."""
 
 
 class Layer(NamedTuple):
@@ -70,19 +54,17 @@ class Layer(NamedTuple):
         return f"{self.channels}-{self.outputs} {taps}{strided} at {sizes}{grouped}"
 
     @property
-    def keywords(self) -> dict[str, Any]:
-        rank = len(self.size)
-        steps = {"stride": (self.stride,) * rank, "padding": (self.padding,) * rank, "dilation": (1,) * rank}
-        return steps | ({"groups": self.groups} if self.groups > 1 else {})
+    def places(self) -> list[int]:
+        """The spatial size of the result."""
+        return [(n + 2 * self.padding - k) // self.stride + 1 for n, k in zip(self.size, self.kernel, strict=True)]
 
     def operations(self, batch: int) -> float:
-        places = [(n + 2 * self.padding - k) // self.stride + 1 for n, k in zip(self.size, self.kernel, strict=True)]
         depth = self.channels // self.groups * math.prod(self.kernel)
-        return 2.0 * batch * self.outputs * math.prod(places) * depth
+        return 2.0 * batch * self.outputs * math.prod(self.places) * depth
 
 
 def square(
-    channels: int, outputs: int, size: int, kernel: int, stride: int = 1, groups: int = 1, group: str = "resnet"
+    channels: int, outputs: int, size: int, kernel: int, stride: int = 1, groups: int = 1, group: str = "ResNet-50"
 ) -> Layer:
     return Layer(group, channels, outputs, (size, size), (kernel, kernel), stride, kernel // 2, groups)
 
@@ -101,34 +83,39 @@ RESNET = [
 its 3 x 3 layer)."""
 
 OTHERS = [
-    square(128, 128, 56, 3, 1, 128, "separable"),
-    square(128, 128, 56, 1, group="separable"),
-    square(128, 128, 56, 3, 2, 128, "separable"),
-    square(128, 256, 28, 1, group="separable"),
+    square(128, 128, 56, 3, 1, 128, "depthwise and 1 x 1"),
+    square(128, 128, 56, 1, group="depthwise and 1 x 1"),
+    square(128, 128, 56, 3, 2, 128, "depthwise and 1 x 1"),
+    square(128, 256, 28, 1, group="depthwise and 1 x 1"),
     Layer("1-D", 64, 128, (2048,), (5,), 1, 2),
     Layer("1-D", 128, 256, (1024,), (5,), 2, 2),
     Layer("1-D", 256, 256, (512,), (3,), 1, 1),
 ]
 
+_DEPTHWISE = (
+    (16, 112, 3, 1), (64, 112, 3, 2), (72, 56, 3, 1), (72, 56, 5, 2), (120, 28, 5, 1), (240, 28, 3, 2),
+    (200, 14, 3, 1), (480, 14, 3, 1), (672, 14, 5, 1), (672, 14, 5, 2), (960, 7, 5, 1),
+)  # fmt: skip
+_POINTWISE = (
+    (16, 64, 112), (64, 24, 56), (24, 72, 56), (72, 40, 28), (40, 120, 28), (240, 80, 14), (80, 480, 14),
+    (480, 112, 14), (112, 672, 14), (672, 160, 7), (160, 960, 7),
+)  # fmt: skip
+MOBILENET = [
+    layer._replace(group="MobileNetV3")
+    for layer in (
+        square(3, 16, 224, 3, 2),
+        *(square(channels, channels, size, kernel, stride, channels) for channels, size, kernel, stride in _DEPTHWISE),
+        *(square(channels, outputs, size, 1) for channels, outputs, size in _POINTWISE),
+    )
+]
+"""The distinct layers of MobileNetV3-Large (A. Howard et al., arXiv 1905.02244)."""
+
 USUAL = [RESNET[2], RESNET[13], OTHERS[0], OTHERS[6]]
 QUICK = [
     square(32, 32, 14, 3),
-    square(64, 32, 14, 1),
-    square(32, 32, 14, 3, 1, 32, "separable"),
+    square(32, 32, 14, 3, 1, 32, "depthwise and 1 x 1"),
     Layer("1-D", 32, 32, (64,), (3,), 1, 1),
 ]
-
-
-def _align(x: np.ndarray) -> np.ndarray:
-    """A copy that begins on a cache line, as results of the kernels and torch's tensors do."""
-    found = empty(x.shape, x.dtype)
-    found[...] = x
-    return found
-
-
-def _last(x: np.ndarray) -> np.ndarray:
-    """A copy with the channels last in memory."""
-    return np.moveaxis(_align(np.moveaxis(x, 1, -1)), -1, 1)
 
 
 def _arrays(layer: Layer, batch: int, seed: int) -> dict[str, np.ndarray]:
@@ -136,160 +123,59 @@ def _arrays(layer: Layer, batch: int, seed: int) -> dict[str, np.ndarray]:
     x = random.standard_normal((batch, layer.channels, *layer.size), dtype=np.float32)
     shape = (layer.outputs, layer.channels // layer.groups, *layer.kernel)
     weight = random.standard_normal(shape, dtype=np.float32) / np.float32(math.sqrt(math.prod(shape[1:])))
-    places = [(n + 2 * layer.padding - k) // layer.stride + 1 for n, k in zip(layer.size, layer.kernel, strict=True)]
-    g = random.standard_normal((batch, layer.outputs, *places), dtype=np.float32)
+    g = random.standard_normal((batch, layer.outputs, *layer.places), dtype=np.float32)
     return {"x": x, "weight": weight, "g": g}
 
 
-def _call(direction: str, layer: Layer, x: np.ndarray, weight: Any, g: np.ndarray) -> tuple[tuple, dict[str, Any]]:
-    """The arrays and keywords of a kernel's call."""
+def _call(library: Any, tensors: dict[str, Any], layer: Layer, direction: str) -> Callable[[], Any]:
+    """A call of torch's or of ours, which has torch's names."""
+    function = library.nn.functional.conv1d if len(layer.size) == 1 else library.nn.functional.conv2d
+    x, weight, g = (tensors[name] for name in ("x", "weight", "g"))
+    keywords = {"stride": layer.stride, "padding": layer.padding, "groups": layer.groups}
     if direction == "forward":
-        return (x, weight), layer.keywords
-    if direction == "input gradient":
-        return (g, weight), layer.keywords | {"input_size": layer.size}
-    return (x, g), layer.keywords | {"kernel_size": layer.kernel}
+
+        def forward() -> None:
+            with library.no_grad():
+                function(x, weight, **keywords)
+
+        return forward
+    wanted = (x if direction == "input gradient" else weight).requires_grad_()
+    y = function(x, weight, **keywords)
+    return partial(library.autograd.grad, y, wanted, g, retain_graph=True)
 
 
-def _fastest(kernel: Kernel, arrays: tuple, keywords: dict[str, Any]) -> Callable[[], Any]:
-    """By the algorithm that `benchmark = True` finds."""
-    keywords = keywords | {"every": True}
-    prefer = benchmark_cache.fastest(kernel, arrays, keywords, None)
-    return functools.partial(kernel, *arrays, prefer=prefer, **keywords)
-
-
-def _ours(direction: str, layer: Layer, arrays: dict[str, np.ndarray]) -> dict[str, Callable[[], Any]]:
-    import ml_dtypes
-
-    kernel, found = DIRECTIONS[direction], {}
-    half = {name: each.astype(ml_dtypes.bfloat16) for name, each in arrays.items()}
-    for where, place in (("", _align), (", channels last", _last)):
-        if where and len(layer.size) == 1:
-            continue
-        x, g, weight = place(arrays["x"]), place(arrays["g"]), Kept(arrays["weight"])
-        for precision in MEASURED:
-            some, keywords = _call(direction, layer, x, weight, g)
-            keywords = keywords if precision == "ieee" else keywords | {"precision": precision}
-            found[f"{precision}{where}"] = functools.partial(kernel, *some, **keywords)
-        some, keywords = _call(direction, layer, x, weight, g)
-        found[f"ieee, fastest{where}"] = _fastest(kernel, some, keywords)
-        some, keywords = _call(direction, layer, place(half["x"]), Kept(half["weight"]), place(half["g"]))
-        found[f"bf16 tensors{where}"] = functools.partial(kernel, *some, **keywords)
-    return found
-
-
-def _torchs(direction: str, layer: Layer, arrays: dict[str, np.ndarray]) -> dict[str, Callable[[], Any]]:
-    """torch's, in both layouts where there are two; none where it is not installed."""
-    torch = peers.torch_if_installed()
-    if torch is None:
-        return {}
-    rank, found = len(layer.size), {}
-    mask = [direction == "input gradient", direction == "weight gradient", False]
-    steps = [layer.stride] * rank, [layer.padding] * rank, [1] * rank, False, [0] * rank, layer.groups
-    dtypes = {"torch fp32": torch.float32}
-    if peers.torch_multiplies_bf16():
-        dtypes["torch bf16 tensors"] = torch.bfloat16
-    for name, dtype in dtypes.items():
-        for where, memory in (("", torch.contiguous_format), (", channels last", torch.channels_last)):
-            if where and rank == 1:
-                continue
-            x, weight, g = (
-                torch.from_numpy(arrays[each]).to(dtype).contiguous(memory_format=memory)
-                for each in ("x", "weight", "g")
-            )
-            if direction == "forward":
-                run = functools.partial(torch.ops.aten.convolution, x, weight, None, *steps)
-            else:
-                run = functools.partial(torch.ops.aten.convolution_backward, g, x, weight, None, *steps, mask)
-            found[f"{name}{where}"] = run
-    return found
-
-
-def measure(layer: Layer, batch: int, direction: str, seed: int, rounds: int = ROUNDS) -> dict[str, Any]:
-    """The median time of everyone for one layer."""
+def _contestants(layer: Layer, batch: int, direction: str, layout: str, seed: int) -> Iterator[Contestant]:
+    """Ours at each precision and with the algorithm that cudnn.benchmark finds, and torch's, in one layout."""
     arrays = _arrays(layer, batch, seed)
-    theirs = _torchs(direction, layer, arrays)
-    runs = _ours(direction, layer, arrays) | theirs
-    for each in runs.values():
-        each()
-    timings = time_interleaved(
-        {name: Timer(each, each) for name, each in runs.items()},  # each sample after a call that is not timed
-        seconds=0.0,
-        shortest=SHORTEST,
-        rounds=rounds,
-        rests=dict.fromkeys(theirs, OPENMP_REST),
-    )
-    return {
-        "layer": layer.label, "group": layer.group, "kernel": layer.kernel, "batch": batch, "direction": direction,
-        "operations": layer.operations(batch), "seconds": {name: each.median for name, each in timings.items()},
-    }  # fmt: skip
+
+    def call(library: Any, dtype: str) -> Callable[[], Any]:
+        made = {name: library.from_numpy(each).to(getattr(library, dtype)) for name, each in arrays.items()}
+        if layout == "channels last":
+            made = {name: each.contiguous(memory_format=library.channels_last) for name, each in made.items()}
+        return _call(library, made, layer, direction)
+
+    for name in WANTED:
+        dtype, precision = ("bfloat16", "none") if name == "bfloat16" else ("float32", name)
+        yield Contestant(name, call(mt, dtype), before=partial(_allow, precision))
+    yield Contestant("ieee, benchmark", call(mt, "float32"), before=partial(_allow, "ieee", True))
+    torch = peers.torch_if_installed()
+    for dtype in ("float32", "bfloat16") if torch is not None else ():
+        if dtype == "float32" or peers.torch_multiplies_bf16():
+            yield Contestant(f"torch {dtype}", call(torch, dtype), OPENMP_REST)
 
 
-def _best(row: dict[str, Any], name: str) -> float | None:
-    """The time of a name in the better of its layouts."""
-    taken = [row["seconds"][each] for each in (name, f"{name}, channels last") if each in row["seconds"]]
-    return min(taken, default=None)
+def _allow(precision: str, benchmark: bool = False) -> None:
+    backends.fp32_precision, backends.cudnn.benchmark = precision, benchmark
 
 
-def mean_ratio(rows: Iterable[dict[str, Any]], ours: str, theirs: str) -> float | None:
-    """The geometric mean of the speeds of `ours` relative to `theirs`, each in its better layout."""
-    ratios = []
-    for row in rows:
-        mine, other = _best(row, ours), _best(row, theirs)
-        if mine is None or other is None:
-            return None
-        ratios.append(other / mine)
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
-
-
-TARGETS = [
-    ("forward", None, "bf16", "torch fp32", 4.0),
-    ("forward", None, "bf16 tensors", "torch bf16 tensors", 1.2),
-    ("forward", None, "tf32", "torch fp32", 1.8),
-    ("forward", None, "ieee, fastest", "torch fp32", 1.0),
-    ("forward", (3, 3), "ieee, fastest", "torch fp32", 1.3),
-    ("input gradient", None, "ieee, fastest", "torch fp32", 1.0),
-    ("input gradient", None, "bf16", "torch fp32", 2.0),
-    ("weight gradient", None, "ieee, fastest", "torch fp32", 1.0),
-    ("weight gradient", None, "bf16", "torch fp32", 2.0),
-]
-"""(direction, kernel size, ours, peer, least geometric mean of the speeds)."""
-
-
-def targets(rows: list[dict[str, Any]]) -> Table:
-    """The geometric means beside what they should be."""
-    lines: list[tuple[str, ...]] = []
-    for direction, kernel, ours, theirs, least in TARGETS:
-        groups = list(dict.fromkeys(row["group"] for row in rows))
-        for group in [*groups, "all"] if len(groups) > 1 else groups:
-            some = [
-                row
-                for row in rows
-                if row["direction"] == direction
-                and group in ("all", row["group"])
-                and kernel in (None, tuple(row["kernel"]))
-            ]
-            mean = mean_ratio(some, ours, theirs)
-            if mean is not None:
-                size = "all" if kernel is None else "x".join(map(str, kernel))
-                lines.append((direction, group, size, ours, theirs, f"{least:g}", ratio(mean)))
-    columns = ("direction", "layers", "kernels", "ours", "peer", "target", "speed")
-    return Table("Speed relative to torch, geometric means, each in its better layout", columns, lines, names=5)
-
-
-def speeds(rows: list[dict[str, Any]]) -> list[Table]:
-    """GFLOP/s of every layer."""
-    found = []
-    for direction in dict.fromkeys(row["direction"] for row in rows):
-        some = [row for row in rows if row["direction"] == direction]
-        names = list(dict.fromkeys(name.removesuffix(", channels last") for row in some for name in row["seconds"]))
-        lines = []
-        for row in some:
-            times = [_best(row, name) for name in names]
-            cells = ["" if each is None else number(1e-9 * row["operations"] / each) for each in times]
-            lines.append((row["layer"], str(row["batch"]), *cells))
-        title = f"GFLOP/s, {direction}, the better layout"
-        found.append(Table(title, ("layer", "batch", *names), lines, names=1))
-    return found
+def _cell(layer: Layer, batch: int, direction: str, layout: str, seed: int) -> speed.Cell:
+    against = {
+        name: f"torch {'bfloat16' if name == 'bfloat16' else 'float32'}" for name in (*WANTED, "ieee, benchmark")
+    }
+    contestants = _contestants(layer, batch, direction, layout, seed)
+    wanted = WANTED if direction == "forward" else {}
+    group = f"{direction.capitalize()}, {layout}, {layer.group}"
+    return speed.Cell(group, f"{layer.label}, batch {batch}", contestants, against, wanted, layer.operations(batch))
 
 
 ALGORITHMS = Layer("algorithms", 64, 64, (28, 28), (3, 3), 1, 1)
@@ -297,93 +183,71 @@ ALGORITHMS = Layer("algorithms", 64, 64, (28, 28), (3, 3), 1, 1)
 
 def _algorithms(batch: int, seed: int) -> list[dict[str, Any]]:
     """Every algorithm at every precision for one convolution."""
-    arrays = _arrays(ALGORITHMS, batch, seed)
-    some, keywords = _call("forward", ALGORITHMS, arrays["x"], arrays["weight"], arrays["g"])
+    arrays, keywords = _arrays(ALGORITHMS, batch, seed), {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1)}
+    some = arrays["x"], arrays["weight"]
     exact = conv.reference(*some, **keywords)
     specs = [ArraySpec(each.shape, each.dtype) for each in some]
     rows = []
     for name in conv.implementations:
         for precision in PRECISIONS:
             options = keywords | ({} if precision == "ieee" else {"precision": precision})
-            run = functools.partial(conv[name], *some, every=True, **options)
+            run = partial(conv[name], *some, every=True, **options)
+            row = {"algorithm": name, "precision": precision}
             try:
-                result = run()
+                off = float(np.sqrt(np.mean((run() - exact) ** 2) / np.mean(exact**2)))
             except Refused as refused:
-                rows.append({"algorithm": name, "precision": precision, "refused": str(refused)})
+                rows.append(row | {"refused": str(refused)})
                 continue
-            off = float(np.sqrt(np.mean((result - exact) ** 2) / np.mean(exact**2)))
-            taken = min(Timer(run).repeat(5, 1))
-            space = workspace(conv, name, *specs, **options)
-            rows.append({"algorithm": name, "precision": precision, "seconds": taken, "error": off, "workspace": space})
+            taken = race([Contestant(name, run)], 5, 0.0, 0.0)[name].minimum
+            rows.append(row | {"seconds": taken, "error": off, "workspace": workspace(conv, name, *specs, **options)})
     return rows
 
 
 def run(session: Session) -> dict[str, Any]:
     """Measure the layers, and the algorithms for one of them."""
-    every = RESNET + OTHERS, (1, 8), tuple(DIRECTIONS)
-    layers, batches, directions = session.choose((QUICK, (1,), ("forward",)), (USUAL, (1,), tuple(DIRECTIONS)), every)
-    jobs = [(layer, batch, direction) for layer in layers for batch in batches for direction in directions]
-    rows: list[dict[str, Any]] = []
-    with session.progress(TITLE) as report:
-        for done, (layer, batch, direction) in enumerate(jobs):
-            report(done / len(jobs), f"{direction}, {layer.label}")
-            rows.append(measure(layer, batch, direction, session.seed, 3 if session.quick else ROUNDS))
-        report(1, "algorithms")
-        algorithms = _algorithms(session.choose(1, 8, 8), session.seed)
-    return {"layers": rows, "algorithms": algorithms}
-
-
-def _algorithms_table(rows: list[dict[str, Any]]) -> Table:
-    lines = []
-    for row in rows:
-        if "refused" not in row:
-            space = f"{row['workspace'] / 1e6:.1f} MB"
-            lines.append((row["algorithm"], row["precision"], seconds(row["seconds"]), error(row["error"]), space))
-    title = f"Algorithms for {ALGORITHMS.label}: weights packed in every call, error relative to the result"
-    return Table(title, ("algorithm", "precision", "time", "rms error", "workspace"), lines, names=2)
+    every = [*RESNET, *MOBILENET, *OTHERS], (1, 8), DIRECTIONS
+    layers, batches, directions = session.choose((QUICK, (1,), DIRECTIONS[:1]), (USUAL, (1,), DIRECTIONS), every)
+    jobs = {
+        f"{direction}, {layer.label}, {layout}, batch {batch}": partial(
+            _cell, layer, batch, direction, layout, session.seed
+        )
+        for direction in directions
+        for layer in layers
+        for batch in batches
+        for layout in LAYOUTS[: len(layer.size)]
+    }
+    return speed.run(session, TITLE, jobs) | {"algorithms": _algorithms(session.choose(1, 8, 8), session.seed)}
 
 
 def tables(result: dict[str, Any]) -> list[Table]:
-    found = [_algorithms_table(result["algorithms"]), *speeds(result["layers"])]
-    means = targets(result["layers"])
-    return [*found, means] if means.rows else found
+    lines = [
+        (
+            row["algorithm"],
+            row["precision"],
+            seconds(row["seconds"]),
+            error(row["error"]),
+            f"{row['workspace'] / 1e6:.1f} MB",
+        )
+        for row in result["algorithms"]
+        if "refused" not in row
+    ]
+    title = f"Algorithms for {ALGORITHMS.label}: error relative to the result"
+    columns = ("algorithm", "precision", "time", "rms error", "workspace")
+    return [Table(title, columns, lines, names=2), *speed.tables(result)]
 
 
 def summary(result: dict[str, Any]) -> list[str]:
     """What was done, and what it shows, in paragraphs."""
     refused = [row for row in result["algorithms"] if "refused" in row]
     text = f"""
-        Activations are packed in every call and weights once, as layers under no_grad do. Each library is shown in the
-        better of its layouts, NCHW and channels last; medians of interleaved samples. "fastest" is the algorithm that
-        cudnn.benchmark = True finds. GFLOP/s counts 2 operations for each product of the definition, whatever an
-        algorithm really does.
+        Activations and weights are packed in every call, and each layout is compared with torch's in the same.
+        "benchmark" is the algorithm that cudnn.benchmark = True finds. GFLOP/s counts 2 operations for each product of
+        the definition, whatever an algorithm really does.
 
         {len(refused)} of {len(result["algorithms"])} pairs of an algorithm and a precision refuse; explain has their
         sentences.
     """
-    return paragraphs(text)
-
-
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--batch", type=int, default=8)
-    arguments.add_argument("--direction", choices=DIRECTIONS, default="forward")
-    arguments.add_argument("--others", action="store_true", help="the layers that are not ResNet-50's")
-    arguments.add_argument("--rounds", type=int, default=ROUNDS)
-    arguments.add_argument("--out", type=Path, help="a file for the times, as JSON")
-    chosen = arguments.parse_args()
-    session = Session()
-    layers = OTHERS if chosen.others else RESNET
-    rows = [measure(layer, chosen.batch, chosen.direction, 0, chosen.rounds) for layer in layers]
-    for table in (*speeds(rows), targets(rows)):
-        session.show(table)
-    if chosen.out:
-        chosen.out.write_text(json.dumps(rows, indent=1))
-
-
-if __name__ == "__main__":
-    restart_where_held()
-    main()
+    return [*paragraphs(text), *speed.sentences(result)]
 
 
 # The picture
@@ -407,10 +271,11 @@ def _draw(figure: Figure, result: dict[str, Any]) -> None:
 
 
 PLOTS = [
+    speed.plot("conv-speed"),
     Plot(
         "conv-algorithms",
         "Down is faster or smaller, left is more accurate; a mark is an algorithm, a colour a precision.",
         (10, 4.8),
         _draw,
-    )
+    ),
 ]

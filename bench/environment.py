@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def _threads() -> dict[str, int]:
     if blas is not None:
         kernels = blas.get("architecture") or "unknown"
         counts[f"NumPy ({peers.blas_name()}, kernels for {kernels})"] = blas["num_threads"]
-    torch = peers.torch_if_imported()
+    torch = sys.modules.get("torch")  # where this run has used it
     if torch is not None:
         counts["torch"] = torch.get_num_threads()
     return counts

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from timeit import Timer
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import minitorch_backends as mt
+from minitorch_backends.lab.race import Contestant
 
-from . import peers
-from .presentation import Table, paragraphs, ratio, seconds
+from . import peers, speed
+from .presentation import paragraphs
 from .session import Session
-from .timing import OPENMP_REST, time_interleaved
 
 __all__ = ["TITLE", "run", "summary", "tables"]
 
 TITLE = "Networks"
 
-BARS = {"inference": 1.0, "training": 1.2}
-"""Of torch's time in the same run, at most."""
+WANTED = {"inference": 1.0, "training": 0.83}
+"""How many times as long torch is to take."""
 
 
 class Network(NamedTuple):
@@ -112,24 +112,10 @@ def _cases(session: Session) -> Iterator[tuple[str, str, Callable[[Any], Network
     )  # fmt: skip
 
 
-def run(session: Session) -> dict[str, Any]:
-    """Time each network with both libraries, interleaved."""
-    with session.progress(TITLE) as report:
-        report(0, "loading torch")
-        libraries = {"minitorch": mt} | ({"torch": torch} if (torch := peers.torch_if_installed()) else {})
-        cases, all_of_them = [], list(_cases(session))
-        for done, (name, sizes, make, data) in enumerate(all_of_them):
-            for number, (way, bar) in enumerate(BARS.items()):
-                report((done + number / 2) / len(all_of_them), f"{name}, {way}")
-                timers = {
-                    library: Timer(_statement(module, make(module), way, *map(module.tensor, data)))
-                    for library, module in libraries.items()
-                }
-                cases.append({"name": name, "sizes": sizes, "way": way} | _measure(session, timers, bar))
-    return {"compared_with_torch": "torch" in libraries, "cases": cases}
-
-
-def _statement(library: Any, network: Network, way: str, given: Any, target: Any) -> Callable[[], Any]:
+def _statement(
+    make: Callable[[Any], Network], data: tuple[np.ndarray, np.ndarray], way: str, library: Any
+) -> Callable[[], Any]:
+    network, (given, target) = make(library), map(library.tensor, data)
     for module in network.modules:
         module.train(way == "training")
     if way == "inference":
@@ -149,33 +135,20 @@ def _statement(library: Any, network: Network, way: str, given: Any, target: Any
     return train
 
 
-def _measure(session: Session, timers: dict[str, Timer], bar: float) -> dict[str, Any]:
-    timings = time_interleaved(
-        timers, seconds=0.1 if session.quick else 2.0, rounds=3 if session.quick else 7, rests={"torch": OPENMP_REST}
-    )
-    ours, theirs = timings["minitorch"], timings.get("torch")
-    relative = ours.median / theirs.median if theirs else None
-    return {
-        "median_seconds": ours.median,
-        "torch_median_seconds": theirs.median if theirs else None,
-        "relative_to_torch": relative,
-        "allowed_relative_to_torch": bar,
-        "met": None if relative is None else relative <= bar,
-    }
+def _cell(way: str, name: str, sizes: str, make: Any, data: Any) -> speed.Cell:
+    statement = partial(_statement, make, data, way)
+    contestants = [Contestant("mt", statement(mt)), *peers.by_torch(statement)]
+    facts = {"sizes": sizes}
+    return speed.Cell(f"Time of {way}", name, contestants, {"mt": "torch"}, {"mt": WANTED[way]}, facts=facts)
 
 
-def tables(result: dict[str, Any]) -> list[Table]:
-    columns = ["network", "sizes", "", "median"]
-    if result["compared_with_torch"]:
-        columns += ["torch", "ratio", "at most", "met"]
-    rows = []
-    for case in result["cases"]:
-        row = [case["name"], case["sizes"], case["way"], seconds(case["median_seconds"])]
-        if result["compared_with_torch"]:
-            row += [seconds(case["torch_median_seconds"]), ratio(case["relative_to_torch"])]
-            row += [ratio(case["allowed_relative_to_torch"]), "yes" if case["met"] else "no"]
-        rows.append(tuple(row))
-    return [Table("Time of a network", tuple(columns), rows, names=3)]
+def run(session: Session) -> dict[str, Any]:
+    """Time each network with both libraries."""
+    jobs = {f"{case[0]}, {way}": partial(_cell, way, *case) for case in _cases(session) for way in WANTED}
+    return speed.run(session, TITLE, jobs)
+
+
+tables = speed.tables
 
 
 def summary(result: dict[str, Any]) -> list[str]:
@@ -185,12 +158,5 @@ def summary(result: dict[str, Any]) -> list[str]:
         two layer norms. The language model is an embedding, two such blocks and a head, and its loss the cross entropy.
         The residual block is a convolution, pooling, and two more around which the input is added, with batch norm.
         Inference is without gradients; training is forward, backward and a step of AdamW. All in float32.
-
-        The two libraries run in turn, each sample after a call that is not timed; the ratio is that of the medians.
     """
-    if not result["compared_with_torch"]:
-        text += "\n\ntorch is not installed here; its CPU build is enough to compare with: pip install torch."
-    missed = [f"{case['name']}, {case['way']}" for case in result["cases"] if case["met"] is False]
-    if missed:
-        text += f"\n\nMissed: {'; '.join(missed)}."
-    return paragraphs(text)
+    return [*paragraphs(text), *speed.sentences(result)]

@@ -41,8 +41,8 @@ from minitorch_backends.lab.race import OPENBLAS_REST, Contestant, race
 
 from . import environment
 from .fair import restart_where_held
-from .kernels import Shape, operands, positive
 from .presentation import number
+from .products import Shape, operands
 
 FOLDER = Path(__file__).parent / "order"
 PAGE = Path(__file__).parent / "ORDER.md"
@@ -109,7 +109,9 @@ def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contes
 def measure(shape: Shape, kind: str, rounds: int, scale: float = 1.0) -> dict[str, float]:
     """Median seconds by implementation, that which is taken first; `scale` shortens turns."""
     dtype, precision = KINDS[kind]
-    return race(contestants(*operands(shape).arrays(dtype), precision), rounds, 4e-2 * scale, 1e-2 * scale)
+    a, b = (each.astype(dtype) for each in operands(shape))
+    taken = race(contestants(a, b, precision), rounds, 4e-2 * scale, 1e-2 * scale)
+    return {name: timing.median for name, timing in taken.items()}
 
 
 def key(cell: Cell) -> tuple[str, str, str]:
@@ -229,6 +231,12 @@ def compare(old: Guard, new: Guard, worst: int = 10) -> tuple[str, bool]:
     return "\n".join(lines) or "the two files have no cell in common", kept
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rounds; expected an integer of at least 1")
+    return int(text)
+
+
 def _levels(text: str) -> list[str]:
     own = cpu.LEVELS[: cpu.LEVELS.index(cpu.capability()) + 1]
     names = list(own) if text == "all" else text.split(",")
@@ -241,7 +249,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     name = machine.microarchitecture() or machine.identity()
     add = parser.add_argument
-    add("--rounds", type=positive, help="turns of each implementation (5, or 3 with --quick)")
+    add("--rounds", type=_positive, help="turns of each implementation (5, or 3 with --quick)")
     add("--levels", type=_levels, default=_levels("all"), help="capabilities, with commas (all of this CPU)")
     add("--quick", action="store_true", help=f"of {', '.join(QUICK)} only, in turns of a quarter of the length")
     add("--resume", action="store_true", help="keep the cells that the file has, and measure the others")

@@ -4,47 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import sys
-from collections.abc import Callable
-from timeit import Timer
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from minitorch_backends.lab.race import OPENBLAS_REST
-
-from .timing import OPENMP_REST
-
-__all__ = [
-    "Product",
-    "blas_name",
-    "blas_pool",
-    "blas_rest",
-    "numpy_product",
-    "torch_if_imported",
-    "torch_if_installed",
-    "torch_is_installed",
-    "torch_multiplies_bf16",
-    "torch_products",
-]
-
-
-class Product(NamedTuple):
-    """One way to multiply two float32 matrices.
-
-    Attributes:
-        name: what tables and plots call it.
-        run: returns the product as a float32 array.
-        timer: times the product alone, without conversions of the result.
-        rest: seconds for which its threads spin on when it is done.
-    """
-
-    name: str
-    run: Callable[[], np.ndarray]
-    timer: Timer
-    rest: float = 0.0
+from minitorch_backends.lab.race import OPENBLAS_REST, OPENMP_REST, Contestant
 
 
 def torch_is_installed() -> bool:
@@ -58,11 +25,6 @@ def torch_if_installed() -> ModuleType | None:
     import torch
 
     return torch
-
-
-def torch_if_imported() -> ModuleType | None:
-    """torch where this run has used it."""
-    return sys.modules.get("torch")
 
 
 @functools.cache
@@ -92,38 +54,36 @@ def blas_rest() -> float:
     return OPENBLAS_REST if blas_name() == "OpenBLAS" else OPENMP_REST
 
 
-def numpy_product(a: np.ndarray, b: np.ndarray) -> Product:
-    """NumPy's fp32 product."""
-    run = functools.partial(np.matmul, a, b)
-    return Product("NumPy fp32", run, Timer(run), blas_rest())
+def by_numpy(name: str, call: Callable[..., Any], *arguments: Any, wakes_threads: bool = True) -> Contestant:
+    """A call of NumPy's or SciPy's; where it wakes the threads of a BLAS, they are given time to rest."""
+    return Contestant(name, functools.partial(call, *arguments), blas_rest() if wakes_threads else 0.0)
 
 
-def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
-    """torch's fp32 product, that of bfloat16 tensors, and the fp32 product that oneDNN may run in bfloat16; none of
-    them where torch is not installed, the second only where it has a kernel for it, and the last only from torch 2.9
-    on, which has its flag."""
+def by_torch(make: Callable[[Any], Any], name: str = "torch", wakes_threads: bool = True) -> list[Contestant]:
+    """What `make` makes of torch; nothing where it is not installed."""
+    torch = torch_if_installed()
+    return [] if torch is None else [Contestant(name, make(torch), OPENMP_REST if wakes_threads else 0.0)]
+
+
+def torch_products(a: np.ndarray, b: np.ndarray) -> Iterator[Contestant]:
+    """torch's fp32 product, that of bfloat16 tensors where it has a kernel for it, and the fp32 product that oneDNN may
+    run in bfloat16, from torch 2.9 on, which has its flag."""
     torch = torch_if_installed()
     if torch is None:
-        return []
-    left, right = torch.from_numpy(a), torch.from_numpy(b)
+        return
+    left, right = (torch.from_numpy(np.ascontiguousarray(each)) for each in (a, b))
     flag = getattr(torch.backends.mkldnn, "matmul", None)
     has_flag = hasattr(flag, "fp32_precision")
 
-    def allow(precision: str) -> None:
-        if has_flag:
-            flag.fp32_precision = precision
+    def product(name: str, x: Any, y: Any, precision: str) -> Contestant:
+        def allow() -> None:
+            if has_flag:
+                flag.fp32_precision = precision
 
-    def product(name: str, x: object, y: object, flag_value: str) -> Product:
-        def run() -> np.ndarray:
-            allow(flag_value)
-            return torch.mm(x, y).float().numpy()
+        return Contestant(name, functools.partial(torch.matmul, x, y), OPENMP_REST, allow)
 
-        names = {"mm": torch.mm, "x": x, "y": y, "allow": allow, "value": flag_value}
-        return Product(name, run, Timer("mm(x, y)", "allow(value)", globals=names), OPENMP_REST)
-
-    products = [product("torch fp32", left, right, "ieee")]
+    yield product("torch fp32", left, right, "ieee")
     if torch_multiplies_bf16():
-        products.append(product("torch bf16 tensors", left.bfloat16(), right.bfloat16(), "ieee"))
+        yield product("torch bf16 tensors", left.bfloat16(), right.bfloat16(), "ieee")
     if has_flag:
-        products.append(product("torch mkldnn bf16", left, right, "bf16"))
-    return products
+        yield product("torch mkldnn bf16", left, right, "bf16")

@@ -12,19 +12,7 @@ from matplotlib.figure import Figure
 from minitorch_backends.display.figures import drawing
 from minitorch_backends.lab.pages import Table
 
-__all__ = [
-    "PEERS",
-    "Plot",
-    "Table",
-    "draw",
-    "error",
-    "number",
-    "paragraphs",
-    "percent",
-    "ratio",
-    "seconds",
-    "show_names",
-]
+__all__ = ["Plot", "Table", "draw", "error", "number", "paragraphs", "percent", "ratio", "seconds", "show_names"]
 
 
 def paragraphs(text: str) -> list[str]:
@@ -33,12 +21,15 @@ def paragraphs(text: str) -> list[str]:
 
 
 class Plot(NamedTuple):
-    """One picture: the name of its file, what it shows in a sentence, its size, and how a part's result is drawn."""
+    """One picture: the name of its file, what it shows in a sentence, its size, how a part's result is drawn, and
+    whether there is something to draw.
+    """
 
     name: str
     caption: str
     size: tuple[float, float]
     draw: Callable[[Figure, Any], None]
+    shows: Callable[[Any], bool] = lambda result: True
 
 
 def draw(plot: Plot, result: Any, folder: Path) -> Path:
@@ -77,18 +68,6 @@ def ratio(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.2f} %"
-
-
-PEERS = {
-    "torch float32": ("#6b6b6b", "X"),
-    "torch bfloat16": ("#6b6b6b", "*"),
-    "torch float64": ("#6b6b6b", "p"),
-    "torch": ("#6b6b6b", "X"),
-    "NumPy": ("#5f5f5f", "+"),
-    "SciPy": ("#5f5f5f", "1"),
-    "SciPy, threads": ("#5f5f5f", "2"),
-}
-"""Colours and marks of other libraries."""
 
 
 def show_names(axes: Axes, names: list[str]) -> None:

@@ -38,11 +38,13 @@ class Session:
     Attributes:
         extent: one of EXTENTS.
         seed: what every random number of the run follows from.
+        cells: what the labels of cells must have that measure speed.
     """
 
-    def __init__(self, *, extent: str = "usual", seed: int = 0) -> None:
+    def __init__(self, *, extent: str = "usual", seed: int = 0, cells: str = "") -> None:
         self.extent = extent
         self.seed = seed
+        self.cells = cells
         in_file = not sys.stdout.isatty() and "COLUMNS" not in os.environ
         self.console = Console(width=WIDTH_IN_FILES if in_file else None)
 

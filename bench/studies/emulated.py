@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ import minitorch_backends as mt
 
 from ..presentation import Plot, Table, error, paragraphs
 from ..session import Session
+from .solvers import system
 
-__all__ = ["PLOTS", "TITLE", "product", "run", "solve", "summary", "tables"]
+__all__ = ["PLOTS", "TITLE", "run", "solve", "summary", "tables"]
 
 TITLE = "Emulated float64"
 
@@ -28,33 +28,19 @@ NAMES = {
 }
 
 
-@functools.lru_cache(maxsize=1)
-def system(n: int, condition: float, seed: int) -> tuple[mt.Tensor, mt.Tensor]:
-    """A float64 matrix of a condition, n x n with singular values in a geometric sequence, and a right side, n x 1."""
-    random = np.random.default_rng([seed, n])
-    left, right = (np.linalg.qr(random.standard_normal((n, n)))[0] for _ in range(2))
-    a = left * np.geomspace(1, 1 / condition, n) @ right
-    return mt.from_numpy(a), mt.from_numpy(random.standard_normal((n, 1)))
-
-
 def solve(n: int, condition: float, refine: bool, seed: int) -> mt.Tensor:
     """The solution of a system."""
-    return mt.linalg.solve(*system(n, condition, seed), refine=refine)
+    return mt.linalg.solve(*system(n, condition, seed, "float64"), refine=refine)
 
 
 def exact_solution(n: int, condition: float, refine: bool, seed: int) -> mt.Tensor:
     """The same, refined by residuals that are rounded once, of exact products of twenty moduli."""
-    a, b = system(n, condition, seed)
+    a, b = system(n, condition, seed, "float64")
     factors, x = mt.linalg.lu_factor(a), mt.zeros_like(b)
     for _ in range(6):
         residual = mt.matmul(mt.cat([b, a], 1), mt.cat([mt.ones(1, 1, dtype=a.dtype), -x]), precision="int8mod20")
         x = x + mt.linalg.lu_solve(*factors, residual)
     return x
-
-
-def product(spread: float, seed: int) -> mt.Tensor:
-    """A product of matrices whose exponents are spread."""
-    return mt.matmul(*factors_of(spread, seed))
 
 
 def factors_of(spread: float, seed: int) -> tuple[mt.Tensor, mt.Tensor]:

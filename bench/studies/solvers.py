@@ -16,7 +16,7 @@ from minitorch_backends.display.figures import MARKS
 from ..presentation import Plot, Table, error, paragraphs, seconds
 from ..session import PRECISIONS, Session
 
-__all__ = ["PLOTS", "TITLE", "run", "solve", "summary", "tables"]
+__all__ = ["PLOTS", "TITLE", "run", "solve", "summary", "system", "tables"]
 
 TITLE = "Solvers"
 
@@ -26,12 +26,12 @@ CONDITIONS = (1e1, 1e2, 1e4)
 
 
 @functools.lru_cache(maxsize=1)
-def system(n: int, condition: float, seed: int) -> tuple[mt.Tensor, mt.Tensor]:
-    """A float32 matrix of a condition, n x n with singular values in a geometric sequence, and a right side, n x 1."""
+def system(n: int, condition: float, seed: int, dtype: str = "float32") -> tuple[mt.Tensor, mt.Tensor]:
+    """A matrix of a condition, n x n with singular values in a geometric sequence, and a right side, n x 1."""
     random = np.random.default_rng([seed, n])
     left, right = (np.linalg.qr(random.standard_normal((n, n)))[0] for _ in range(2))
     a = left * np.geomspace(1, 1 / condition, n) @ right
-    return tuple(mt.from_numpy(each.astype(np.float32)) for each in (a, random.standard_normal((n, 1))))  # type: ignore[return-value]
+    return tuple(mt.from_numpy(each.astype(dtype)) for each in (a, random.standard_normal((n, 1))))  # type: ignore[return-value]
 
 
 def solve(task: str, n: int, condition: float, refine: bool, seed: int) -> mt.Tensor:

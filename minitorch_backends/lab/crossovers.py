@@ -177,7 +177,7 @@ def _race(crossover: Crossover, point: Point, rounds: int) -> list[float]:
     with woken if by_threads else nullcontext():
         ways = [_way(name, crossover.isa, a, b, precision) for name in (crossover.below, crossover.above)]
         times = race(ways, rounds)
-    return [round(seconds * 1e6, 4) for seconds in times.values()] if len(times) == len(ways) else []
+    return [round(each.median * 1e6, 4) for each in times.values()] if len(times) == len(ways) else []
 
 
 def _way(name: str, isa: str, a: np.ndarray, b: np.ndarray, precision: str) -> Contestant:

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import attention, fair, layers, linalg, order, peers, presentation, timing
+from bench import conv, fair, order, peers, presentation, speed
 from bench.session import PRECISIONS
 from bench.studies import answers, digits, minilm, smollm2
 from bench.studies import products as studied_products
+from minitorch_backends import backends
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precisions.products import PRECISIONS as KNOWN
+from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.kernels.runtime import cpu
 from minitorch_backends.lab import race
 
@@ -35,7 +37,7 @@ def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench") / "new" / "folder"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peers, "torch_is_installed", lambda: False)
-        patch.setattr(timing.time, "sleep", lambda seconds: None)  # what other threads do is of no matter here
+        patch.setattr(race.time, "sleep", lambda seconds: None)  # what other threads do is of no matter here
         every = [word for part in command.PARTS for word in ("--only", part)]
         assert command.main(["--quick", "--seed", "3", "--out", str(folder), *every]) == 0
     return folder
@@ -147,52 +149,31 @@ def test_theory_predicts_what_the_note_prints():
     assert theory["relative"] == pytest.approx(told["relative"], rel=0.06)
 
 
-def test_products_are_timed_beside_the_others(results):
-    rows = results["parts"]["products-speed"]["rows"]
-    assert [row["name"] for row in rows[:6]] == [*(f"mt {name}" for name in PRECISIONS), "NumPy fp32"]
-    assert rows[5]["speed_relative_to_numpy"] == 1
-    assert all(row["median"] >= row["minimum"] > 0 for row in rows)
-    assert rows[0]["rms_error"] < 1e-6 < 1e-4 < rows[1]["rms_error"] < rows[2]["rms_error"] < 3e-3
+SPEED = ("products-speed", "einsum-speed", "linalg", "attention", "conv", "sums", "fft", "models", "overhead")
 
 
-def test_attention_keeps_its_bars_of_error_and_memory(results):
-    part = results["parts"]["attention"]
-    assert not part["compared_with_torch"]
-    for entry in (*part["forward"], *part["gradients"]):
-        assert min(entry["median_seconds"].values()) > 0
-    for row in part["memory"]:
-        assert 0 < row["bytes_per_core"] < attention.MEMORY_BAR
-    errors = {row["precision"]: row for row in part["errors"]}
-    assert errors["ieee"]["flash"] < 1e-6 < 1e-4 < errors["tf32"]["flash"] < errors["bf16"]["flash"] < 1e-2
-    assert all((row["flash_relative_to_math"] or 0) <= attention.ERROR_BAR for row in errors.values())
+@pytest.mark.parametrize("part", SPEED)
+def test_parts_that_measure_speed_need_no_torch(results, part):
+    """Every cell has times of all its contestants, ours first, and ratios to those that are there."""
+    found = results["parts"][part]
+    assert not found["compared_with_torch"]
+    assert len(found["rows"]) >= 2
+    for row in found["rows"]:
+        assert all(row["seconds"][name] >= least > 0 for name, least in row["least_seconds"].items())
+        for name, ratio in row["ratios"].items():
+            others = [taken for other, taken in row["seconds"].items() if other not in row["ratios"]]
+            assert ratio in [other / row["seconds"][name] for other in others]
 
 
-def test_refined_solutions_have_the_error_of_float32(results):
-    part = results["parts"]["linalg"]
-    assert all(min(row["median_seconds"].values()) > 0 for row in (*part["large"], *part["batched"]))
-    assert {row["task"] for row in part["large"]} == set(linalg.LARGE_BARS)
-    for row in part["refined"]:
-        assert row["backward_error"] < 2 * row["n"] ** 0.5 * 2.0**-24
-
-
-def test_transforms_keep_their_bounds_of_error(results):
-    part = results["parts"]["fft"]
-    assert not part["compared_with_torch"]
-    for entry in part["cases"]:
-        assert {"mt", "SciPy"} <= set(entry["median_seconds"])
-    for entry in part["errors"]:
-        for dtype in ("float32", "float64"):
-            assert 0 < entry[f"mt {dtype}"] < np.log2(entry["n"])
-    assert all(entry["bytes"] > 0 and entry["plans"] == 1 for entry in part["plans"])
-
-
-def test_sums_are_accurate_over_every_layout(results):
-    part = results["parts"]["sums"]
-    assert not part["compared_with_torch"]
-    for entry in part["cases"]:
-        assert min(entry["median_seconds"].values()) > 0
-        assert entry["units"]["mt"] < 4
-    assert max(entry["units"]["NumPy"] for entry in part["cases"]) > 4  # what the layouts are there for
+def test_products_and_sums_have_their_errors(results):
+    errors = results["parts"]["products-speed"]["errors"]
+    assert list(errors) == [*PRECISIONS, "NumPy fp32"]
+    assert errors["ieee"] < 1e-6 < 1e-4 < errors["tf32"] < errors["bf16"] < 3e-3
+    sums = [row["facts"] for row in results["parts"]["sums"]["rows"]]
+    assert all(float(row["error of mt"]) < 4 for row in sums)
+    assert max(float(row["error of NumPy"]) for row in sums) > 4  # what the layouts are there for
+    for row in results["parts"]["einsum-speed"]["rows"]:
+        assert float(row["facts"]["error"]) < 1e-4  # at ieee; a result of one number may cancel
 
 
 def test_units_that_cut_drift(results):
@@ -248,35 +229,6 @@ def test_contractions_by_strategy_and_precision(results):
         assert all(row["peak_bytes"] > 0 for row in rows.values())
 
 
-def test_einsum_is_timed_beside_the_others(results):
-    rows = results["parts"]["einsum-speed"]["rows"]
-    assert [row["operands"] for row in rows if row["group"] == "8 x 8"] == [2, 3, 4, 5]
-    for row in rows:
-        assert {"mt", "opt_einsum"} <= set(row["seconds"])
-        assert row["error"] < 1e-4  # at ieee; a result of one number may cancel
-
-
-def test_overhead_needs_no_torch(results):
-    part = results["parts"]["overhead"]
-    assert not part["compared_with_torch"]
-    for case in part["cases"]:
-        assert case["median_seconds"] >= case["minimum_seconds"] > 0
-        assert case["relative_to_torch"] is None
-        assert case["met"] is None or case["allowed_seconds"]
-
-
-def test_networks_are_timed_in_inference_and_training(results):
-    part = results["parts"]["models"]
-    assert [(case["name"], case["way"]) for case in part["cases"]] == [
-        (name, way)
-        for name in ("transformer block", "language model", "residual block")
-        for way in ("inference", "training")
-    ]
-    for case in part["cases"]:
-        assert case["median_seconds"] > 0
-        assert case["met"] is None
-
-
 def test_import_is_timed_in_new_processes(results):
     part = results["parts"]["import"]
     assert {"minitorch_backends", "numpy", "first product"} <= set(part["cpu_seconds"])
@@ -296,10 +248,9 @@ def test_report_stands_by_itself(quick):
     pictures = sorted(path.name for path in quick.glob("*.png"))
     language = ["language.png"] if smollm2.find() else []
     assert pictures == [
-        "attention.png", "conv-algorithms.png", "devices.png", "digits-layers.png", "digits-margins.png",
-        "einsum-assignments.png", "einsum-strategies.png", "emulated.png", "fft-speed.png", *language,
-        "linalg-speed.png", "overview.png", "products-errors.png", "products-speed.png", "products-tradeoff.png",
-        "solvers.png",
+        "conv-algorithms.png", "devices.png", "digits-layers.png", "digits-margins.png", "einsum-strategies.png",
+        "emulated.png", "fft-speed.png", *language, "overview.png", "products-errors.png", "products-speed.png",
+        "products-tradeoff.png", "solvers.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)
     loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)
@@ -355,29 +306,44 @@ def test_precisions_exist():
     assert set(PRECISIONS) <= set(KNOWN)
 
 
-def test_interleaved_times_every_candidate_alike():
+def test_a_race_takes_turns_and_begins_each_with_another(monkeypatch):
+    monkeypatch.setattr(race.time, "sleep", lambda seconds: order.append("rest") if seconds else None)
     order = []
-    timers = {name: Timer(lambda name=name: order.append(name)) for name in "abc"}
-    found = timing.time_interleaved(timers, seconds=0, rounds=4)
-    assert {entry.samples for entry in found.values()} == {4}
-    last = order[-12:]
-    assert [last[start : start + 3] for start in range(0, 12, 3)] == [
-        list(turn) for turn in ("abc", "bca", "cab", "abc")
-    ]
-    assert all(entry.median >= entry.minimum > 0 for entry in found.values())
+    some = [race.Contestant(name, lambda name=name: order.append(name), 0.1 * (name == "c")) for name in "abc"]
+    some[0] = some[0]._replace(before=lambda: order.append("flags"))
+    found = race.race(some, 2, warm=0.0, least=0.0)
+    assert order[-16:] == ["flags", *"aabbcc", "rest", *"bbcc", "rest", "flags", *"aa"]
+    assert all(timing.median >= timing.minimum > 0 for timing in found.values())
 
 
-def test_interleaved_calls_before_a_sample_where_threads_have_rested():
-    order = []
-    timers = {name: Timer(lambda name=name: order.append(name)) for name in "ab"}
-    timing.time_interleaved(timers, seconds=0, rounds=2, rests={"b": 0.0})
-    assert order[-8:] == list("aabbbbaa")
+def test_a_race_lengthens_turns_and_leaves_out_what_refuses():
+    def refuses():
+        raise Refused("not here")
+
+    calls = []
+    found = race.race([race.Contestant("a", lambda: calls.append(0)), race.Contestant("b", refuses)], 1, 0.0, 1e-4)
+    assert found.keys() == {"a"}
+    assert len(calls) > 50
+    assert race.race([race.Contestant("statement", Timer("pass"))], 1, 0.0, 1e-5)["statement"].median < 1e-5
 
 
-def test_interleaved_lengthens_short_samples():
-    found = timing.time_interleaved({"pass": Timer("pass")}, seconds=0, rounds=1, shortest=1e-4)["pass"]
-    assert found.calls > 100
-    assert found.median * found.calls > 2e-5
+def row_of(name, ratios, wanted):
+    return {"group": "Products", "name": name, "facts": {}, "operations": None, "ratios": ratios, "wanted": wanted,
+            "seconds": {"mt": 1.0, "torch": 2.0}}  # fmt: skip
+
+
+def test_speeds_are_averaged_and_what_is_missed_is_named():
+    result = {
+        "compared_with_torch": True,
+        "rows": [row_of("a", {"mt": 4.0}, {"mt": 2.0}), row_of("b", {"mt": 1.0}, {})],
+    }
+    assert speed.means(result) == {("Products", "mt"): (2.0, 1.0, 4.0)}
+    assert speed.sentences(result)[-1] == "All cells are as fast as they are wanted."
+    result["rows"].append(row_of("c", {"mt": 0.5}, {"mt": 1.0}))
+    assert speed.sentences(result)[-1] == "Missed: c: mt 0.50 of 1."
+    assert speed.tables(result)[0].rows[2] == ("c", "1.00 s (0.50)", "2.00 s")
+    assert speed.plot("x").shows(result)
+    assert not speed.plot("x").shows({"rows": [row_of("a", {}, {})]})
 
 
 @pytest.mark.parametrize(
@@ -489,11 +455,14 @@ def test_peers_are_not_held_back(monkeypatch):
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("direction", layers.DIRECTIONS)
-def test_layers_are_called_in_both_layouts(direction):
-    """A row has the times of both layouts, and the tables GFLOP/s from them."""
-    layer = layers.MOBILENET[0]._replace(size=(8, 8))
-    row = layers.measure(layer, 1, direction, "float32", 1)
-    assert all(row[f"ours, {layout}"] > 0 for layout in layers.LAYOUTS)
-    speeds, *_ = layers.tables([row], "ieee")
-    assert speeds.rows[0][:3] == ("3-16 3x3/2 at 8x8", "1", direction)
+@pytest.mark.parametrize("direction", conv.DIRECTIONS)
+def test_layers_are_called_in_both_layouts_at_every_precision(direction):
+    layer = conv.MOBILENET[0]._replace(size=(8, 8))
+    flags = backends.snapshot()
+    try:
+        for layout in conv.LAYOUTS:
+            for contestant in conv._contestants(layer, 1, direction, layout, 0):
+                contestant.before()  # sets flags for the process
+                assert race.turn(contestant.call, 1) > 0
+    finally:
+        backends.restore(flags)

@@ -82,7 +82,7 @@ def test_dask(tmp_path):
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", local_directory=tmp_path) as cluster,
         Client(cluster) as client,
     ):
         found = sweep_sums(executor=client.get_executor(pure=False)).rows

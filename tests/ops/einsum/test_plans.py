@@ -185,20 +185,6 @@ def test_plans_take_letters_beyond_ascii() -> None:
         mt.einsum_plan("é1", a)
 
 
-def test_networks_of_einsum_benchmark() -> None:
-    generators = pytest.importorskip("einsum_benchmark.generators", reason="the package einsum_benchmark is an extra")
-    for equation, shapes in (
-        generators.structured.lattice((3, 3), d_min=2, d_max=4, seed=0),
-        generators.random.connected_network(10, 2.5, number_of_output_indices=2, max_axis_size=4, seed=0),
-        generators.random.connected_hypernetwork(8, 2.5, 10, 5, True, 3, 3, max_axis_size=3, seed=0),
-        generators.language_model.sliding_likelihood(1, 2, 3, 5),
-    ):
-        arrays = [normal(*shape, seed=index, dtype=np.float64) for index, shape in enumerate(shapes)]
-        plan = mt.einsum_plan(equation, *map(mt.tensor, arrays))
-        expected = opt_einsum.contract(equation, *arrays)
-        np.testing.assert_allclose(plan.run(*arrays).numpy(), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
-
-
 # Files
 
 
