@@ -73,7 +73,7 @@ def _cell(seed: int, task: str, *shape: int, dtype: str) -> speed.Cell:
     )  # fmt: skip
 
 
-def _refined(seed: int, n: int) -> speed.Cell:
+def _refined_solve(seed: int, n: int) -> speed.Cell:
     """`solve` in float32 at each precision that the flags may allow."""
     arrays = _matrices(seed, "solve", n, n, dtype="float32")
     A, B = map(mt.from_numpy, arrays)
@@ -97,7 +97,9 @@ def run(session: Session) -> dict[str, Any]:
         for dtype in dtypes
         for task, shape in given
     }
-    return speed.run(session, TITLE, jobs | {f"refined {n}": partial(_refined, session.seed, n) for n in sizes[-1:]})
+    return speed.run(
+        session, TITLE, jobs | {f"refined {n}": partial(_refined_solve, session.seed, n) for n in sizes[-1:]}
+    )
 
 
 tables = speed.tables
