@@ -530,3 +530,15 @@ def test_what_comes_beside_a_gradient_has_no_graph() -> None:
     ):
         assert found["twice"].tolist() == [2.0, 2.0]
         assert not found["twice"].requires_grad
+
+
+def test_transforms_of_functions_differentiate_in_inference_mode() -> None:
+    func, x = mt.func, mt.tensor([1.0, 2.0])
+    with mt.inference_mode():
+        assert func.grad(lambda x: (x**2).sum())(x).tolist() == [2.0, 4.0]
+        assert func.jvp(lambda x: x * x, (x,), (mt.ones(2),))[1].tolist() == [2.0, 4.0]
+        assert func.hessian(lambda x: (x**3).sum())(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+        assert func.grad(lambda x: (x**2).sum())(x * 2).tolist() == [4.0, 8.0]
+    for argnums in ((0, 0), (0, -2), ()):
+        with pytest.raises(RuntimeError, match="argnums names each argument"):
+            func.grad(lambda a, b: (a * b).sum(), argnums=argnums)(x, x)

@@ -12,8 +12,6 @@ from minitorch_backends.nn import Parameter
 
 from ..support.autograd import leaf, made_in_inference, tensor, values
 
-# Section 4.2: leaves and parameters
-
 
 def test_requiring_gradients_under_no_grad() -> None:
     with mt.no_grad():
@@ -63,6 +61,11 @@ def test_results_keep_their_flag() -> None:
     for flag in (True, False):
         with pytest.raises(RuntimeError, match="detach"):
             y.requires_grad = flag
+    with pytest.raises(RuntimeError, match="detach"):
+        y.requires_grad_(False)
+    assert y.requires_grad_() is y
+    with pytest.raises(AttributeError):
+        y.is_leaf = True  # type: ignore[misc]
     assert y.detach_() is y
     assert (y.requires_grad, y.is_leaf) == (False, True)
     with pytest.raises(RuntimeError, match="detach views"):
@@ -183,9 +186,6 @@ def test_out_into_the_world() -> None:
     twin = copy.deepcopy(x)
     assert (values(twin.grad), twin.grad is x.grad, twin.requires_grad) == ([3.0], False, True)
     assert not any(each.requires_grad for each in (x > 1, x.argmax(), x.int()))
-
-
-# Section 4.3: views made under no_grad
 
 
 def test_a_view_made_under_no_grad_is_a_dead_end() -> None:

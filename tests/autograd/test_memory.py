@@ -10,7 +10,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.autograd.graph import statistics
 
-from ..support.autograd import leaf
+from ..support.autograd import leaf, leaf_of, values
 
 LAYERS, WIDTH, BATCH = 50, 64, 256
 STEP = 4 * (LAYERS * BATCH * WIDTH + LAYERS * WIDTH * (WIDTH + 1))
@@ -180,3 +180,59 @@ def test_a_gradient_of_a_transposed_factor_lies_as_that_factor_does() -> None:
     left.retain_grad()
     (left @ w.t()).sum().backward()
     assert left.grad.stride() == left.stride()
+
+
+def test_a_chain_of_200_000_operations() -> None:
+    x = leaf_of(1, dtype=np.float64)
+    y = x
+    for _ in range(200_000):
+        y = y + 1.0
+    y.backward()
+    assert values(x.grad) == [1.0]
+    del y
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_a_graph_is_freed_without_the_collector() -> None:
+    x = leaf_of(3)
+    y = x * x
+    z = y.exp().sum()
+    watched = [weakref.ref(each) for each in (y, y.grad_fn, z, z.grad_fn)]
+    z.backward(retain_graph=True)
+    del y, z
+    assert all(ref() is None for ref in watched)
+    leaf_ref = weakref.ref(x)
+    del x
+    assert leaf_ref() is None
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_inplace_and_views_make_no_cycles() -> None:
+    x = leaf_of(4)
+    y = x * 1
+    view = y[1:]
+    view.mul_(2)
+    y.exp_()
+    watched = [weakref.ref(each) for each in (y, y.grad_fn, view)]
+    del y, view
+    assert all(ref() is None for ref in watched)
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_backward_releases_saved_tensors() -> None:
+    x, w = leaf_of(3), mt.tensor(np.ones(3, np.float32))
+    y = (x * w).sum()
+    watched = weakref.ref(w._array)
+    del w
+    assert watched() is not None
+    y.backward()
+    assert watched() is None
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_only_what_gradients_need_is_saved() -> None:
+    x, w = leaf_of(3), mt.tensor(np.ones(3, np.float32))
+    y, watched = x + w, weakref.ref(w._array)
+    del w
+    assert watched() is None
+    assert y.requires_grad

@@ -1,4 +1,4 @@
-"""gradcheck, anomaly detection and hooks on saved tensors."""
+"""Anomaly detection and hooks on saved tensors."""
 
 import os
 import re
@@ -11,16 +11,12 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends.autograd import (
     Function,
-    GradcheckError,
     detect_anomaly,
     grad,
-    gradcheck,
-    gradgradcheck,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from minitorch_backends.autograd.extras.function import once_differentiable
 from minitorch_backends.autograd.graph import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
@@ -39,86 +35,6 @@ def quiet() -> Iterator[None]:
     left = is_anomaly_enabled()
     set_detect_anomaly(False)
     assert not left
-
-
-class Wrong(Function):
-    @staticmethod
-    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
-        return g * 3
-
-
-def test_what_gradcheck_returns_and_raises() -> None:
-    x = leaf([1.0, 2.0])
-    assert gradcheck(lambda x: x * x, (x,)) is True
-    assert issubclass(GradcheckError, RuntimeError)
-    with pytest.raises(GradcheckError):
-        gradcheck(Wrong.apply, (x,))
-    assert gradcheck(Wrong.apply, (x,), raise_exception=False) is False
-
-    def fails(x: mt.Tensor) -> mt.Tensor:
-        raise KeyError
-
-    with pytest.raises(KeyError):
-        gradcheck(fails, (x,), raise_exception=False)
-
-
-def test_inputs_of_gradcheck() -> None:
-    with pytest.raises(ValueError, match="at least one input that requires gradient"):
-        gradcheck(lambda x: x * 2, (tensor([1.0]),), raise_exception=False)
-    with pytest.warns(UserWarning, match="float32"), pytest.raises(GradcheckError):
-        gradcheck(lambda x: x * x * x, (leaf([1.1], np.float32),))
-    with pytest.raises(RuntimeError, match="stride 0"):
-        gradcheck(lambda x: x * 2, (tensor(1.0).expand(2).requires_grad_(),))
-    assert gradcheck(lambda x, power, name: x**power, (leaf([1.5]), 3, "text"))
-    with pytest.raises(TypeError):
-        gradcheck(lambda x: x, (leaf([1.0]),), 1e-6)  # type: ignore[misc]
-
-
-def test_outputs_of_gradcheck() -> None:
-    x = leaf([1.0, 2.0])
-    assert gradcheck(lambda x: x.argmax(), (x,))
-    assert gradcheck(lambda x: mt.ones(2, dtype=mt.float64), (x,))
-    with pytest.raises(GradcheckError):
-        gradcheck(lambda x: (x * 2).detach(), (x,))
-    with mt.no_grad(), pytest.raises(GradcheckError):
-        gradcheck(lambda x: x * 2, (x,))
-
-
-def test_options_of_gradcheck() -> None:
-    x = leaf([1.0, 2.0])
-    with pytest.raises(AssertionError):
-        gradcheck(lambda x: x, (x,), check_forward_ad=False, check_backward_ad=False)
-    with pytest.raises(AssertionError):
-        gradcheck(lambda x: x, (x,), check_batched_grad=True, check_backward_ad=False, check_forward_ad=True)
-    assert gradcheck(lambda x: x.exp() * x, (x,), fast_mode=True)
-    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
-        gradcheck(Wrong.apply, (x,), fast_mode=True)
-    assert gradcheck(lambda x: x.exp() * x, (x,), check_forward_ad=True, check_batched_grad=True)
-    assert x.grad is None
-
-
-def test_gradgradcheck() -> None:
-    x = leaf([0.5, 1.5])
-    assert gradgradcheck(lambda x: x.sin() * x, (x,))
-    assert gradgradcheck(lambda x: x.sin() * x, (x,), (leaf([1.0, 2.0]),))
-
-    class Once(Function):
-        @staticmethod
-        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
-            return 2 * ctx.saved_tensors[0] * g
-
-    with pytest.raises(RuntimeError):
-        gradgradcheck(Once.apply, (x,))
 
 
 # Anomaly detection

@@ -15,6 +15,8 @@ from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack
 from minitorch_backends.autograd.graph import allow_mutation_on_saved_tensors, saved_tensors_hooks
 from minitorch_backends.utils.checkpoint import checkpoint
 
+from ..support.autograd import leaf_of
+
 INPUT = np.random.default_rng(0).standard_normal((16, 32)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).standard_normal((3, 32, 32)).astype(np.float32) / 6
 
@@ -149,3 +151,16 @@ def test_passes_that_share_a_leaf_lose_no_gradient() -> None:
     finally:
         sys.setswitchinterval(before)
     assert x.grad.tolist() == [800.0] * 3
+
+
+def test_backward_from_eight_threads_through_one_graph() -> None:
+    x = leaf_of(1000, dtype=np.float64)
+    losses = [(x * x).sum() for _ in range(8)]
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda loss=loss: found.append(grad(loss, x)[0])) for loss in losses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(np.array_equal(each._array, 2 * x._array) for each in found)

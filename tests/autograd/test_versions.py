@@ -13,8 +13,6 @@ from minitorch_backends.nn import Parameter
 
 from ..support.autograd import leaf, made_in_inference, tensor, values
 
-# Section 4.4: versions
-
 
 def test_versions_start_at_zero() -> None:
     x = mt.ones(2)
@@ -160,9 +158,6 @@ def test_results_that_are_not_kept_may_be_written_to(name: str) -> None:
     y.sum().backward()
     (function(wanted) * 2).sum().backward()
     assert values(x.grad) == values(wanted.grad)
-
-
-# Section 4.5: inference tensors
 
 
 def test_what_is_an_inference_tensor() -> None:

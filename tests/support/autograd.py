@@ -1,4 +1,4 @@
-"""What the tests of autograd share. The numbers in the names of tests are those of the statements they hold us to."""
+"""What the tests of autograd share."""
 
 import threading
 import warnings
@@ -16,6 +16,11 @@ def tensor(values: Any, dtype: Any = np.float64) -> mt.Tensor:
 
 def leaf(values: Any, dtype: Any = np.float64) -> mt.Tensor:
     return tensor(values, dtype).requires_grad_()
+
+
+def leaf_of(*shape: int, dtype: Any = np.float32, low: float = 1.0) -> mt.Tensor:
+    """A leaf of this shape that requires gradients, with the values low, low + 1, ..."""
+    return leaf((np.arange(np.prod(shape, dtype=int)) + low).reshape(shape), dtype)
 
 
 def values(given: mt.Tensor | None) -> Any:
