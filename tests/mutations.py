@@ -155,7 +155,7 @@ MUTATIONS = [Mutation(*row) for row in (
      "ops/test_linalg.py::test_gradients_of_factors_whose_rows_go_around"),
     ("ops/views/shape.py", "if unknown > 1:", "if unknown > 2:", "tensor/test_views.py::test_refusals"),
     # nn, optim, amp, func, utils, testing, profiles
-    ("nn/init.py", '[mode == "fan_out"]', '[mode != "fan_out"]', "nn/test_nn.py::test_starting_values"),
+    ("nn/init.py", '[mode == "fan_out"]', '[mode != "fan_out"]', "nn/test_init.py::test_starting_values"),
     ("nn/loading.py", "if strict and missing:", "if strict and missing and unexpected:",
      "dispatch/test_errors.py::test_a_failed_load_changes_no_parameter"),
     ("nn/utils/clip_grad.py", "max_norm / (total + 1e-6)", "max_norm / (total * total + 1e-6)",
