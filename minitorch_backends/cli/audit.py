@@ -43,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--generate", metavar="TOKENS", type=int, help="audit generation of so many tokens, of transformers' models")
     add("--roles", metavar="R,R", default="", help="roles of operands whose formats --precisions names, as weight")
+    add("--groups", metavar="GLOB,GLOB", default="", help="modules whose layers are tried as one, as blk.*")
+    add("--store", metavar="DIR", help="keep rows there, from which a broken audit goes on")
     add("--gradients", action=argparse.BooleanOptionalAction, default=False, help="also measure gradients")
     add("--device", metavar="NAME|JSON", help="predict times on a device of lab.devices, or of measured speeds")
     add("--policy", metavar="PATH", help="write the policy as JSON, for lab.Policy.from_json")
@@ -62,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
         found = lab.audit(
             model, inputs, options.precisions.split(","), options.metric, options.budget,
             roles=[each for each in options.roles.split(",") if each],
+            groups=[each for each in options.groups.split(",") if each],
+            store=options.store,
             gradients=options.gradients or "gradient_error" in str(options.budget),
             device=options.device,
         )  # fmt: skip

@@ -127,7 +127,10 @@ def sensitivity(
         for layer in (*layers, None):
             if progress is not None:
                 progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {level.name}")
-            with alone(model, layer, layers, _at(level)), recording(_measures(layer, level)) as log:
+            with (
+                alone(model, None if layer is None else [layer], layers, _at(level)),
+                recording(_measures(layer, level)) as log,
+            ):
                 changed = _answers(call(*inputs, **named))
             found.append(_row(layer, level, log, answers, changed))
     return found
@@ -153,14 +156,17 @@ def _at(level: Level) -> Scope:
 
 
 @contextmanager
-def alone(model: Module, layer: str | None, layers: Iterable[str], scope: Scope) -> Iterator[None]:
-    """Run one layer, without its sublayers, in a scope; for None, the whole model."""
+def alone(model: Module, chosen: Sequence[str] | None, layers: Iterable[str], scope: Scope) -> Iterator[None]:
+    """Run the chosen of all layers, without their sublayers, in a scope; for None, the whole model."""
     before = snapshot()
     with ExitStack() as scopes:
-        scopes.enter_context(run_under(model, scope, *([glob.escape(layer)] if layer else [])))
-        for other in layers if layer is not None else ():
-            if other and other != layer and other.startswith(f"{layer}." if layer else ""):
-                scopes.enter_context(run_under(model, before, glob.escape(other)))
+        for layer in [""] if chosen is None else chosen:
+            scopes.enter_context(run_under(model, scope, *([glob.escape(layer)] if layer else [])))
+        if chosen is not None:
+            inside = tuple(f"{layer}." if layer else "" for layer in chosen)
+            for other in layers:
+                if other not in chosen and other.startswith(inside):
+                    scopes.enter_context(run_under(model, before, glob.escape(other)))
         yield
 
 

@@ -11,21 +11,25 @@ Stored forms, by the names of tensors; all shapes are checked before a value is 
   E4M3 behind `w_global_scale` (NVFP4);
 * `w_blocks` and `w_scales` (gpt-oss): E2M1 pairs with scales in E8M0, whose last two dimensions are returned exchanged,
   as transformers has these parameters;
-* `m._w_qdata` and `m._w_scale` (torchao), in FP8 and INT8.
+* `m._w_qdata` and `m._w_scale` (torchao), in FP8 and INT8;
+* `m.qweight`, `m.qzeros` and `m.scales` (GPTQ, AWQ): integers with zero points in int32, whose weight is `m.weight`.
 
 Sources: the checkpoints deepseek-ai/DeepSeek-V3 and openai/gpt-oss-20b; compressed-tensors' compressors;
-torchao.prototype.safetensors.
+torchao.prototype.safetensors; QuantLinear of AutoGPTQ and GPTQModel; WQLinear_GEMM of AutoAWQ.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..kernels.precisions.float8 import is_float8, to_float32, unpack
+from ..kernels.runtime.files import one_sentence
 from ..ops.names import from_numpy
 from ..tensor import dtypes
 from ..tensor.casting import cast_unchecked
@@ -58,7 +62,7 @@ class Weights(Mapping[str, Tensor]):
         self._read, self._dtype, self._stored = read, dtype, stored
         self._weights: dict[str, _Weight] = {}
         for name, weight in _find(path, stored):
-            if name in self._weights:
+            if name in self._weights or (name in stored and name not in weight.parts):
                 raise ValueError(f"load_weights(): {path!r} must hold {name!r} once, got it in two forms")
             self._weights[name] = weight
         held = {part for each in self._weights.values() for part in each.parts}
@@ -96,6 +100,12 @@ def _find(path: str, stored: Mapping[str, Stored]) -> Iterator[tuple[str, _Weigh
         elif last.endswith("_qdata") and last.startswith("_") and f"{name.removesuffix('qdata')}scale" in stored:
             own = f"{owner}{'.' * bool(owner)}{last[1:].removesuffix('_qdata')}"
             yield own, _of_numbers(path, stored, name, f"{name.removesuffix('qdata')}scale")
+        elif (
+            last == "qweight"
+            and f"{(own := name.removesuffix('qweight'))}qzeros" in stored
+            and f"{own}scales" in stored
+        ):
+            yield f"{own}weight", _of_zero_points(path, stored, own)
         elif is_float8(dtype.dtype) or dtype is dtypes.int8:
             scale = next((each for each in (f"{name}_scale_inv", f"{name}_scale") if each in stored), None)
             if scale is not None:
@@ -197,9 +207,7 @@ def _of_packed(path: str, stored: Mapping[str, Stored], stem: str) -> _Weight:
         bits = 4 if shape[1] == -(-k // 8) else 8
         if rows != shape[0] or k < 1 or shape[1] != -(-k * bits // 32) or k % groups[1]:
             raise _refuse(path, f"{stem}_shape", f"that fits {list(shape)} words and {list(groups)} scales", [rows, k])
-        words = read(name).view(np.uint32)
-        codes = np.stack([words >> np.uint32(shift) & np.uint32(2**bits - 1) for shift in range(0, 32, bits)], -1)
-        numbers = codes.reshape(rows, -1)[:, :k].astype(np.float32) - np.float32(2 ** (bits - 1))
+        numbers = _integers(read(name), bits)[:, :k].astype(np.float32) - np.float32(2 ** (bits - 1))
         return _scale(numbers, _floats(read(scale)), [1, k // groups[1]])
 
     return _Weight(f"integers in int32, scales of shape {list(groups)} in {of_scale.name}", tuple(parts), values)
@@ -220,3 +228,59 @@ def _of_pairs(path: str, stored: Mapping[str, Stored], stem: str, parts: tuple[s
         return _scale(unpack(read(f"{stem}_packed"), 1), found, [1, k // groups[1]])
 
     return _Weight(f"E2M1, scales of shape {list(groups)} in {of_scale.name}", parts, values)
+
+
+_AWQ_PLACES = [0, 4, 1, 5, 2, 6, 3, 7]
+"""Where a word of AWQ has each of eight neighbours."""
+
+
+def _integers(words: np.ndarray, bits: int) -> np.ndarray:
+    """Unsigned numbers in the last dimension's int32, the lowest bits first; those of 3 bits cross words."""
+    stream = np.unpackbits(np.ascontiguousarray(words).astype("<i4", copy=False).view(np.uint8), -1, None, "little")
+    return np.packbits(stream.reshape(*words.shape[:-1], -1, bits), -1, "little")[..., 0]
+
+
+def _of_zero_points(path: str, stored: Mapping[str, Stored], owner: str) -> _Weight:
+    """GPTQ's words along inputs, and AWQ's along outputs; scales and zero points are (groups of inputs, outputs)."""
+    name, zero, scale, order = (f"{owner}{end}" for end in ("qweight", "qzeros", "scales", "g_idx"))
+    (kind, shape), (of_zeros, zeros), (of_scale, groups) = stored[name], stored[zero], stored[scale]
+    if of_scale.category < dtypes.float32.category or len(groups) != 2 or 0 in groups:
+        raise _refuse(path, scale, "of a floating-point type, (groups, outputs)", f"{of_scale.name} {list(groups)}")
+    count, outputs = groups
+    bits = 32 * zeros[-1] // outputs if zeros else 0
+    if of_zeros is not dtypes.int32 or zeros != (count, outputs * bits // 32) or bits not in (2, 3, 4, 8):
+        wanted = f"of int32, 2, 3, 4 or 8 bits for each of {list(groups)} scales"
+        raise _refuse(path, zero, wanted, f"{of_zeros.name} {list(zeros)}")
+    is_gptq = shape[1:] == (outputs,)
+    inputs = shape[0] * 32 // bits if is_gptq else shape[0] if shape else 0
+    fits = inputs > 0 and (inputs * bits % 32 == 0 if is_gptq else bits == 4 and 8 * shape[-1] == outputs)
+    if kind is not dtypes.int32 or len(shape) != 2 or not fits or not (order in stored or inputs % count == 0):
+        raise _refuse(path, name, f"of int32 that fits {list(groups)} scales", f"{kind.name} {list(shape)}")
+    if order in stored and stored[order] not in [(each, (inputs,)) for each in (dtypes.int32, dtypes.int64)]:
+        raise _refuse(path, order, f"with the group of each of {inputs} inputs", list(stored[order].shape))
+    first = 1 if is_gptq and not _is_second_format(path) else 0  # such files hold zero points less 1
+
+    def values(read: Read) -> np.ndarray:
+        numbers, points = _integers(read(name).T if is_gptq else read(name), bits), _integers(read(zero), bits)
+        if not is_gptq:
+            numbers, points = (each.reshape(len(each), -1, 8)[..., _AWQ_PLACES] for each in (numbers, points))
+            numbers, points = numbers.reshape(inputs, outputs).T, points.reshape(count, outputs)
+        group = np.asarray(read(order)) if order in stored else np.arange(inputs) // (inputs // count)
+        if group.min() < 0 or group.max() >= count:
+            raise _refuse(path, order, f"of numbers from 0 to {count - 1}", [int(group.min()), int(group.max())])
+        wide = points.T.astype(np.float32) + np.float32(first)
+        return (numbers.astype(np.float32) - wide[:, group]) * _floats(read(scale)).T[:, group]
+
+    parts = tuple(each for each in (name, zero, scale, order) if each in stored)
+    return _Weight(f"{'GPTQ' if is_gptq else 'AWQ'} of {bits} bits, scales of shape {list(groups)}", parts, values)
+
+
+def _is_second_format(path: str) -> bool:
+    """Whether the configuration beside a file names GPTQModel's format, which holds zero points as they are."""
+    folder, found = Path(path).parent, dict[str, object]()
+    for file in (folder / "config.json", folder / "quantize_config.json"):
+        if file.is_file():
+            with one_sentence(f"load_weights(): {str(file)!r}", "an object of JSON"):
+                settings = dict(json.loads(file.read_bytes()))
+                found |= dict(settings.get("quantization_config", {} if file.name == "config.json" else settings))
+    return found.get("checkpoint_format") == "gptq_v2"

@@ -46,7 +46,7 @@ def _for_others(audit: Audit) -> Iterator[str]:
     """The policy in the words of the programs that run such a model on a GPU."""
     if audit.is_onnx:
         yield "The same policy for ONNX Runtime and TensorRT, as far as they support it:"
-        yield Code(audit.policy.onnx(row["module"] for row in audit.layers()))
+        yield Code(audit.policy.onnx(layer for part in audit.parts.values() for layer in part))
     else:
         yield "The same policy for a torch model on a GPU, as far as torch supports it:"
         yield Code(audit.policy.torch())

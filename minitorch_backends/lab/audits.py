@@ -54,6 +54,7 @@ class Audit:
     Attributes:
         rows: a dict for each layer, product and precision, and for all layers together (whose "module" is None), with
             these keys:
+            "module": the name of the layer, or of its group;
             "product": "forward", "input gradient" or "weight gradient";
             "calls" and "flops" of a run of all batches; with a device, "predicted_seconds" and, at the current flags,
             "predicted_before", the least that these take on it (`lab.devices`);
@@ -64,6 +65,7 @@ class Audit:
             "operands": for each factor of the product, by format, the number of values that overflow, saturate,
             underflow or become subnormal, and the size.
         precisions: those of the rows, fastest first; or formats of operands, and recipes.
+        parts: the layers of each group by its name; without groups each layer alone.
         ignored: the classes of parts of an output that are not compared (caches, text), by name.
         policy: the precision of each layer, in few globs. Gradients run under the current flags, unless `budget` bounds
             "gradient_error".
@@ -84,7 +86,7 @@ class Audit:
 
     def __init__(self, trials: Trials, rows: list[dict[str, Any]], precisions: Sequence[str], measure: str) -> None:
         self.rows, self.precisions, self.measure = rows, tuple(precisions), measure
-        self.budget: dict[str, float] = {}
+        self.budget, self._unchanged = dict[str, float](), dict[str, float]()
         self.is_met, self.least = True, dict[str, float]()
         self.kept: tuple[str, ...] = ()
         self.kept_gradients: dict[str, tuple[str, ...]] = {}
@@ -92,6 +94,7 @@ class Audit:
         self.predicted: tuple[float, float] | None = None
         self.policy, self.measured = Policy(), dict[str, float]()
         self.ignored = trials.ignored
+        self.parts = trials.parts
         self._trials, self._levels = trials, {level.name: level for level in trials.levels}
         self._in_force = _in_force(trials.levels)
         self._exact = {path: value for level in trials.levels for path, value in level.in_force().items()}
@@ -206,11 +209,12 @@ class Audit:
         return f"{found}. Operations: {shares}.{others}{ignored} {self.runs} runs of the model."
 
     def _kept_layers(self) -> str:
-        count = len(self._trials.layers)
+        count, layers = len(self.parts), len(self._trials.layers)
+        of = f"{count} layers" if count == layers else f"{count} groups of {layers} layers"
         if not self.kept_gradients:
-            return f"{len(self.kept)} of {count} layers keep a higher precision"
+            return f"{len(self.kept)} of {of} keep a higher precision"
         gradients = " and ".join(f"the {product}s of {len(names)}" for product, names in self.kept_gradients.items())
-        return f"The forward pass of {len(self.kept)}, {gradients} of {count} layers keep a higher precision"
+        return f"The forward pass of {len(self.kept)}, {gradients} of {of} keep a higher precision"
 
     def header(self) -> tuple[str, ...]:
         device = self._trials.device
@@ -292,7 +296,8 @@ class Audit:
             )
             return Rule({} if forward is None else self._flags_at(forward), *gradients)
 
-        return Policy(with_few_globs({name: rule(name) for name in self._trials.layers}))
+        rules = {name: rule(name) for name in self.parts}
+        return Policy(with_few_globs({layer: rules[name] for name, part in self.parts.items() for layer in part}))
 
     def _flags_at(self, name: str) -> dict[str, Any]:
         """The flags of a forward pass at a level, or at what is in force."""
@@ -307,7 +312,7 @@ class Audit:
 
     def _settle(self, budget: dict[str, float], margin: float) -> None:
         """Find the cheapest precision of each layer's products within the budget, and measure the outputs under it."""
-        self.budget = budget
+        self.budget, self._unchanged = budget, self._trials.measures_in_force() if budget else {}
         rows = [row for row in self.rows if row["module"] is not None and row["product"] in self._policy_products]
         options: dict[_Product, dict[str, Option]] = {}
         for row in rows:
@@ -326,7 +331,8 @@ class Audit:
 
         def holds(levels: Levels, margin: float = margin) -> bool:
             values = measures_at(levels)
-            return all(values[name] <= bound * (1 - margin) for name, bound in budget.items())
+            spare = {name: margin * max(bound - self._unchanged.get(name, 0.0), 0) for name, bound in budget.items()}
+            return all(values[name] <= bound - spare[name] for name, bound in budget.items())
 
         nothing: Levels = dict.fromkeys(options, _EXACT)
         fastest = {name: self.precisions[0] for name, each in options.items() if self.precisions[0] in each}
@@ -375,10 +381,14 @@ class Audit:
         self.shares = {name: count / total for name, count in sorted(flops.items(), key=lambda each: -each[1])}
 
     def _share(self, row: Mapping[str, Any]) -> float:
-        """The largest share of any bound of the budget that a product of a layer uses alone."""
+        """The largest share of what any bound leaves above the unchanged model that a product of a layer uses alone."""
         measures = row if row["product"] == "forward" else {GRADIENT_ERROR: row["error"]}
-        taken = ((measures.get(name, 0.0), bound) for name, bound in self.budget.items())
-        return max((value / bound if bound else math.inf if value else 0.0 for value, bound in taken), default=0.0)
+        shares = [0.0]
+        for name, bound in self.budget.items():
+            least = self._unchanged.get(name, 0.0)
+            more, left = measures.get(name, least) - least, bound - least
+            shares.append(0.0 if more <= 0 else more / left if left > 0 and more == more else math.inf)
+        return max(shares)
 
 
 def _in_force(levels: Sequence[Level]) -> dict[str, str]:
@@ -409,6 +419,7 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
     budget: float | Mapping[str, float] | None = None,
     *,
     roles: str | Sequence[str] = (),
+    groups: str | Sequence[str] = (),
     labels: Any = None,
     executor: Executor | int | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -439,6 +450,8 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
         roles: roles of operands ("weight", "activation", "query", "key", "probability", "value"). `precisions` are then
             formats of these operands alone (`backends.operands`), which act on bfloat16 and float16 too; roles that are
             not named keep the current flags. `("key", "value")` are the cache of attention.
+        groups: globs of modules whose layers are tried and set as one, under the name of the outermost module that
+            matches: "blk.*" has one row for each block, where each layer of a large model would take too long.
         labels: classes for "logits", which adds the measures "wrong" and "loss"; for "language" token ids, by default
             the input "input_ids" or the only one of integers; a list of these for a list of batches.
         executor: None for this process, a number of processes, or any executor of `concurrent.futures`, for the rows.
@@ -453,7 +466,8 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
             policy changes nothing. None: all layers run at the fastest precision. "gradient_error", the relative change
             of all parameter gradients under the policy, is also a measure. If it is bounded, the policy sets each of a
             layer's three products, and each forward row and run of the search takes two calls of the model.
-        margin: the share of the budget to leave unused, since other inputs have other errors.
+        margin: the share to leave unused of what the budget allows above the unchanged model, since other inputs have
+            other errors.
         gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the outputs.
             Skipped for models without parameters, for torch modules, for formats of operands, and in `no_grad()`.
         formats: further formats whose range the operands are compared with, besides bf16, fp16, e5m2 and e4m3.
@@ -480,6 +494,7 @@ def audit(  # noqa: PLR0913 (one each for what an audit can vary)
         if any(level.by_role for level in levels):
             raise ValueError("audit(): device must be None for formats of operands, whose products it does not predict")
     trials = Trials(model, inputs, metric, levels, gradients, searched, labels, device=at)
+    trials.group([groups] if isinstance(groups, str) else list(groups))
     if not trials.is_repeatable():
         raise RuntimeError("audit(): two calls of the model gave different outputs; switch it to evaluation mode")
     rows = rows_of(trials, formats, Runner(trials, executor, store, reuse, progress).run)

@@ -150,8 +150,8 @@ def _classification(answer: Arrays, truth: Arrays, labels: np.ndarray) -> dict[s
 _IGNORED = -100
 """The label of tokens that do not count, as in transformers."""
 
-_ROWS = 64
-"""Number of rows whose float64 copies are in memory at a time."""
+_ELEMENTS = 1 << 17
+"""Number of logits whose float64 copies stay in the cache."""
 
 
 def _language(answer: Arrays, truth: Arrays, labels: np.ndarray) -> dict[str, float]:
@@ -168,12 +168,15 @@ def _language(answer: Arrays, truth: Arrays, labels: np.ndarray) -> dict[str, fl
     """
     loss, kls, flips, ratios = [], [], [], []
     for x, y, tokens in _chunks(_only(_logits_of(answer)), _only(_logits_of(truth)), labels):
-        p, q = _log_softmax(x), _log_softmax(y)
-        places = np.arange(len(tokens))
-        loss.append(-p[places, tokens])
-        ratios.append(p[places, tokens] - q[places, tokens])
-        kls.append((np.exp(q) * (q - p)).sum(-1))
-        flips.append(p.argmax(-1) != q.argmax(-1))
+        x -= x.max(-1, keepdims=True)
+        y -= y.max(-1, keepdims=True)
+        places, powers = np.arange(len(tokens)), np.exp(y)
+        size, p_size, q_size = powers.sum(-1), np.log(np.exp(x).sum(-1)), np.log(powers.sum(-1))
+        p, q = x[places, tokens] - p_size, y[places, tokens] - q_size
+        loss.append(-p)
+        ratios.append(p - q)
+        flips.append(x.argmax(-1) != y.argmax(-1))
+        kls.append((powers * (y - x)).sum(-1) / size + (p_size - q_size))
     logarithms, divergences = np.abs(np.concatenate(ratios)), np.concatenate(kls)
     with np.errstate(over="ignore"):
         off = np.abs(np.expm1(np.concatenate(ratios)))
@@ -203,8 +206,9 @@ def _chunks(x: np.ndarray, y: np.ndarray, labels: np.ndarray) -> Iterator[tuple[
     tokens = labels[..., 1:].reshape(-1)
     used = np.flatnonzero(tokens != _IGNORED)
     rows = [each[..., :-1, :].reshape(-1, each.shape[-1]) for each in (x, y)]
-    for start in range(0, len(used), _ROWS):
-        places = used[start : start + _ROWS]
+    count = max(1, _ELEMENTS // rows[0].shape[-1])
+    for start in range(0, len(used), count):
+        places = used[start : start + count]
         first, second = (each[places].astype(np.float64) for each in rows)
         yield first, second, tokens[places]
 

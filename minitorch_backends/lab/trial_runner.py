@@ -67,6 +67,7 @@ class Runner:
             "labels": fingerprint(trials.labels),
             "device": None if trials.device is None else trials.device.name,
             "levels": [[level.name, level.flags] for level in trials.levels],
+            "groups": trials.parts,
             "flags": flags,
             **{name: about[name] for name in ("versions", "capability")},
         }
@@ -97,7 +98,7 @@ class Runner:
             return _Task(functools.partial(run_trial, self.trials))
         trials, threads = self.trials, None
         arguments = (trials.call, trials.inputs, trials.metric, trials.levels, len(trials.products) > 1,
-                     trials.measures_gradients, trials.labels, trials.layers, trials.device)  # fmt: skip
+                     trials.measures_gradients, trials.labels, trials.parts, trials.device)  # fmt: skip
         data = pickle_by_value(arguments)
         if isinstance(self.executor, int):
             threads = max(1, kernel_threads.available_cpus() // self.executor)

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,8 @@ class Trials:
         runs: the number of these calls so far.
         counts: the products of one call that obey precision flags, and those that do not.
         levels: those that are tried.
-        layers: the modules with products of their own that a level affects, in call order.
+        parts: the layers that are tried as one, by their name; each alone under its own unless `group` is called.
+            Layers are the modules with products of their own that a level affects, in call order.
         products: the measured ones: "forward", and the two gradients if the model has parameters.
         device: whose times are predicted, or None.
         measures_gradients: whether the measures include the change of the gradients, which takes another call of the
@@ -69,7 +71,8 @@ class Trials:
     @restore_on_failure
     def __init__(
         self, model: Any, inputs: Any, metric: Metric, levels: Sequence[Level], gradients: bool = False,
-        measures_gradients: bool = False, labels: Any = None, layers: Sequence[str] = (), device: Device | None = None,
+        measures_gradients: bool = False, labels: Any = None, parts: Mapping[str, Sequence[str]] | None = None,
+        device: Device | None = None,
     ) -> None:  # fmt: skip
         self.model, self.call, self.metric, self.runs = module_of("audit", model), model, metric, 0
         self.levels, self.inputs, self.labels = tuple(levels), inputs, labels
@@ -84,8 +87,8 @@ class Trials:
         with record() as log:
             for product, place in itertools.product(self.products[:2], range(len(self.batches))):
                 self._truth(product, place)
-        if layers:  # as another process found them
-            self.layers = list(layers)
+        self.parts: dict[str, Sequence[str]] = dict(parts or {})
+        if parts:  # as another process found them
             return
         found = [] if all(level.by_role for level in levels) else layers_of(self.model, log)
         for level in levels:
@@ -93,13 +96,35 @@ class Trials:
                 with run_under(self.model, Rule(level.flags).scope()), record() as log:
                     self._results("forward", 0)
                 found += layers_of(self.model, log, is_by_role)
-        self.layers = list(dict.fromkeys(found))
+        self.parts = {layer: (layer,) for layer in found}
+
+    def group(self, globs: Sequence[str]) -> None:
+        """Try the layers of each outermost module that matches one of the globs as one, under its name.
+
+        Raises ValueError for a glob that matches no module with layers.
+        """
+        parts: dict[str, list[str]] = {}
+        used = set[str]()
+        for layer in self.parts:
+            ways = [*itertools.accumulate(layer.split("."), "{}.{}".format)]
+            hits = [(way, glob) for way in ways for glob in globs if fnmatchcase(way, glob)]
+            name = hits[0][0] if hits else layer
+            used.update(glob for way, glob in hits if way == name)
+            parts.setdefault(name, []).append(layer)
+        if unused := [glob for glob in globs if glob not in used]:
+            names = ", ".join(map(repr, [*self.parts][:8]))
+            raise ValueError(f"audit(): groups must match modules that hold layers ({names}, ...), got {unused[0]!r}")
+        self.parts = dict(parts)
+
+    @property
+    def layers(self) -> list[str]:
+        return [*itertools.chain.from_iterable(self.parts.values())]
 
     def on(self, inputs: Any, labels: Any = None) -> Trials:
         """The same model on other inputs, under the flags of these trials."""
         with self._flags, autocast_as(self.autocast):
             gradients = self.measures_gradients
-            return Trials(self.call, inputs, self.metric, self.levels, gradients, gradients, labels, self.layers)
+            return Trials(self.call, inputs, self.metric, self.levels, gradients, gradients, labels, self.parts)
 
     def is_repeatable(self) -> bool:
         """Whether another call returns the same answers."""
@@ -108,20 +133,21 @@ class Trials:
 
     @restore_on_failure
     def row(self, layer: str | None, product: str, level: Level, formats: Sequence[str] = ()) -> dict[str, Any]:
-        """The effect of one product of a layer at a level (all layers, for None): a row of an audit.
+        """The effect of one product of a part at a level (all layers, for None): a row of an audit.
 
         With `formats`, "operands" counts the effects of their ranges on the factors of the product. The effects of a
         precision with scales are always counted.
         """
         rules = Rule(level.flags), Rule({}, level.name), Rule({}, None, level.name)
         scope = rules[PRODUCTS.index(product)].scope()
-        watch = _Watch(layer, level, formats, self.device)
+        own = None if layer is None else self.parts[layer]
+        watch = _Watch(own, level, formats, self.device)
         errors = [0.0]
 
         @contextmanager
         def at_level() -> Iterator[None]:
             with (
-                alone(self.model, layer, self.layers, scope),
+                alone(self.model, own, self.layers, scope),
                 recording(watch.concerns if layer is not None and not level.by_role else _nothing) as log,
                 observe(watch),
             ):
@@ -133,6 +159,13 @@ class Trials:
         row |= {"calls": watch.calls, "flops": watch.flops, **watch.times}
         row |= {"local_error": None if level.by_role else max(errors), **measures}
         return row | {"operands": watch.as_dicts()}
+
+    def measures_in_force(self) -> dict[str, float]:
+        """The metric's measures of the outputs under the current flags: 0, or a perplexity."""
+        truths = [self._truth("forward", place) for place in range(len(self.batches))]
+        pairs = [(truth, labels) for truth, (_, labels) in zip(truths, self.batches, strict=True)]
+        weights = [_rows_in(truth.arrays, labels) for truth, labels in pairs]
+        return combine([self._by_metric(truth, truth, labels) for truth, labels in pairs], weights)
 
     @restore_on_failure
     def under(self, policy: Policy) -> dict[str, float]:
@@ -313,15 +346,17 @@ def autocast_as(types: Autocast) -> Iterator[None]:
 class _Watch:
     """An observer of one product's calls at a precision: counts operations, and the values that formats lose."""
 
-    def __init__(self, layer: str | None, level: Level, formats: Sequence[str], device: Device | None) -> None:
+    def __init__(
+        self, layers: Sequence[str] | None, level: Level, formats: Sequence[str], device: Device | None
+    ) -> None:
         self.device, self.in_force = device, {kind: precision_of(kind).precision for kind in FAMILIES["cuda"]}
         self.times = {} if device is None else dict.fromkeys(("predicted_seconds", "predicted_before"), 0.0)
-        self.layer, self.level, self.formats = layer, level, formats
+        self.layers, self.level, self.formats = layers, level, formats
         self.calls = self.flops = 0
         self.counts: dict[tuple[int, str], RangeCounts] = {}
 
     def concerns(self, call: Call) -> bool:
-        return self.level.acts_on(call) and (self.layer is None or current_module() == self.layer)
+        return self.level.acts_on(call) and (self.layers is None or current_module() in self.layers)
 
     def __call__(self, call: Call) -> None:
         if not self.concerns(call):
@@ -336,7 +371,7 @@ class _Watch:
             for name in self.formats:
                 self._add(place, name, count_range(operand, name))
         precision = self.level.name
-        if not self.level.by_role and is_scaled(precision) and self.layer is not None:
+        if not self.level.by_role and is_scaled(precision) and self.layers is not None:
             name = f"{precision}, scaled" if precision in ELEMENTS else precision
             for place, found in enumerate(counts_with_scales(call.kernel, call.arrays, call.keywords)):
                 self._add(place, name, found)
@@ -373,7 +408,7 @@ def _tensors_of(answer: Any) -> list[Tensor]:
 
 
 class Trial(NamedTuple):
-    """One row to measure, as a task of an executor: a layer (None for all), a product, and the name of a level.
+    """One row to measure, as a task of an executor: a part (None for all layers), a product, and the name of a level.
 
     Attributes:
         formats: those whose range its operands are compared with.
@@ -416,7 +451,7 @@ def rows_of(
     wanted = [
         Trial(layer, product, level, tuple(formats) if level == measured and layer is not None else ())
         for product, level in itertools.product(trials.products, named)
-        for layer in (*trials.layers, None)
+        for layer in (*trials.parts, None)
     ]
     found = {trial: {name: row[name] for name in row if name not in _OF_STORES} for trial, row in run(wanted)}
     ranges = {(trial.product, trial.layer): found[trial]["operands"] for trial in wanted if trial.formats}
@@ -425,7 +460,7 @@ def rows_of(
         own = {trial.layer: found[trial] for trial in wanted if (trial.product, trial.level) == (product, level)}
         layers = [
             {**own[layer], "operands": _join_counts(ranges.get((product, layer), []), own[layer]["operands"])}
-            for layer in trials.layers
+            for layer in trials.parts
             if own[layer]["calls"]
         ]
         rows += [_all_of(layers, own[None]), *layers] if layers else []

@@ -190,6 +190,14 @@ def test_a_model_is_audited(study: str, tmp_path: Path, capsys: pytest.CaptureFi
     bounds = ["--budget", "error=1,gradient_error=0", "--precisions", "bf16", "--json"]
     assert cli.main(["audit", f"{study}:model", *bounds]) == 0
     assert json.loads(capsys.readouterr().out)["budget"] == {"error": 1, "gradient_error": 0}
+    stored = ["--groups", "*", "--precisions", "bf16", "--json", "--store", str(tmp_path / "rows")]
+    runs = []
+    for _ in range(2):
+        assert cli.main(["audit", f"{study}:model", *stored]) == 0
+        found = json.loads(capsys.readouterr().out)
+        runs.append(found["runs"])
+    assert [row["module"] for row in found["rows"]] == [None, "0", "2"]
+    assert runs[1] == runs[0] - 3
 
 
 def test_tables_fit_the_terminal(

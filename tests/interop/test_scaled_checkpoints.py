@@ -101,6 +101,76 @@ def test_packed_pairs(path: Path, form: str) -> None:
     np.testing.assert_array_equal(load_weights(write(path, tensors))["w"].numpy(), values * scales)
 
 
+def words_of(codes: np.ndarray, bits: int, places: tuple[int, ...] = tuple(range(32))) -> np.ndarray:
+    """Words along the last dimension, one integer of Python each: number n of a run is its bits from n * bits on."""
+    run = 32 if bits == 3 else 32 // bits
+    words = []
+    for row in codes.reshape(-1, codes.shape[-1] // run, run).tolist():
+        for numbers in row:
+            stream = sum(numbers[places[at]] << bits * at for at in range(run))
+            words += [stream >> shift & 0xFFFFFFFF for shift in range(0, run * bits, 32)]
+    return np.array(words, np.uint32).view(np.int32).reshape(*codes.shape[:-1], -1)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("form", ["in order", "by activations", "gptq_v2"])
+def test_weights_of_gptq(path: Path, bits: int, form: str) -> None:
+    """Words along inputs; a column's group is in g_idx; zero points less 1 unless the configuration says otherwise."""
+    codes, zeros = RNG.integers(0, 2**bits, (96, 64)), RNG.integers(1, 2**bits, (3, 64))
+    scales, group = RNG.random((3, 64)).astype(np.float16), np.arange(96) // 32
+    tensors = {"m.scales": scales, "m.qweight": np.ascontiguousarray(words_of(np.ascontiguousarray(codes.T), bits).T)}
+    if form == "gptq_v2":
+        (path.parent / "quantize_config.json").write_text('{"bits": 4, "checkpoint_format": "gptq_v2"}')
+        tensors["m.qzeros"] = words_of(zeros, bits)
+    else:
+        tensors["m.qzeros"] = words_of(zeros - 1, bits)
+    if form == "by activations":
+        group = RNG.permutation(group)
+        tensors["m.g_idx"] = group.astype(np.int32)
+    weights = load_weights(write(path, tensors))
+    assert list(weights) == ["m.weight"]
+    assert weights.form_of("m.weight") == f"GPTQ of {bits} bits, scales of shape [3, 64]"
+    found = weights["m.weight"].numpy()
+    assert found.shape == (64, 96)
+    for _ in range(200):
+        out, column = RNG.integers(0, (64, 96))
+        at = group[column], out
+        assert found[out, column] == np.float32(int(codes[column, out]) - int(zeros[at])) * np.float32(scales[at])
+
+
+def test_weights_of_awq(path: Path) -> None:
+    """Words along outputs, whose nibbles hold the neighbours 0, 2, 4, 6, 1, 3, 5, 7."""
+    codes, zeros = RNG.integers(0, 16, (64, 24)), RNG.integers(0, 16, (2, 24))
+    scales, places = RNG.random((2, 24)).astype(np.float16), (0, 2, 4, 6, 1, 3, 5, 7)
+    tensors = {
+        "0.q.scales": scales,
+        "0.q.qweight": words_of(codes, 4, places),
+        "0.q.qzeros": words_of(zeros, 4, places),
+    }
+    weights = load_weights(write(path, tensors), mt.float16)
+    assert weights.form_of("0.q.weight") == "AWQ of 4 bits, scales of shape [2, 24]"
+    wide, low = (np.repeat(each, 32, 0).astype(np.float32) for each in (scales, zeros))
+    np.testing.assert_array_equal(weights["0.q.weight"].numpy(), ((codes - low) * wide).T.astype(np.float16))
+
+
+def test_a_configuration_of_gptq_that_is_damaged(path: Path) -> None:
+    tensors = {name: np.zeros((1, 64 if name == "scales" else 8), np.float16 if name == "scales" else np.int32)
+               for name in ("scales", "qzeros")}  # fmt: skip
+    write(path, {**tensors, "qweight": np.zeros((1, 64), np.int32)})
+    (path.parent / "config.json").write_text('{"quantization_config": [1]}')
+    with pytest.raises(ValueError, match=r"load_weights\(\): '.*config.json' must be an object of JSON"):
+        load_weights(path)
+    (path.parent / "config.json").write_text('{"quantization_config": {"checkpoint_format": "gptq"}}')
+    assert list(load_weights(path)) == ["weight"]
+
+
+def test_a_group_that_lies_is_refused_when_it_is_read(path: Path) -> None:
+    tensors = {"scales": np.ones((2, 32), F16), "qzeros": np.zeros((2, 4), I32), "qweight": np.zeros((4, 32), I32)}
+    weights = load_weights(write(path, {**tensors, "g_idx": np.full(32, 2, I32)}))
+    with pytest.raises(ValueError, match=r"'g_idx' of numbers from 0 to 1, got \[2, 2\]"):
+        weights["weight"]
+
+
 def test_names_of_torchao(path: Path) -> None:
     numbers, scales = fp8(4, 8), RNG.random((4, 1)).astype(np.float32)
     weights = load_weights(write(path, {"0._weight_qdata": numbers, "0._weight_scale": scales}))
@@ -123,7 +193,8 @@ def test_shards_and_laziness(tmp_path: Path) -> None:
     assert any(448 * 2 in weights[name].numpy() for name in weights)
 
 
-F32, U8, I32 = np.float32, np.uint8, np.int32
+F16, F32, U8, I32 = np.float16, np.float32, np.uint8, np.int32
+GROUPED = {"qweight": np.ones((8, 32), I32), "qzeros": np.ones((2, 4), I32), "scales": np.ones((2, 32), F16)}
 LIES: dict[str, dict[str, np.ndarray]] = {
     "blocks of another shape": {"w": fp8(200, 300), "w_scale_inv": np.ones((2, 2), F32)},
     "no scales": {"w": fp8(200, 300), "w_scale_inv": np.ones((0, 0), F32)},
@@ -138,6 +209,18 @@ LIES: dict[str, dict[str, np.ndarray]] = {
     "an order of columns": {
         "w_packed": np.ones((2, 16), U8), "w_scale": np.ones((2, 1), U8), "w_g_idx": np.zeros(32, I32)
     },
+    "no groups": GROUPED | {"scales": np.ones((0, 32), F16), "qzeros": np.ones((0, 4), I32)},
+    "scales of integers by groups": GROUPED | {"scales": np.ones((2, 32), I32)},
+    "zero points of 5 bits": GROUPED | {"qzeros": np.ones((2, 5), I32)},
+    "zero points of other groups": GROUPED | {"qzeros": np.ones((3, 4), I32)},
+    "words of other outputs": GROUPED | {"qweight": np.ones((8, 16), I32)},
+    "words of floats": GROUPED | {"qweight": np.ones((8, 32), F32)},
+    "groups that do not divide inputs": {
+        "qweight": np.ones((1, 32), I32), "qzeros": np.ones((3, 4), I32), "scales": np.ones((3, 32), F16)
+    },
+    "groups of other inputs": GROUPED | {"g_idx": np.ones(32, I32)},
+    "groups of floats": GROUPED | {"g_idx": np.ones(64, F32)},
+    "a plain weight too": GROUPED | {"weight": np.ones((2, 2), F32)},
     "two forms": {
         "w": fp8(2, 32), "w_scale": np.ones((2, 1), F32), "w_packed": np.ones((2, 16), U8)
     },

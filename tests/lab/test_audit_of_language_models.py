@@ -94,6 +94,65 @@ def test_formats_of_weights_layer_by_layer(model, batches):
     assert sum(found.shares.values()) == pytest.approx(1)
 
 
+def test_groups_of_layers_are_tried_and_set_as_one(model, batches, tmp_path):
+    options = {"metric": "language", "roles": "weight", "groups": "attention"}
+    found = lab.audit(model, batches[0], ("mxfp4", "mxfp8"), **options, budget={"kl": 2e-3}, store=tmp_path)
+    assert found.parts == {"attention": LAYERS[:2], "head": ["head"]}
+    assert [row["module"] for row in found.rows] == [None, "attention", "head"] * 2
+    with nn.utils.run_under(model, backends.flags(**{"operands.weight": "mxfp4"}), *LAYERS[:2]):
+        low = model(**batches[0]).logits.double().numpy()
+    truth = model(**batches[0]).logits.double().numpy()
+    row = next(row for row in found.rows if row["module"] == "attention")
+    assert row["error"] == pytest.approx(np.linalg.norm(low - truth) / np.linalg.norm(truth))
+    assert (row["calls"], row["flops"]) == (2, 2 * 24 * WIDTH * 4 * WIDTH)
+    assert found.levels["forward"].keys() == found.parts.keys()
+    assert f"{len(found.kept)} of 2 groups of 3 layers keep a higher precision" in found.summary()
+    assert found.policy.rule_of("attention.qkv") == found.policy.rule_of("attention.out")
+    again = lab.audit(model, batches[0], ("mxfp4", "mxfp8"), **options, executor=2)
+    assert again.rows == found.rows
+    with pytest.raises(ValueError, match=r"store .* of another run \(.*groups changed"):
+        lab.audit(model, batches[0], ("mxfp4", "mxfp8"), **{**options, "groups": ()}, store=tmp_path)
+    with pytest.raises(ValueError, match=r"groups must match modules that hold layers \('attention.qkv', .*got 'attn'"):
+        lab.audit(model, batches[0], "mxfp4", roles="weight", groups=["attention", "attn"])
+
+
+def test_a_budget_counts_from_the_unchanged_model(model, batches):
+    """Perplexity is not 0 where nothing changes: shares and margin are of what the bound leaves above it."""
+    measures = lab.audit(model, batches[0], "mxfp4", "language", roles="weight").whole("mxfp4")
+    unchanged = lab.audit(model, batches[0], "mxfp4", "language", {"kl": 0.0}, roles="weight").measured["perplexity"]
+    bound = unchanged + 0.5 * abs(measures["perplexity"] - unchanged)
+    found = lab.audit(model, batches[0], "mxfp4", "language", {"perplexity": bound}, roles="weight", margin=0.1)
+    assert found.is_met
+    assert found.measured["perplexity"] <= unchanged + 0.9 * (bound - unchanged)
+    tight = lab.audit(model, batches[0], "mxfp4", "language", {"perplexity": unchanged * (1 + 1e-9)}, roles="weight")
+    assert tight.is_met
+    assert tight.measured["perplexity"] <= unchanged * (1 + 1e-9)
+    below = lab.audit(model, batches[0], "mxfp4", "language", {"perplexity": 1.0}, roles="weight")
+    assert not below.is_met
+    assert below.measured["perplexity"] == unchanged
+
+
+def test_layers_are_given_back_by_what_they_add_to_perplexity():
+    """One layer does the damage, another of as many operations none: a bound in between spares the first alone."""
+    mt.manual_seed(3)
+    body = nn.Sequential(nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH))
+    exact = mt.randint(-1, 2, (WIDTH, WIDTH)).float()  # as in mxfp4
+    body[1].weight.data, body[2].weight.data = mt.randn(WIDTH, WIDTH), exact
+    model = nn.Sequential(body, nn.Linear(WIDTH, WORDS)).eval()
+    model[1].weight.data = mt.randn(WORDS, WIDTH) / 200
+    tokens = mt.randint(0, WORDS, (1, 16))
+    free = lab.audit(model, tokens, "mxfp4", "language", {"kl": 1.0}, roles="weight")
+    assert {row["module"]: row["error"] > 0 for row in free.layers()} == {"0.1": True, "0.2": False, "1": True}
+    costs = {row["module"]: row["perplexity"] for row in free.layers()}
+    unchanged = costs["0.2"]
+    assert costs["0.1"] > unchanged
+    found = lab.audit(
+        model, tokens, "mxfp4", "language", {"perplexity": (costs["0.1"] + unchanged) / 2}, roles="weight"
+    )
+    assert "0.1" in found.kept
+    assert "0.2" not in found.kept
+
+
 def test_the_cache_apart(model, batches):
     found = lab.audit(model, batches[0], "e4m3", roles=("key", "value"))
     assert [row["module"] for row in found.layers()] == ["attention"]
