@@ -6,8 +6,8 @@ from .ops.indexing.sorting import ValuesIndices as _ValuesIndices
 from .ops.linalg.legacy import QR as _QR, SVD as _SVD, TriangularSolve as _TriangularSolve
 from .ops.linalg.lu import LUUnpacked as _LUUnpacked
 from .ops.linalg.orthogonal import Geqrf as _Geqrf
-from .ops.reductions.histograms import Histogram as _Histogram
 from .ops.reductions.minmax import MinMax as _MinMax
+from .ops.reductions.statistics import Histogram as _Histogram
 from .random import Generator as _Generator
 from .tensor.dtypes import DType as _DType
 from .tensor.size import Size as _Size

@@ -7,21 +7,29 @@ from typing import TYPE_CHECKING
 from .namespaces import serve
 
 if TYPE_CHECKING:
-    from .ops.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-    from .ops.fft.many_dims import (
+    from .ops.fft.transforms import (
+        fft,
         fft2,
+        fftfreq,
         fftn,
+        fftshift,
+        hfft,
         hfft2,
         hfftn,
+        ifft,
         ifft2,
         ifftn,
+        ifftshift,
+        ihfft,
         ihfft2,
         ihfftn,
+        irfft,
         irfft2,
         irfftn,
+        rfft,
         rfft2,
+        rfftfreq,
         rfftn,
-    )  # fmt: skip
-    from .ops.fft.one_dim import fft, hfft, ifft, ihfft, irfft, rfft
+    )
 
 serve(__name__)

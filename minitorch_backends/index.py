@@ -16,12 +16,12 @@ ops.distances.similarity: cosine_embedding_loss cosine_similarity hinge_embeddin
 ops.distances.similarity: pairwise_distance triplet_margin_loss triplet_margin_with_distance_loss
 ops.einsum.api: einsum
 ops.einsum.program: contraction
-ops.elementwise.activations: celu elu hardsigmoid hardswish hardtanh hardtanh_backward leaky_relu logsigmoid mish
-ops.elementwise.activations: piecewise_gradient prelu relu relu6 relu_backward selu softplus softsign
+ops.elementwise.activations: celu elu gelu gelu_backward glu hardshrink hardsigmoid hardswish hardtanh
+ops.elementwise.activations: hardtanh_backward leaky_relu logsigmoid mish piecewise_gradient prelu relu relu6
+ops.elementwise.activations: relu_backward rrelu selu silu silu_backward softplus softshrink softsign tanhshrink
+ops.elementwise.activations: threshold
 ops.elementwise.arithmetic: add addcdiv addcmul div div_trunc floor_divide fmod lerp mul neg positive remainder rsub
 ops.elementwise.arithmetic: sub
-ops.elementwise.bessel: airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0 i0e i1 i1e modified_bessel_k0
-ops.elementwise.bessel: modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0
 ops.elementwise.cast: clone contiguous to to_copy
 ops.elementwise.comparison: eq fmax fmin ge gt isclose isfinite isinf isnan isneginf isposinf isreal le lt maximum
 ops.elementwise.comparison: minimum ne where
@@ -30,43 +30,33 @@ ops.elementwise.complex_numbers: view_as_complex view_as_real
 ops.elementwise.dropout: alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout
 ops.elementwise.exponential: entr exp exp2 expm1 log log10 log1p log2 logaddexp logaddexp2 sigmoid xlog1py xlogy
 ops.elementwise.formats: round_to
-ops.elementwise.gamma: gamma_quantile igamma igammac mvlgamma zeta
-ops.elementwise.gated_activations: gelu gelu_backward glu silu silu_backward
 ops.elementwise.logic: bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor gcd lcm
 ops.elementwise.logic: logical_and logical_not logical_or logical_xor
-ops.elementwise.polynomials: chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
-ops.elementwise.polynomials: chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
-ops.elementwise.polynomials: legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
-ops.elementwise.polynomials: shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
 ops.elementwise.powers: float_power pow reciprocal rsqrt sqrt square
-ops.elementwise.random_activations: rrelu
 ops.elementwise.rounding: ceil clamp clamp_max clamp_min floor frac nan_to_num nextafter round sign signbit trunc
-ops.elementwise.shrinkage: hardshrink softshrink tanhshrink threshold
-ops.elementwise.special: copysign digamma erf erfc erfcx erfinv frexp heaviside ldexp lgamma log_ndtr logit ndtr ndtri
-ops.elementwise.special: polygamma sinc
+ops.elementwise.special: airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u
+ops.elementwise.special: chebyshev_polynomial_v chebyshev_polynomial_w copysign digamma erf erfc erfcx erfinv frexp
+ops.elementwise.special: gamma_quantile heaviside hermite_polynomial_h hermite_polynomial_he i0 i0e i1 i1e igamma
+ops.elementwise.special: igammac laguerre_polynomial_l ldexp legendre_polynomial_p lgamma log_ndtr logit
+ops.elementwise.special: modified_bessel_k0 modified_bessel_k1 mvlgamma ndtr ndtri polygamma scaled_modified_bessel_k0
+ops.elementwise.special: scaled_modified_bessel_k1 shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
+ops.elementwise.special: shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w sinc spherical_bessel_j0 zeta
 ops.elementwise.trigonometric: acos acosh asin asinh atan atan2 atanh cos cosh deg2rad hypot rad2deg sin sinh tan tanh
-ops.fft.frequencies: fftshift ifftshift
-ops.fft.many_dims: fft2 fftn hfft2 hfftn ifft2 ifftn ihfft2 ihfftn irfft2 irfftn rfft2 rfftn
-ops.fft.one_dim: fft hfft ifft ihfft irfft rfft
 ops.fft.stft: istft stft
-ops.fft.transforms: fft_c2c fft_c2r fft_r2c
-ops.images.adaptive_pool: adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-ops.images.adaptive_pool: adaptive_max_pool2d adaptive_max_pool3d
-ops.images.fractional_pool: fractional_max_pool2d fractional_max_pool3d
+ops.fft.transforms: fft fft2 fft_c2c fft_c2r fft_r2c fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft
+ops.fft.transforms: ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
 ops.images.grid_sample: affine_grid grid_sample
-ops.images.lp_pool: local_response_norm lp_pool1d lp_pool2d lp_pool3d
-ops.images.pool: avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d
-ops.images.resample: resample resample_back
-ops.images.resize: channel_shuffle interpolate pixel_shuffle pixel_unshuffle
-ops.indexing.embedding: embedding embedding_rows embedding_sums one_hot
-ops.indexing.embedding_bag: embedding_bag
+ops.images.pool: adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+ops.images.pool: adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fractional_max_pool2d fractional_max_pool3d
+ops.images.pool: local_response_norm lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool2d max_pool3d
+ops.images.resize: channel_shuffle interpolate pixel_shuffle pixel_unshuffle resample resample_back
+ops.indexing.embedding: embedding embedding_bag embedding_rows embedding_sums one_hot
 ops.indexing.fill: copy fill masked_fill
 ops.indexing.index: index_assign index_embed index_multiply look_up
 ops.indexing.lookup: argwhere index_add index_copy index_fill index_put index_select masked_scatter masked_select
 ops.indexing.lookup: nonzero put take unravel_index
-ops.indexing.overwrite: as_strided_scatter diagonal_scatter select_scatter slice_scatter
-ops.indexing.scatter: gather gather_along scatter scatter_add take_along_dim
-ops.indexing.scatter_reduce: combine_at extreme_at index_reduce scatter_reduce
+ops.indexing.scatter: as_strided_scatter combine_at diagonal_scatter extreme_at gather gather_along index_reduce
+ops.indexing.scatter: scatter scatter_add scatter_reduce select_scatter slice_scatter take_along_dim
 ops.indexing.search: bucketize distinct isin places_in_order searchsorted unique unique_consecutive
 ops.indexing.sorting: argsort kthvalue msort sort sorted_along topk
 ops.linalg.determinant: determinant linalg_det linalg_slogdet logdet sign_and_logarithm
@@ -91,23 +81,19 @@ ops.losses.pointwise: binary_cross_entropy binary_cross_entropy_terms binary_cro
 ops.losses.pointwise: gaussian_nll_loss huber_loss huber_terms kl_div l1_loss mse_loss poisson_nll_loss smooth_l1_loss
 ops.losses.pointwise: soft_margin_loss
 ops.matmul.addmm: addbmm addmm addmv addr baddbmm
-ops.matmul.bilinear: bilinear
-ops.matmul.linear: affine linear
+ops.matmul.linear: affine bilinear linear
 ops.matmul.matmul: bmm dot matmul mm mv outer product_to vdot
 ops.matmul.scaled: _scaled_mm scaled_mm scaled_product
 ops.matmul.tensor_products: chain_matmul inner kron multi_dot tensordot
-ops.norm.normalization: batch_norm group_norm instance_norm layer_norm normalize rms_norm
+ops.norm.normalization: batch_norm group_norm instance_norm layer_norm normalize rms_norm standardize
+ops.norm.normalization: standardize_backward
 ops.norm.softmax: log_softmax log_softmax_backward log_softmax_forward softmax softmax_backward softmax_forward softmin
-ops.norm.standardize: standardize standardize_backward
-ops.recurrent: gru_layer lstm_layer recurrent_product rnn_layer
-ops.recurrent_cells: gru_cell lstm_cell rnn_cell
-ops.reductions.differences: gradient
-ops.reductions.histograms: histogram histogram_of_points histogramdd
-ops.reductions.medians: median median_along median_of_all mode nanmedian
+ops.recurrent: gru_cell gru_layer lstm_cell lstm_layer recurrent_product rnn_cell rnn_layer
 ops.reductions.minmax: amax amin aminmax argmax argmin max max_along min min_along
 ops.reductions.reduce: all any count_nonzero mean nanmean nansum sum sum_to_size
-ops.reductions.scan: cummax cummin cumprod cumsum diff linear_recurrence logcumsumexp prod shift
-ops.reductions.statistics: bincount corrcoef cov cumulative_trapezoid histc nanquantile quantile trapezoid
+ops.reductions.scan: cummax cummin cumprod cumsum diff gradient linear_recurrence logcumsumexp prod shift
+ops.reductions.statistics: bincount corrcoef cov cumulative_trapezoid histc histogram histogram_of_points histogramdd
+ops.reductions.statistics: median median_along median_of_all mode nanmedian nanquantile quantile trapezoid
 ops.reductions.variance: logsumexp norm_of_elements standard_deviation std std_mean var var_mean variance
 ops.views.broadcasting: atleast_1d atleast_2d atleast_3d broadcast_tensors combinations meshgrid
 ops.views.join: block_diag blocks_on_diagonal cartesian_prod cat column_stack dstack hstack stack vstack
@@ -130,36 +116,29 @@ ops.conv.functions: conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_
 ops.distances.pairwise: pdist
 ops.distances.similarity: cosine_embedding_loss cosine_similarity hinge_embedding_loss margin_ranking_loss
 ops.distances.similarity: pairwise_distance triplet_margin_loss triplet_margin_with_distance_loss
-ops.elementwise.activations: celu celu_ elu elu_ hardsigmoid hardswish hardtanh hardtanh_ leaky_relu leaky_relu_
-ops.elementwise.activations: logsigmoid mish prelu relu relu6 relu_ selu selu_ softplus softsign
+ops.elementwise.activations: celu celu_ elu elu_ gelu glu gumbel_softmax hardshrink hardsigmoid hardswish hardtanh
+ops.elementwise.activations: hardtanh_ leaky_relu leaky_relu_ logsigmoid mish prelu relu relu6 relu_ rrelu rrelu_ selu
+ops.elementwise.activations: selu_ silu softplus softshrink softsign tanhshrink threshold threshold_
 ops.elementwise.dropout: alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout
 ops.elementwise.exponential: sigmoid
-ops.elementwise.gated_activations: gelu glu silu
-ops.elementwise.random_activations: gumbel_softmax rrelu rrelu_
-ops.elementwise.shrinkage: hardshrink softshrink tanhshrink threshold threshold_
 ops.elementwise.trigonometric: tanh
-ops.images.adaptive_pool: adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-ops.images.adaptive_pool: adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
-ops.images.adaptive_pool: adaptive_max_pool3d adaptive_max_pool3d_with_indices
-ops.images.fractional_pool: fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
-ops.images.fractional_pool: fractional_max_pool3d_with_indices
 ops.images.grid_sample: affine_grid grid_sample
-ops.images.lp_pool: local_response_norm lp_pool1d lp_pool2d lp_pool3d
-ops.images.pool: avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
-ops.images.pool: max_pool3d max_pool3d_with_indices
+ops.images.pool: adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+ops.images.pool: adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
+ops.images.pool: adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d
+ops.images.pool: fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+ops.images.pool: fractional_max_pool3d_with_indices local_response_norm lp_pool1d lp_pool2d lp_pool3d max_pool1d
+ops.images.pool: max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices
 ops.images.resize: channel_shuffle interpolate pixel_shuffle pixel_unshuffle upsample upsample_bilinear
 ops.images.resize: upsample_nearest
-ops.indexing.embedding: embedding one_hot
-ops.indexing.embedding_bag: embedding_bag
+ops.indexing.embedding: embedding embedding_bag one_hot
 ops.losses.cross_entropy: cross_entropy nll_loss
 ops.losses.ctc: ctc_loss
 ops.losses.margin: multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss
 ops.losses.pointwise: binary_cross_entropy binary_cross_entropy_with_logits gaussian_nll_loss huber_loss kl_div l1_loss
 ops.losses.pointwise: mse_loss poisson_nll_loss smooth_l1_loss soft_margin_loss
-ops.matmul.bilinear: bilinear
-ops.matmul.linear: linear
-ops.matmul.scaled: scaled_mm
-ops.matmul.scales: ScalingType SwizzleType
+ops.matmul.linear: bilinear linear
+ops.matmul.scaled: ScalingType SwizzleType scaled_mm
 ops.norm.normalization: batch_norm group_norm instance_norm layer_norm normalize rms_norm
 ops.norm.softmax: log_softmax softmax softmin
 ops.views.padding: pad
@@ -167,22 +146,20 @@ ops.views.padding: pad
 
 METHODS = """
 ops.creation.dlpack: __dlpack__ __dlpack_device__
-ops.creation.factories: new new_empty new_full new_ones new_tensor new_zeros
-ops.creation.memory: is_shared new_empty_strided share_memory_
-ops.creation.sampling: bernoulli bernoulli_ exponential_ multinomial normal_ random_ uniform_
-ops.creation.variates: cauchy_ geometric_ log_normal_
+ops.creation.factories: is_shared new new_empty new_empty_strided new_full new_ones new_tensor new_zeros share_memory_
+ops.creation.sampling: bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_
+ops.creation.sampling: uniform_
 ops.derived_methods: apply_ fill_diagonal_ is_conj is_neg is_nonzero is_same_size is_set_to is_signed map2_ map_
 ops.derived_methods: narrow_copy nonzero_static polygamma polygamma_ resolve_neg unsafe_chunk unsafe_split
 ops.derived_methods: unsafe_split_with_sizes
 ops.distances.pairwise: dist renorm renorm_
-ops.elementwise.activations: prelu relu relu_
+ops.elementwise.activations: hardshrink prelu relu relu_
 ops.elementwise.arithmetic: __add__ __floordiv__ __iadd__ __ifloordiv__ __imod__ __imul__ __isub__ __itruediv__ __mod__
 ops.elementwise.arithmetic: __mul__ __neg__ __pos__ __radd__ __rfloordiv__ __rmod__ __rmul__ __rsub__ __rtruediv__
 ops.elementwise.arithmetic: __sub__ __truediv__ add add_ addcdiv addcdiv_ addcmul addcmul_ div div_ divide divide_
 ops.elementwise.arithmetic: floor_divide floor_divide_ fmod fmod_ lerp lerp_ mul mul_ multiply multiply_ neg neg_
 ops.elementwise.arithmetic: negative negative_ positive remainder remainder_ sub sub_ subtract subtract_ true_divide
 ops.elementwise.arithmetic: true_divide_
-ops.elementwise.bessel: i0 i0_
 ops.elementwise.cast: bfloat16 bool byte cdouble cfloat char clone contiguous cpu cuda double float half int is_pinned
 ops.elementwise.cast: long pin_memory short to type type_as
 ops.elementwise.comparison: __eq__ __ge__ __gt__ __le__ __lt__ __ne__ allclose eq eq_ equal fmax fmin ge ge_ greater
@@ -193,7 +170,6 @@ ops.elementwise.complex_numbers: __abs__ abs abs_ absolute absolute_ angle conj 
 ops.elementwise.complex_numbers: resolve_conj sgn sgn_
 ops.elementwise.exponential: exp exp2 exp2_ exp_ expm1 expm1_ log log10 log10_ log1p log1p_ log2 log2_ log_ logaddexp
 ops.elementwise.exponential: logaddexp2 sigmoid sigmoid_ xlogy xlogy_
-ops.elementwise.gamma: igamma igamma_ igammac igammac_ mvlgamma mvlgamma_
 ops.elementwise.logic: __and__ __iand__ __ilshift__ __invert__ __ior__ __irshift__ __ixor__ __lshift__ __or__ __rand__
 ops.elementwise.logic: __rlshift__ __ror__ __rrshift__ __rshift__ __rxor__ __xor__ bitwise_and bitwise_and_
 ops.elementwise.logic: bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_
@@ -204,9 +180,9 @@ ops.elementwise.powers: sqrt sqrt_ square square_
 ops.elementwise.rounding: ceil ceil_ clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ fix fix_ floor
 ops.elementwise.rounding: floor_ frac frac_ nan_to_num nan_to_num_ nextafter nextafter_ round round_ sign sign_ signbit
 ops.elementwise.rounding: trunc trunc_
-ops.elementwise.shrinkage: hardshrink
 ops.elementwise.special: copysign copysign_ digamma digamma_ erf erf_ erfc erfc_ erfinv erfinv_ frexp heaviside
-ops.elementwise.special: heaviside_ ldexp ldexp_ lgamma lgamma_ logit logit_ sinc sinc_
+ops.elementwise.special: heaviside_ i0 i0_ igamma igamma_ igammac igammac_ ldexp ldexp_ lgamma lgamma_ logit logit_
+ops.elementwise.special: mvlgamma mvlgamma_ sinc sinc_
 ops.elementwise.trigonometric: acos acos_ acosh acosh_ arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_
 ops.elementwise.trigonometric: arctan arctan2 arctan2_ arctan_ arctanh arctanh_ asin asin_ asinh asinh_ atan atan2
 ops.elementwise.trigonometric: atan2_ atan_ atanh atanh_ cos cos_ cosh cosh_ deg2rad deg2rad_ hypot hypot_ rad2deg
@@ -216,9 +192,9 @@ ops.indexing.fill: copy_ fill_ masked_fill masked_fill_ zero_
 ops.indexing.index: __getitem__ __setitem__ index_assign_ index_multiply_
 ops.indexing.lookup: argwhere index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_
 ops.indexing.lookup: index_select masked_scatter masked_scatter_ masked_select nonzero put put_ take
-ops.indexing.overwrite: as_strided_scatter diagonal_scatter select_scatter slice_scatter
-ops.indexing.scatter: gather scatter scatter_ scatter_add scatter_add_ take_along_dim
-ops.indexing.scatter_reduce: index_reduce index_reduce_ scatter_reduce scatter_reduce_
+ops.indexing.scatter: as_strided_scatter diagonal_scatter gather index_reduce index_reduce_ scatter scatter_
+ops.indexing.scatter: scatter_add scatter_add_ scatter_reduce scatter_reduce_ select_scatter slice_scatter
+ops.indexing.scatter: take_along_dim
 ops.indexing.search: unique unique_consecutive
 ops.indexing.sorting: argsort kthvalue msort sort topk
 ops.linalg.determinant: logdet
@@ -231,12 +207,10 @@ ops.matmul.addmm: addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ baddbmm ba
 ops.matmul.matmul: __matmul__ __rmatmul__ bmm dot ger matmul mm mv outer vdot
 ops.matmul.tensor_products: inner kron
 ops.norm.softmax: log_softmax softmax
-ops.reductions.histograms: histogram
-ops.reductions.medians: median mode nanmedian
 ops.reductions.minmax: amax amin aminmax argmax argmin max min
 ops.reductions.reduce: all any count_nonzero mean nanmean nansum sum sum_to_size
 ops.reductions.scan: cummax cummin cumprod cumprod_ cumsum cumsum_ diff logcumsumexp prod
-ops.reductions.statistics: bincount corrcoef cov histc nanquantile quantile
+ops.reductions.statistics: bincount corrcoef cov histc histogram median mode nanmedian nanquantile quantile
 ops.reductions.variance: logsumexp std var
 ops.views.inplace_metadata: as_strided_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_
 ops.views.rearrange: diag diag_embed diagflat flip fliplr flipud repeat repeat_interleave roll rot90 tile trace tril
@@ -283,8 +257,7 @@ utils.printing: set_printoptions
 NAMES["autograd"] = """
 autograd.extras.anomaly_mode: detect_anomaly is_anomaly_check_nan_enabled is_anomaly_enabled set_detect_anomaly
 autograd.extras.function: Function
-autograd.extras.preserved_versions: _unsafe_preserve_version_counter
-autograd.extras.settings: is_multithreading_enabled set_multithreading_enabled
+autograd.extras.saved_tensors: _unsafe_preserve_version_counter is_multithreading_enabled set_multithreading_enabled
 autograd.forward_ad: forward_ad=.
 autograd.function: function=.
 autograd.functional: functional=.
@@ -304,9 +277,8 @@ backends.xla: xla=.
 """
 
 NAMES["fft"] = """
-ops.fft.frequencies: fftfreq fftshift ifftshift rfftfreq
-ops.fft.many_dims: fft2 fftn hfft2 hfftn ifft2 ifftn ihfft2 ihfftn irfft2 irfftn rfft2 rfftn
-ops.fft.one_dim: fft hfft ifft ihfft irfft rfft
+ops.fft.transforms: fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn
+ops.fft.transforms: irfft irfft2 irfftn rfft rfft2 rfftfreq rfftn
 """
 
 NAMES["linalg"] = """
@@ -332,21 +304,20 @@ ops.aliases: as_strided_copy detach diagonal_copy expand_copy permute_copy selec
 ops.aliases: squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy
 ops.aliases: view_as_real_copy view_copy
 ops.conv.functions: conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-ops.creation.factories: arange as_tensor asarray empty empty_like eye from_dlpack from_numpy full full_like linspace
-ops.creation.factories: logspace ones ones_like scalar_tensor tensor tril_indices triu_indices zeros zeros_like
-ops.creation.memory: empty_permuted empty_strided frombuffer
-ops.creation.sampling: bernoulli multinomial normal rand rand_like randint randint_like randn randn_like randperm
-ops.creation.variates: binomial poisson
+ops.creation.factories: arange as_tensor asarray empty empty_like empty_permuted empty_strided eye from_dlpack
+ops.creation.factories: from_numpy frombuffer full full_like linspace logspace ones ones_like scalar_tensor tensor
+ops.creation.factories: tril_indices triu_indices zeros zeros_like
+ops.creation.sampling: bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn
+ops.creation.sampling: randn_like randperm
 ops.derived_methods: fill is_conj is_neg is_same_size is_signed narrow_copy nonzero_static resolve_neg unsafe_chunk
 ops.derived_methods: unsafe_split unsafe_split_with_sizes
 ops.distances.pairwise: cdist dist pdist renorm
 ops.distances.similarity: cosine_similarity pairwise_distance
 ops.einsum.api: einsum
 ops.einsum.user_plan: einsum_path einsum_plan
-ops.elementwise.activations: celu celu_ prelu relu relu_ selu selu_
+ops.elementwise.activations: celu celu_ hardshrink prelu relu relu_ rrelu rrelu_ selu selu_ threshold threshold_
 ops.elementwise.arithmetic: add addcdiv addcmul div divide floor_divide fmod lerp mul multiply neg negative positive
 ops.elementwise.arithmetic: remainder rsub sub subtract true_divide
-ops.elementwise.bessel: i0
 ops.elementwise.cast: clone
 ops.elementwise.comparison: allclose eq equal fmax fmin ge greater greater_equal gt isclose isfinite isinf isnan
 ops.elementwise.comparison: isneginf isposinf isreal le less less_equal lt maximum minimum ne not_equal where
@@ -354,53 +325,47 @@ ops.elementwise.complex_numbers: abs absolute angle complex conj conj_physical i
 ops.elementwise.complex_numbers: view_as_complex view_as_real
 ops.elementwise.exponential: exp exp2 expm1 log log10 log1p log2 logaddexp logaddexp2 sigmoid xlogy
 ops.elementwise.formats: round_to
-ops.elementwise.gamma: igamma igammac mvlgamma
 ops.elementwise.logic: bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor gcd lcm
 ops.elementwise.logic: logical_and logical_not logical_or logical_xor
 ops.elementwise.powers: float_power pow reciprocal rsqrt sqrt square
-ops.elementwise.random_activations: rrelu rrelu_
 ops.elementwise.rounding: ceil clamp clamp_max clamp_min clip fix floor frac nan_to_num nextafter round sign signbit
 ops.elementwise.rounding: trunc
-ops.elementwise.shrinkage: hardshrink threshold threshold_
-ops.elementwise.special: copysign digamma erf erfc erfinv frexp heaviside ldexp lgamma logit polygamma sinc
+ops.elementwise.special: copysign digamma erf erfc erfinv frexp heaviside i0 igamma igammac ldexp lgamma logit mvlgamma
+ops.elementwise.special: polygamma sinc
 ops.elementwise.trigonometric: acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2
 ops.elementwise.trigonometric: atanh cos cosh deg2rad hypot rad2deg sin sinh tan tanh
 ops.fft.stft: istft stft
 ops.fft.windows: bartlett_window blackman_window hamming_window hann_window kaiser_window
-ops.images.adaptive_pool: adaptive_avg_pool1d
-ops.images.pool: max_pool1d max_pool1d_with_indices max_pool2d max_pool3d
+ops.images.pool: adaptive_avg_pool1d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d
 ops.images.resize: channel_shuffle pixel_shuffle pixel_unshuffle
 ops.indexing.fill: masked_fill
 ops.indexing.lookup: argwhere index_add index_copy index_fill index_put index_select masked_scatter masked_select
 ops.indexing.lookup: nonzero put take unravel_index
-ops.indexing.overwrite: as_strided_scatter diagonal_scatter select_scatter slice_scatter
-ops.indexing.scatter: gather scatter scatter_add take_along_dim
-ops.indexing.scatter_reduce: index_reduce scatter_reduce
+ops.indexing.scatter: as_strided_scatter diagonal_scatter gather index_reduce scatter scatter_add scatter_reduce
+ops.indexing.scatter: select_scatter slice_scatter take_along_dim
 ops.indexing.search: bucketize isin searchsorted unique unique_consecutive
 ops.indexing.sorting: argsort kthvalue msort sort topk
 ops.linalg.determinant: logdet
 ops.linalg.functions: matrix_exp matrix_power
 ops.linalg.legacy: cholesky det inverse lu=lu_of lu_solve norm=norm_of orgqr ormqr pinverse qr slogdet svd
 ops.linalg.legacy: triangular_solve vander=vander_of
-ops.linalg.low_rank: pca_lowrank svd_lowrank
 ops.linalg.lu: lu_unpack
 ops.linalg.orthogonal: geqrf
+ops.linalg.singular: pca_lowrank svd_lowrank
 ops.linalg.triangular: cholesky_inverse cholesky_solve
 ops.linalg.vectors: cross=cross_product
 ops.matmul.addmm: addbmm addmm addmv addr baddbmm
-ops.matmul.bilinear: bilinear
+ops.matmul.linear: bilinear
 ops.matmul.matmul: bmm dot ger matmul mm mv outer vdot
 ops.matmul.scaled: _scaled_mm
 ops.matmul.tensor_products: chain_matmul inner kron tensordot
 ops.norm.normalization: rms_norm
 ops.norm.softmax: log_softmax softmax
-ops.reductions.differences: gradient
-ops.reductions.histograms: histogram histogramdd
-ops.reductions.medians: median mode nanmedian
 ops.reductions.minmax: amax amin aminmax argmax argmin max min
 ops.reductions.reduce: all any count_nonzero mean nanmean nansum sum sum_to_size
-ops.reductions.scan: cummax cummin cumprod cumsum diff logcumsumexp prod
-ops.reductions.statistics: bincount corrcoef cov cumulative_trapezoid histc nanquantile quantile trapezoid trapz
+ops.reductions.scan: cummax cummin cumprod cumsum diff gradient logcumsumexp prod
+ops.reductions.statistics: bincount corrcoef cov cumulative_trapezoid histc histogram histogramdd median mode nanmedian
+ops.reductions.statistics: nanquantile quantile trapezoid trapz
 ops.reductions.variance: logsumexp std std_mean var var_mean
 ops.views.broadcasting: atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors combinations meshgrid
 ops.views.join: block_diag cartesian_prod cat column_stack concat concatenate dstack hstack row_stack stack vstack
@@ -412,18 +377,16 @@ ops.views.transpose: adjoint moveaxis movedim permute swapaxes swapdims t transp
 """
 
 NAMES["special"] = """
-ops.elementwise.bessel: airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 i0 i0e i1 i1e modified_bessel_i0=i0
-ops.elementwise.bessel: modified_bessel_i1=i1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0
-ops.elementwise.bessel: scaled_modified_bessel_k1 spherical_bessel_j0
 ops.elementwise.exponential: entr exp2 expit=sigmoid expm1 log1p xlog1py xlogy
-ops.elementwise.gamma: gammainc=igamma gammaincc=igammac multigammaln=mvlgamma zeta
-ops.elementwise.polynomials: chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
-ops.elementwise.polynomials: chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
-ops.elementwise.polynomials: legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
-ops.elementwise.polynomials: shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
 ops.elementwise.rounding: round
-ops.elementwise.special: digamma erf erfc erfcx erfinv gammaln=lgamma log_ndtr logit ndtr ndtri polygamma psi=digamma
-ops.elementwise.special: sinc
+ops.elementwise.special: airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u
+ops.elementwise.special: chebyshev_polynomial_v chebyshev_polynomial_w digamma erf erfc erfcx erfinv gammainc=igamma
+ops.elementwise.special: gammaincc=igammac gammaln=lgamma hermite_polynomial_h hermite_polynomial_he i0 i0e i1 i1e
+ops.elementwise.special: laguerre_polynomial_l legendre_polynomial_p log_ndtr logit modified_bessel_i0=i0
+ops.elementwise.special: modified_bessel_i1=i1 modified_bessel_k0 modified_bessel_k1 multigammaln=mvlgamma ndtr ndtri
+ops.elementwise.special: polygamma psi=digamma scaled_modified_bessel_k0 scaled_modified_bessel_k1
+ops.elementwise.special: shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
+ops.elementwise.special: shifted_chebyshev_polynomial_w sinc spherical_bessel_j0 zeta
 ops.norm.softmax: log_softmax softmax
 ops.reductions.variance: logsumexp
 """

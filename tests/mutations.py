@@ -112,7 +112,7 @@ MUTATIONS = [Mutation(*row) for row in (
      "ops/test_half_types.py::test_writes_to_inputs_whose_results_are_saved_are_allowed"),
     ("dispatch/out_argument.py", "if source.category > wanted.category:", "if source.category > wanted.category + 1:",
      "dispatch/test_errors.py::test_a_failed_draw_leaves_the_generator_alone"),
-    ("dispatch/overloads.py", "if len(args) > self.most else []", "if len(args) > self.most + 1 else []",
+    ("dispatch/promotion.py", "if len(args) > self.most else []", "if len(args) > self.most + 1 else []",
      "dispatch/test_overloads.py"),
     ("tensor/call_errors.py", "if not isinstance(value, (bool, np.bool_)):", "if value is None:",
      "dispatch/test_errors.py::test_arguments_of_wrong_types_give_errors_that_torch_has[sort]"),
@@ -156,7 +156,7 @@ MUTATIONS = [Mutation(*row) for row in (
     ("ops/views/shape.py", "if unknown > 1:", "if unknown > 2:", "tensor/test_views.py::test_refusals"),
     # nn, optim, amp, func, utils, testing, profiles
     ("nn/init.py", '[mode == "fan_out"]', '[mode != "fan_out"]', "nn/test_init.py::test_starting_values"),
-    ("nn/loading.py", "if strict and missing:", "if strict and missing and unexpected:",
+    ("nn/module_internals.py", "if strict and missing:", "if strict and missing and unexpected:",
      "dispatch/test_errors.py::test_a_failed_load_changes_no_parameter"),
     ("nn/utils/clip_grad.py", "max_norm / (total + 1e-6)", "max_norm / (total * total + 1e-6)",
      "nn/test_utils.py::test_norms_of_all_gradients"),

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from minitorch_backends import flags
-from minitorch_backends.backends.stacks import STACKS
+from minitorch_backends.backends.profiles import STACKS
 from minitorch_backends.kernels.precisions.products import PRECISIONS, predicted_error
 from minitorch_backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Tree, TwoStage
 

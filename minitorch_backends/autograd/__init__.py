@@ -19,5 +19,8 @@ if TYPE_CHECKING:
         set_detect_anomaly,
     )
     from .extras.function import Function
-    from .extras.preserved_versions import _unsafe_preserve_version_counter
-    from .extras.settings import is_multithreading_enabled, set_multithreading_enabled
+    from .extras.saved_tensors import (
+        _unsafe_preserve_version_counter,
+        is_multithreading_enabled,
+        set_multithreading_enabled,
+    )

@@ -6,22 +6,131 @@ numbers replaces recursion, and the depth of the graph is unlimited.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..kernels.block.tuning import Thresholds
+from ..kernels.runtime.context import restore_on_failure
 from ..kernels.runtime.threading import get_num_threads
 from ..tensor import instrumentation
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, adopt
 from . import extras
 from .accumulation import accumulate, accumulate_leaf, fit_gradient
-from .extras.anomaly_mode import is_anomaly_enabled
-from .extras.module_scope import is_followed
+from .extras.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
+from .extras.module_scope import computing_for, is_followed
 from .hooks import running, watched_leaves
-from .instrumented import propagate_with_care
 from .modes import grad_mode
 from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
-from .traversal import leading_to, reachable, without_gaps
+
+# Traversal of the graph from a node, and defaults for absent gradients
+
+
+def reachable(starts: Iterable[Node]) -> list[Node]:
+    """The nodes that gradients may reach, including the given ones. `Output` edges are omitted."""
+    stack = [owner(node) for node in starts]
+    seen: dict[Node, None] = {}
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen[node] = None
+            stack += [owner(edge) for edge in node.edges if edge is not None]
+    return list(seen)
+
+
+def _after_its_node(node: Node) -> tuple[int, int]:
+    """The position of a node in topological order. An `Output` comes right after its node: for a saved result it is
+    created as late as in backward, and then compares equal to one with older consumers."""
+    return (node.edges[0].sequence, 1) if type(node) is Output else (node.sequence, 0)
+
+
+def leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
+    """The nodes on a path from `starts` to a wanted node, including the wanted ones."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack = list(starts)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            order.append(node)
+            stack += [edge for edge in node.edges if edge is not None]
+    relevant = set(wanted)
+    for node in sorted(order, key=_after_its_node):
+        if any(edge in relevant for edge in node.edges if edge is not None):
+            relevant.add(node)
+    return relevant
+
+
+def without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor | None, ...]:
+    """The gradients of several results, with zeros of a result's shape and dtype where none arrived."""
+    return tuple(
+        adopt(np.zeros(*like)) if each is None and like is not None else each
+        for each, like in zip(g, outputs, strict=True)
+    )
+
+
+# Run one backward node with hooks, anomaly detection and module attribution
+
+
+class Recorder:
+    """Replaces the flow while a node's rules are applied, and collects the gradients by input position."""
+
+    def __init__(self, edges: tuple, create_graph: bool) -> None:
+        self.create_graph, self.edges = create_graph, edges
+        self.values: list[Tensor | None] = [None] * len(edges)
+        self.likes: list[Any] = [None] * len(edges)
+        self.next = 0
+
+    def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
+        """Store a gradient. Rules are applied in input order, so the edge determines the input."""
+        position = self.next
+        while self.edges[position] is not edge:
+            position += 1
+        self.next = position + 1
+        if value is not None and (value._array.shape != like[0] or value._array.dtype is not like[1]):
+            value = fit_gradient(value, like[0], like[1], self.create_graph)
+        self.values[position], self.likes[position] = value, like
+
+
+@restore_on_failure
+def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
+    """Apply the rules of a node between its hooks, and send the gradients on."""
+    hooks = hooks_if_any(node)
+    arrived = g if node.outputs else (g,)
+    if hooks is not None and hooks.pre:
+        arrived = hooks.before(arrived)
+        g = arrived if node.outputs else arrived[0]
+    if g is None:
+        return
+    recorder, diagnosing = Recorder(edges, flow.create_graph), is_anomaly_enabled()
+    try:
+        with computing_for(node):
+            node.op.propagate(node, edges, g, recorder)
+    except Exception:
+        if diagnosing:
+            warn_of_forward(node)
+        raise
+    values = tuple(recorder.values)
+    if hooks is not None:
+        values = hooks.after(values, arrived)
+    if diagnosing and is_anomaly_check_nan_enabled():
+        _refuse_nan(node, values)
+    for edge, value, like in zip(edges, values, recorder.likes, strict=True):
+        if edge is not None:
+            flow.deliver(edge, value, like, value)
+
+
+def _refuse_nan(node: Node, values: tuple) -> None:
+    for index, value in enumerate(values):
+        if value is not None and np.isnan(value._array).any():
+            warn_of_forward(node)
+            raise RuntimeError(
+                f"Function '{node.name()}' returned nan values in its {index}th output: the gradient of input "
+                f"{index}, {value.dtype!r}{list(value.shape)}, is NaN although those of its results were not"
+            )
 
 
 class _Row(NamedTuple):

@@ -1,7 +1,11 @@
 """The grad modes under the name of torch's module."""
 
-from .extras.preserved_versions import _unsafe_preserve_version_counter
-from .extras.settings import _force_original_view_tracking, enforce_grad_layout_policy, set_multithreading_enabled
+from .extras.saved_tensors import (
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
+    enforce_grad_layout_policy,
+    set_multithreading_enabled,
+)
 from .inference import inference_mode
 from .modes import enable_grad, no_grad, set_grad_enabled
 

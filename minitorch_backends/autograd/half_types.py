@@ -18,8 +18,7 @@ from ..backends.operands import Roles
 from ..kernels.arrays.elementwise import is_half
 from ..tensor.dtypes import FLOATING, DType, float32, result_dtype
 from ..tensor.tensor import Tensor
-from .nodes import Node, unpack
-from .rules import Rule
+from .nodes import Node, Rule, unpack
 
 
 def identity(g: Tensor) -> Tensor:

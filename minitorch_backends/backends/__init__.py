@@ -24,8 +24,8 @@ from ..flags import (
     snapshot,
 )
 from . import operands, small_families
+from .foreign_env import MEANINGS
 from .recipes import RECIPES
-from .variables import MEANINGS
 
 __all__ = [
     "Snapshot", "cpu", "cuda", "cudnn", "cusparselt", "disable_global_flags", "flags_frozen",

@@ -22,8 +22,7 @@ from ..kernels.precisions.float8 import FORMATS, PACKED, is_float8
 from ..kernels.precisions.products import EMULATIONS, OF_HALF, PRECISIONS, acting_rounding, find_precision, is_scaled
 from .invariance import partial_of
 from .operands import DTYPES, LAYER_ROLES, Roles, by_formats, formats_of
-from .profiles import PROFILES
-from .stacks import STACKS, Stack
+from .profiles import PROFILES, STACKS, Stack
 from .table import OPERAND_PATHS, XLA_PRECISIONS
 
 FAMILIES: dict[str, dict[str, str]] = {

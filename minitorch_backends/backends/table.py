@@ -17,9 +17,8 @@ from ..kernels.runtime.invariance import start as start_invariance
 from .invariance import INVARIANCES
 from .invariance import check_value as checked_invariance
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
-from .profiles import PROFILES
+from .profiles import PROFILES, STACKS
 from .recipes import EQUAL, RECIPES, ROLES, formats_to_write, recipe_in_force
-from .stacks import STACKS
 from .strategies import SLICES, STRATEGIES, check_strategy, checked_slices
 
 

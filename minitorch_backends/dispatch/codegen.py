@@ -47,8 +47,18 @@ import numpy as np
 
 from ..autograd.inference import InferenceCell
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, history, like_of, next_sequence, record_results, save, save_operand, unpack
-from ..autograd.rules import precision_for
+from ..autograd.nodes import (
+    SELF,
+    Node,
+    history,
+    like_of,
+    next_sequence,
+    precision_for,
+    record_results,
+    save,
+    save_operand,
+    unpack,
+)
 from ..autograd.views import View, made_view
 from ..backends import precision_policy
 from ..kernels.arrays.elementwise import in_rows, is_half, least_of

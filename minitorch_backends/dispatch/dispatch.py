@@ -13,8 +13,20 @@ from ..autograd.extras.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
 from ..autograd.mutation import refuse_unwritable, write
-from ..autograd.nodes import SELF, Node, attach, history, make_node, record_results, save, save_operand, save_results
-from ..autograd.rules import fields_of_result, reads, rule_of
+from ..autograd.nodes import (
+    SELF,
+    Node,
+    attach,
+    fields_of_result,
+    history,
+    make_node,
+    reads,
+    record_results,
+    rule_of,
+    save,
+    save_operand,
+    save_results,
+)
 from ..autograd.views import is_parameter, made_view
 from ..backends import precision_policy
 from ..backends.operands import Roles, recorded_state
@@ -29,8 +41,7 @@ from ..tensor.parameter_types import numeric_parameters
 from ..tensor.tensor import Tensor, adopt
 from .codegen import backward_step
 from .out_argument import written_out
-from .overloads import Overloads
-from .promotion import arrays_of
+from .promotion import Overloads, arrays_of
 
 Array = Annotated[np.ndarray, "input"]
 """Annotates an input: a tensor, or a Python number if the op promotes."""

@@ -39,8 +39,7 @@ from ..tensor.tensor import Tensor, not_a_tensor
 from .codegen import call, inplace_call
 from .dispatch import Array, Arrays, Op
 from .out_argument import written_out
-from .overloads import Overloads
-from .promotion import EVERY_CATEGORY, EVERY_DTYPE, refusal_of_dtype
+from .promotion import EVERY_CATEGORY, EVERY_DTYPE, Overloads, refusal_of_dtype
 
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op", "synonyms"]
 

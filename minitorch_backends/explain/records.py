@@ -2,20 +2,160 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..autograd.extras.module_scope import current_module, follow_modules
 from ..autograd.modes import is_in_backward
 from ..kernels.gemm.scaled_operands import counts
+from ..kernels.linalg.residuals import residuals
 from ..kernels.precisions.products import is_scaled
-from ..kernels.registry import Call, kernels, observe
+from ..kernels.registry import Call, kernels, observe, without_observers
+from ..kernels.runtime.context import restore_on_failure
 from ..kernels.runtime.files import one_sentence
-from .kernel_errors import errors_of
+from ..kernels.runtime.first_use import load
 from .product_counts import ProductCounts
+
+# The outputs of models and functions as NumPy arrays
+
+
+def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
+    """A function's results as arrays by name: a tensor, an array, a number, or dicts, sequences and dataclasses of
+    these. None, text and objects of other classes (caches) are left out of them.
+
+    Raises TypeError where nothing is left.
+    """
+    found = dict(_arrays(answer, name))
+    if not found:
+        raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
+    return found
+
+
+def left_out_of(answer: Any, name: str = "") -> dict[str, str]:
+    """Parts of an answer that `arrays_of` leaves out: their classes by name, without None."""
+    parts = _parts_of(answer)
+    if parts is None:
+        value = as_array(answer)
+        is_kept = value is None or isinstance(value, _NUMBERS)
+        return {} if is_kept else {name or "(the whole)": type(answer).__name__}
+    found = (left_out_of(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
+    return {path: kind for each in found for path, kind in each.items()}
+
+
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
+
+
+def _parts_of(answer: Any) -> list[tuple[Any, Any]] | None:
+    """The parts of a container by name or place; None for anything else."""
+    if isinstance(answer, Mapping):
+        return list(answer.items())
+    if isinstance(answer, (tuple, list)):
+        return list(enumerate(answer))
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
+        return [(each.name, getattr(answer, each.name)) for each in dataclasses.fields(answer)]
+    return None
+
+
+def _arrays(answer: Any, name: str) -> list[tuple[str, np.ndarray]]:
+    parts = _parts_of(answer)
+    if parts is None:
+        value = as_array(answer)
+        return [(name, np.asarray(value))] if isinstance(value, _NUMBERS) else []
+    return [each for key, part in parts for each in _arrays(part, f"{name}.{key}" if name else str(key))]
+
+
+def as_array(value: Any) -> Any:
+    """A tensor of ours or of torch as an array; anything else unchanged."""
+    if not hasattr(value, "detach"):
+        return value
+    value = value.detach()
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value.numpy()
+    value = value.cpu().resolve_conj().resolve_neg()
+    try:
+        return value.numpy()
+    except TypeError:  # NumPy lacks the type; ml_dtypes may have it
+        name = str(value.dtype).removeprefix("torch.")
+        dtype = np.dtype(getattr(load("ml_dtypes"), name))
+        return value.view(torch.int16 if dtype.itemsize == 2 else torch.uint8).numpy().view(dtype)
+
+
+def module_of(caller: str, model: Any) -> Any:
+    """The module that a model is, or whose method (`model.generate`) or pipeline it is. Raises TypeError for others."""
+    for each in (model, getattr(model, "__self__", None), getattr(model, "model", None)):
+        if hasattr(each, "named_modules"):
+            return each
+    raise TypeError(f"{caller}(): model must be a Module, a method of one or a pipeline, got {type(model).__name__}")
+
+
+# The error of the result of a kernel call
+
+
+_SAME_PRODUCT = {"linear": "matmul", "half_matmul": "matmul"}
+"""Kernels whose operands are kept or whose sums are rounded, and the one that multiplies the same arrays."""
+
+_OF_LOWER_PRECISION = frozenset({"precision", "rounding", "halves", "sums", "unit"})
+"""Keywords that do not act on float64."""
+
+
+@restore_on_failure
+def errors_of(call: Call) -> dict[str, float]:
+    """The errors of one call by measure; empty for calls without a measure.
+
+    "backward" (and others) belongs to factorisations and solutions, in units of the dtype's roundoff. "relative"
+    belongs to kernels with a precision: the largest error of its results against float64, in the Frobenius norm.
+    """
+    kernel = kernels[call.kernel]
+    found = residuals(call.kernel, call.arrays, call.keywords, call.result)
+    if found or kernel.bound.keys() == {"ieee"}:
+        return found
+    with without_observers():
+        exact = _in_double(call)
+    pairs = zip(_arrays_of_call(call.result), _arrays_of_call(exact), strict=True)
+    return {"relative": max((_relative(value, wanted) for value, wanted in pairs), default=0.0)}
+
+
+def _in_double(call: Call) -> Any:
+    """The results in float64 or complex128: by the kernel itself, which is far quicker than its definition, unless the
+    arguments have these types already."""
+    arrays = [getattr(each, "array", each) for each in call.arrays]  # of weights that are kept
+    wide = [each if each.dtype.kind in "biu" else each.astype(_double(each.dtype)) for each in arrays]
+    if any(each.dtype == _double(each.dtype) for each in arrays):
+        return kernels[call.kernel].reference(*call.arrays, **call.keywords)
+    kernel = kernels[_SAME_PRODUCT.get(call.kernel, call.kernel)]
+    keywords = {name: value for name, value in call.keywords.items() if name not in _OF_LOWER_PRECISION}
+    if kernel.name != "matmul":
+        return kernel(*wide, **keywords)
+    a, b, *addend = wide
+    return np.add(kernel(a, b, **keywords), *addend) if addend else kernel(a, b, **keywords)
+
+
+def _double(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+
+
+def _arrays_of_call(result: Any) -> list[np.ndarray]:
+    """The floating results, of one array or several."""
+    several = result if isinstance(result, tuple) else (result,)
+    return [each for each in several if isinstance(each, np.ndarray) and each.dtype.kind not in "biu"]
+
+
+def _relative(value: np.ndarray, wanted: np.ndarray) -> float:
+    """Where the definition is finite. Differences to a result of zeros are infinite."""
+    difference, finite = value.astype(wanted.dtype) - wanted, np.isfinite(wanted)
+    if not finite.all():
+        difference, wanted = difference[finite], wanted[finite]
+    error, size = np.linalg.norm(difference), np.linalg.norm(wanted)
+    return float(error / size) if size else float("inf") if error else 0.0
+
 
 OUTPUT = "output"
 """The `kernel` of an entry for the output of a module, in runs of the laboratory."""

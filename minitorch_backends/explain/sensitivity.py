@@ -21,10 +21,9 @@ from ..kernels.registry import Call
 from ..kernels.runtime.context import restore_on_failure
 from ..nn.module import Module
 from ..nn.utils import run_under
-from .levels import Level, find_levels
-from .outputs import arrays_of, module_of
+from .answers import Level, find_levels
 from .product_counts import acted_on, is_by_role
-from .records import Log, Record, align_columns, record, recording
+from .records import Log, Record, align_columns, arrays_of, module_of, record, recording
 
 PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that influence the precision of a product. Only `fp32_precision` is set here, the others are cleared."""

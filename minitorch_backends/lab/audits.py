@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from .. import backends
 from ..autograd.modes import is_grad_enabled
 from ..backends.precision_policy import precision_of
-from ..explain.levels import Level, find_levels
-from ..explain.outputs import module_of
-from ..explain.records import align_columns
+from ..explain.answers import Level, find_levels
+from ..explain.records import align_columns, module_of
 from ..flags.rows import NO_OPINION
 from ..kernels.precisions.elements import find_element
 from ..kernels.precisions.products import PRECISIONS

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.invariance import check_value
-from ..explain.outputs import as_array
-from ..explain.records import as_text
+from ..explain.records import as_array, as_text
 from ..flags import Snapshot, current, snapshot
 from ..flags.writes import Flags, expand_paths
 from ..kernels.registry import Call, observe

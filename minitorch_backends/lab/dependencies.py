@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..explain.outputs import as_array
+from ..explain.records import as_array
 
 _INSTALLED = tuple(
     os.path.realpath(each) + os.sep

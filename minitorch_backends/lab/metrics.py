@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..explain.outputs import as_array
+from ..explain.records import as_array
 
 Arrays = dict[str, np.ndarray]
 Metric = str | Callable[[Any, Any], Any] | None

@@ -38,8 +38,7 @@ import numpy as np
 from .. import backends
 from ..autograd.extras.module_scope import current_module, follow_modules, observe_outputs
 from ..autograd.modes import is_grad_enabled, is_in_backward
-from ..explain.outputs import arrays_of
-from ..explain.records import OUTPUT, Log, Record, record_of
+from ..explain.records import OUTPUT, Log, Record, arrays_of, record_of
 from ..kernels.registry import Call, observe
 from ..kernels.runtime import threading as kernel_threads
 from ..kernels.runtime.files import Replacement, one_sentence

@@ -20,8 +20,8 @@ import numpy as np
 from .. import backends
 from ..autograd.modes import set_grad_enabled
 from ..backends.precision_policy import precision_of
-from ..explain.outputs import arrays_of
 from ..explain.product_counts import ProductCounts
+from ..explain.records import arrays_of
 from ..explain.sensitivity import PRECISION_FLAGS
 from ..kernels.precisions.products import PRECISIONS
 from ..kernels.registry import Call, observe

@@ -18,10 +18,9 @@ from ..autograd.extras.module_scope import current_module
 from ..autograd.modes import enable_grad, no_grad
 from ..backends import snapshot
 from ..backends.precision_policy import FAMILIES, precision_of
-from ..explain.levels import Level
-from ..explain.outputs import arrays_of, as_array, left_out_of, module_of
+from ..explain.answers import Level
 from ..explain.product_counts import ProductCounts, is_by_role
-from ..explain.records import record, recording
+from ..explain.records import arrays_of, as_array, left_out_of, module_of, record, recording
 from ..explain.sensitivity import alone, layers_of
 from ..flags import NO_OPINION
 from ..kernels.gemm.scaled_operands import counts as counts_with_scales

@@ -20,9 +20,7 @@ from ..tensor.dtypes import bfloat16, float16, float32, float64
 from ..tensor.memory import refuse_device
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .argument_errors import name_bad_arguments, name_bad_arguments_of_methods
-from .hooks import ModuleHooks
-from .loading import IncompatibleKeys, load_state
-from .module_internals import PREFIX, ModuleInternals, run_hooks
+from .module_internals import PREFIX, IncompatibleKeys, ModuleHooks, ModuleInternals, load_state, run_hooks
 from .parameter import Buffer
 
 

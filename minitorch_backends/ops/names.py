@@ -6,39 +6,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .creation.factories import *
-    from .creation.memory import *
     from .creation.sampling import *
-    from .creation.variates import *
     from .elementwise.arithmetic import *
-    from .elementwise.bessel import *
+    from .elementwise.special import *
     from .elementwise.cast import *
     from .elementwise.comparison import *
     from .elementwise.complex_numbers import *
     from .elementwise.exponential import *
     from .elementwise.formats import *
-    from .elementwise.gamma import *
     from .elementwise.logic import *
     from .elementwise.powers import *
     from .elementwise.rounding import *
-    from .elementwise.special import *
     from .elementwise.trigonometric import *
-    from .elementwise.activations import celu, celu_, prelu, relu, relu_, selu, selu_
-    from .elementwise.random_activations import rrelu, rrelu_
-    from .elementwise.shrinkage import hardshrink, threshold, threshold_
-    from .reductions.differences import *
-    from .reductions.histograms import *
-    from .reductions.medians import *
-    from .reductions.minmax import *
-    from .reductions.reduce import *
+    from .elementwise.activations import celu, celu_, prelu, relu, relu_, selu
+    from .elementwise.activations import selu_, rrelu, rrelu_, hardshrink, threshold, threshold_
     from .reductions.scan import *
     from .reductions.statistics import *
+    from .reductions.minmax import *
+    from .reductions.reduce import *
     from .reductions.variance import *
     from .indexing.fill import *
     from .indexing.index import *
     from .indexing.lookup import *
-    from .indexing.overwrite import *
     from .indexing.scatter import *
-    from .indexing.scatter_reduce import *
     from .indexing.search import *
     from .indexing.sorting import *
     from .views.broadcasting import *
@@ -49,15 +39,14 @@ if TYPE_CHECKING:
     from .views.strided import *
     from .views.transpose import *
     from .matmul.addmm import *
-    from .matmul.bilinear import bilinear
+    from .matmul.linear import bilinear
     from .matmul.matmul import *
     from .matmul.scaled import *
     from .matmul.tensor_products import *
     from .einsum.api import einsum
     from .einsum.user_plan import einsum_path, einsum_plan
     from .conv.functions import *
-    from .images.adaptive_pool import adaptive_avg_pool1d
-    from .images.pool import max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d
+    from .images.pool import adaptive_avg_pool1d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool3d
     from .images.resize import channel_shuffle, pixel_shuffle, pixel_unshuffle
     from .norm.normalization import rms_norm
     from .norm.softmax import log_softmax, softmax
@@ -69,11 +58,11 @@ if TYPE_CHECKING:
     from .linalg.determinant import logdet
     from .linalg.functions import matrix_exp, matrix_power
     from .linalg.legacy import cholesky, det, inverse, lu_solve, orgqr, ormqr, pinverse, qr, slogdet, svd
+    from .linalg.legacy import triangular_solve
     from .linalg.legacy import lu_of as lu
     from .linalg.legacy import norm_of as norm
-    from .linalg.legacy import triangular_solve
     from .linalg.legacy import vander_of as vander
-    from .linalg.low_rank import pca_lowrank, svd_lowrank
+    from .linalg.singular import pca_lowrank, svd_lowrank
     from .linalg.lu import lu_unpack
     from .linalg.orthogonal import geqrf
     from .linalg.triangular import cholesky_inverse, cholesky_solve

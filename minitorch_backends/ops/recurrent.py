@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import derives
-from ..backends.operands import Operands, of_gradient, swap
+from ..backends.operands import Operands, Roles, of_gradient, swap
 from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
 from ..kernels.recurrence import recurrence as kernel
 from ..kernels.recurrence import recurrence_gradient as kernel_gradient
+from ..kernels.recurrence import step, step_gradient
 from ..kernels.registry import Kernel
 from ..tensor.casting import cast_unchecked
 from ..tensor.tensor import Tensor, adopt
@@ -139,8 +140,8 @@ def rnn_gradient(
 ) -> tuple[Tensor, Tensor]:
     slopes = 1 - out * out if nonlinearity == "tanh" else (out > 0).to(out.dtype)
     carried, of_sums = zero(hidden), []
-    for step in reversed(range(len(out))):
-        of_sums.append((g[step] + carried) * slopes[step])
+    for t in reversed(range(len(out))):
+        of_sums.append((g[t] + carried) * slopes[t])
         carried = recurrent_product(of_sums[-1], weight.mT, precision=of_gradient(precision, 0))
     return stack(of_sums[::-1]), carried
 
@@ -199,13 +200,13 @@ def lstm_gradient(
     of_hidden_to_last, of_hidden_to_cell = bent * slopes[..., 3 * size :], shown - shown * bent * bent
     direct = of_gates * slopes
     of_hidden, of_cell, of_sums = zero(hidden), zero(cell), []
-    for step in reversed(range(len(cells))):
-        of_hidden = of_output[step] + of_hidden
-        of_cell = of_cells[step] + of_cell + of_hidden * of_hidden_to_cell[step]
-        of_three = cat([of_cell, of_cell, of_cell], 1) * of_cell_to_gates[step]
-        of_sums.append(cat([of_three, of_hidden * of_hidden_to_last[step]], 1) + direct[step])
+    for t in reversed(range(len(cells))):
+        of_hidden = of_output[t] + of_hidden
+        of_cell = of_cells[t] + of_cell + of_hidden * of_hidden_to_cell[t]
+        of_three = cat([of_cell, of_cell, of_cell], 1) * of_cell_to_gates[t]
+        of_sums.append(cat([of_three, of_hidden * of_hidden_to_last[t]], 1) + direct[t])
         of_hidden = recurrent_product(of_sums[-1], weight.mT, precision=of_gradient(precision, 0))
-        of_cell = of_cell * kept[step]
+        of_cell = of_cell * kept[t]
     return stack(of_sums[::-1]), of_hidden, of_cell
 
 
@@ -259,15 +260,13 @@ def gru_gradient(
     before, size = cat([hidden.unsqueeze(0), output[:-1]]), hidden.shape[1]
     bends, slopes = 1 - new * new, gates[..., : 2 * size] * (1 - gates[..., : 2 * size])
     of_hidden, of_sums, of_products = zero(hidden), [], []
-    for step in reversed(range(len(output))):
-        of_hidden, direct = of_output[step] + of_hidden, of_gates[step].chunk(4, 1)
-        of_new = (of_hidden * (1 - kept[step]) + direct[2]) * bends[step]
-        of_both = (
-            cat([of_new * given[step] + direct[0], of_hidden * (before - new)[step] + direct[1]], 1) * slopes[step]
-        )
+    for t in reversed(range(len(output))):
+        of_hidden, direct = of_output[t] + of_hidden, of_gates[t].chunk(4, 1)
+        of_new = (of_hidden * (1 - kept[t]) + direct[2]) * bends[t]
+        of_both = cat([of_new * given[t] + direct[0], of_hidden * (before - new)[t] + direct[1]], 1) * slopes[t]
         of_sums.append(cat([of_both, of_new], 1))
-        of_products.append(cat([of_both, of_new * reset[step] + direct[3]], 1))
-        of_hidden = of_hidden * kept[step] + recurrent_product(
+        of_products.append(cat([of_both, of_new * reset[t] + direct[3]], 1))
+        of_hidden = of_hidden * kept[t] + recurrent_product(
             of_products[-1], weight.mT, precision=of_gradient(precision, 0)
         )
     return stack(of_products[::-1]), of_hidden, stack(of_sums[::-1])
@@ -290,3 +289,170 @@ def gru_layer(
     sums, n = tanh(n_projected + r * n_before), and h = (1 - z) * n + z * h_before (K. Cho et al., 2014, with r applied
     after the product, as in cuDNN and torch)."""
     return GatedRecurrence(*_run("gru", projected, weight, hidden, bias, precision=precision))
+
+
+# One step of a recurrence, as an op of its own: both products, the biases, and the cell's function.
+#
+# Each op returns the new states, and what its gradient needs of the step, apart from them: users may write to the
+# states.
+
+
+def _run_cell(
+    cell: str, input: np.ndarray, hidden: np.ndarray, weights: tuple[Any, ...], precision: str | None, *others: Any
+) -> tuple[np.ndarray, ...]:
+    """The results of a step: `weights` are weight_ih, weight_hh, bias_ih and bias_hh; biases may be None.
+
+    Half types are computed in float32 and rounded once, except products where flags round their sums.
+    """
+    dtype, (weight_ih, weight_hh, bias, bias_hh) = hidden.dtype, weights
+    half, width = dtype.itemsize == 2, weight_hh.shape[0]
+    for each in (input, *weights, *others) if half else ():  # otherwise products and the step refuse them
+        if each is not None and each.dtype is not dtype:
+            refuse_mixed(each, hidden)
+    for each in (bias, bias_hh):
+        if each is not None and (each.dtype is not dtype or each.shape != (width,)):
+            raise RuntimeError(f"{cell}: expected a bias of {width} values of {dtype}, got {each.dtype}{each.shape}")
+    exact = precision if isinstance(precision, Roles) else "ieee"
+    if half and not resolve(KIND, dtype, precision).keywords.keys() & {"sums", "unit", "partial"}:
+        input, hidden, weight_ih, weight_hh, precision = *map(_widen, (input, hidden, weight_ih, weight_hh)), exact
+    sums, products = product(input, weight_ih.T, precision, KIND), product(hidden, weight_hh.T, precision, KIND)
+    if half:
+        sums, products, hidden = map(_widen, (sums, products, hidden))
+        others = tuple(map(_widen, others))
+        bias, bias_hh = (None if each is None else _widen(each) for each in (bias, bias_hh))
+    if cell == "gru":
+        others = (np.zeros(width, sums.dtype) if bias_hh is None else bias_hh, hidden)
+    elif bias_hh is not None:
+        bias = bias_hh if bias is None else bias + bias_hh
+    if bias is not None:
+        sums += bias
+    found = step(cell, products, sums, *others)
+    return tuple([cast_unchecked(each, dtype) for each in found]) if half else found
+
+
+def _widen(array: np.ndarray) -> np.ndarray:
+    return cast_unchecked(array, np.dtype(np.float32))
+
+
+def _gradients(
+    edges: tuple[Any, ...], input: Tensor, hidden: Tensor, weight_ih: Tensor, precision: Any, of_sums: Tensor,
+    of_products: Tensor, *of_states: Tensor | None,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Those of all inputs of a cell that need one, given those of both products and of the states."""
+    of_weight = getattr(precision, "weight", precision)
+    of_bias = of_products.sum(0) if edges[-1] or edges[-2] else None
+    return (
+        times(of_sums, weight_ih, of_gradient(precision, 0)) if edges[0] else None,
+        *of_states,
+        of_weight_times(of_sums, input, of_weight) if edges[-4] else None,
+        of_weight_times(of_products, hidden, of_weight) if edges[-3] else None,
+        of_bias if of_sums is of_products or of_bias is None else of_sums.sum(0),
+        of_bias,
+    )
+
+
+# With tanh or relu
+
+
+class ElmanStep(NamedTuple):
+    """What `rnn_cell` returns: the state, twice."""
+
+    output: Any
+    gates: Any
+
+
+def _rnn_cell_gradient(
+    g: Any, input: Tensor, hidden: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor, nonlinearity: str,
+    precision: Any, edges: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_hidden: Tensor | None
+    of_state = g[0] + g[1] if derives() or counts(g[1]) else g[0]
+    if derives():
+        of_state, kept = _sequences(of_state, gates)
+        of_sums, of_hidden = rnn_gradient(of_state, weight_hh, hidden, kept, nonlinearity, precision)
+        of_sums = of_sums.squeeze(0)
+    else:
+        of_sums = adopt(step_gradient(f"rnn_{nonlinearity}", of_state._array, gates._array)[0])
+        of_hidden = times(of_sums, weight_hh, of_gradient(precision, 0)) if edges[1] else None
+    return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden)
+
+
+def _sequences(*steps: Tensor) -> list[Tensor]:
+    """Steps as sequences of length 1."""
+    return [each.unsqueeze(0) for each in steps]
+
+
+_DECLARED: dict[str, Any] = {
+    "takes": "f", "method": False, "widen": False, "widen_rules": True, "product": KIND,
+    "roles": {"input": "activation", "weight_ih": "weight"},
+}  # fmt: skip
+
+
+@op(gradients=_rnn_cell_gradient, **_DECLARED, autocast="lower", batch="loop: a fixed number of dimensions")
+def rnn_cell(
+    input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
+    bias_hh: Array | None = None, nonlinearity: str = "tanh", *, precision: str | None = None,
+) -> ElmanStep:  # fmt: skip
+    """The state f(input @ weight_ih.T + bias_ih + hidden @ weight_hh.T + bias_hh), f being "tanh" or "relu"."""
+    weights = weight_ih, weight_hh, bias_ih, bias_hh
+    return ElmanStep(*_run_cell(f"rnn_{nonlinearity}", input, hidden, weights, precision))
+
+
+# Long short-term memory
+
+
+def _lstm_cell_gradient(
+    g: Any, input: Tensor, hidden: Tensor, cell: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor,
+    precision: Any, edges: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_hidden: Tensor | None
+    size = cell._array.shape[1]
+    if derives() or counts(g[2]):
+        of_steps = _sequences(g[0], g[1] + g[2][:, 4 * size :], g[2][:, : 4 * size])
+        cells, of_step = _sequences(gates[:, 4 * size :], gates[:, : 4 * size])
+        of_sums, of_hidden, of_cell = lstm_gradient(of_steps, weight_hh, hidden, cell, cells, of_step, precision)
+        of_sums = of_sums.squeeze(0)
+    else:
+        arrays = [each._array for each in (g[0], g[1], cell, gates)]
+        of_sums, _, of_cell = map(adopt, step_gradient("lstm", *arrays))
+        of_hidden = times(of_sums, weight_hh, of_gradient(precision, 0)) if edges[1] else None
+    return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_sums, of_hidden, of_cell)
+
+
+@op(gradients=_lstm_cell_gradient, **_DECLARED, autocast="lower", batch="loop: a fixed number of dimensions")
+def lstm_cell(
+    input: Array, hidden: Array, cell: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
+    bias_hh: Array | None = None, *, precision: str | None = None,
+) -> LongShortTermMemory:  # fmt: skip
+    """One step of `lstm_layer`: the state, the cell, and the gates with the cell beside them."""
+    return LongShortTermMemory(
+        *_run_cell("lstm", input, hidden, (weight_ih, weight_hh, bias_ih, bias_hh), precision, cell)
+    )
+
+
+# Gated recurrent units
+
+
+def _gru_cell_gradient(
+    g: Any, input: Tensor, hidden: Tensor, weight_ih: Tensor, weight_hh: Tensor, gates: Tensor, precision: Any,
+    edges: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    of_hidden: Tensor | None
+    if derives() or counts(g[1]):
+        output, of_step = _sequences(hidden, gates)
+        found = gru_gradient(_sequences(*g), weight_hh, hidden, output, of_step, precision)
+        of_products, of_hidden, of_sums = found[0].squeeze(0), found[1], found[2].squeeze(0)
+    else:
+        arrays = [each._array for each in (g[0], hidden, gates)]
+        of_sums, of_products, beside = map(adopt, step_gradient("gru", *arrays))
+        of_hidden = times(of_products, weight_hh, of_gradient(precision, 0)) + beside if edges[1] else None
+    return _gradients(edges, input, hidden, weight_ih, precision, of_sums, of_products, of_hidden)
+
+
+@op(gradients=_gru_cell_gradient, **_DECLARED, batch="loop: a fixed number of dimensions")
+def gru_cell(
+    input: Array, hidden: Array, weight_ih: Array, weight_hh: Array, bias_ih: Array | None = None,
+    bias_hh: Array | None = None, *, precision: str | None = None,
+) -> GatedRecurrence:  # fmt: skip
+    """One step of `gru_layer`: the state, and the gates with the candidate's recurrent part."""
+    return GatedRecurrence(*_run_cell("gru", input, hidden, (weight_ih, weight_hh, bias_ih, bias_hh), precision))

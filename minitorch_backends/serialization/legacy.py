@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from .restricted import restricted_load
+from .safe_globals import Storage, StorageType
 from .storages import Storages, Unpickler
-from .torch_names import Storage, StorageType
 
 MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 """The pickled magic number, with which a file starts."""

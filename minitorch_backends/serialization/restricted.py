@@ -15,8 +15,15 @@ from typing import Any
 
 from ..tensor.dtypes import DType
 from ..tensor.size import Size
-from .safe_globals import is_safe, safe_global
-from .torch_names import TORCH, UNSUPPORTED, rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
+from .safe_globals import (
+    TORCH,
+    UNSUPPORTED,
+    is_safe,
+    rebuild_parameter,
+    rebuild_tensor,
+    rebuild_tensor_of_dtype,
+    safe_global,
+)
 
 
 def _key(value: Any) -> Any:

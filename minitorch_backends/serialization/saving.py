@@ -17,7 +17,7 @@ from ..tensor.dtypes import DType
 from ..tensor.size import Size
 from ..tensor.tensor import Parameter, Tensor, sharing
 from .archive import write_archive
-from .torch_names import (
+from .safe_globals import (
     NAMES,
     TORCH,
     UNTYPED,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..tensor.tensor import Tensor
 from .restricted import refuse_unsupported
-from .torch_names import TORCH, Storage, StorageType
+from .safe_globals import TORCH, Storage, StorageType
 
 
 def refuse_device(location: str) -> None:

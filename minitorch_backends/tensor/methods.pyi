@@ -6,8 +6,8 @@ from ..ops.elementwise.special import MantissaExponent as _MantissaExponent
 from ..ops.indexing.sorting import ValuesIndices as _ValuesIndices
 from ..ops.linalg.legacy import QR as _QR, SVD as _SVD, TriangularSolve as _TriangularSolve
 from ..ops.linalg.orthogonal import Geqrf as _Geqrf
-from ..ops.reductions.histograms import Histogram as _Histogram
 from ..ops.reductions.minmax import MinMax as _MinMax
+from ..ops.reductions.statistics import Histogram as _Histogram
 from ..random import Generator as _Generator
 from .tensor import Tensor as _Tensor
 from builtins import bool as _bool, complex as _complex, dict as _dict, float as _float, int as _int, str as _str, tuple as _tuple

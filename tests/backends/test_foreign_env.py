@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minitorch_backends.backends.variables import MEANINGS
+from minitorch_backends.backends.foreign_env import MEANINGS
 from minitorch_backends.flags import rows
 from minitorch_backends.kernels.runtime import cpu
 

@@ -14,8 +14,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import mkl, mkldnn
-from minitorch_backends.compat.verbose.lapack import _ROUTINES
-from minitorch_backends.compat.verbose.mkl import mkl_lines
+from minitorch_backends.compat.verbose.mkl import _ROUTINES, mkl_lines
 from minitorch_backends.compat.verbose.onednn import onednn_lines
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.gemm import matmul as kernel

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from minitorch_backends.kernels.recurrence import exact
-from minitorch_backends.ops.recurrent import GatedRecurrence, LongShortTermMemory
-
-from .samples import Sample, between, sample
-from .table import declare
+from minitorch_backends.ops.recurrent import ElmanStep, GatedRecurrence, LongShortTermMemory
+from tests.declared.samples import Sample, between, sample
+from tests.declared.table import declare
 
 
 def _factors() -> Iterator[Sample]:
@@ -68,3 +67,54 @@ def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> Gated
 
 
 declare("gru_layer", _gru_reference, _sequences(3, 1, bias=True))
+
+
+# Samples and references of `ops/recurrent_cells.py`
+
+
+def _samples(gates: int, states: int) -> Callable[[], Iterator[Sample]]:
+    """Samples of a cell: with biases and without, of rows of nothing, and of arrays in another order."""
+
+    def samples() -> Iterator[Sample]:
+        for rows, inner, size, biased in ((2, 4, 3, True), (0, 2, 2, True), (1, 2, 5, False)):
+            start = [between(-1, 1, rows, size, seed=each) for each in range(states)]
+            weights = [between(-1, 1, gates * size, width, seed=2 + width) for width in (inner, size)]
+            biases = [between(-1, 1, gates * size, seed=8 + each) for each in range(2 * biased)]
+            yield sample(between(-1.7, 2, rows, inner), *start, *weights, *biases)
+        start = [between(-1, 1, 3, 2, seed=3 + each).T for each in range(states)]
+        yield sample(between(-2, 2, 2, 2).T, *start, between(-1, 1, 2, 3 * gates).T, between(-1, 1, 3, 3 * gates).T)
+
+    return samples
+
+
+def _reference_of_recurrent_cells(cell: str, input: Any, hidden: Any, *rest: Any) -> tuple[np.ndarray, ...]:
+    *start, weight_ih, weight_hh = rest[: 3 if cell == "lstm" else 2]
+    bias_ih, bias_hh = rest[len(start) + 2 :] or (0.0, np.zeros(len(weight_hh)))
+    projected, extra = input @ weight_ih.T + bias_ih, start
+    if cell == "gru":
+        extra = [bias_hh]
+    else:
+        projected = projected + bias_hh
+    return tuple(each[0] for each in exact.recurrence(projected[np.newaxis], weight_hh, hidden, *extra, cell=cell))
+
+
+def _rnn_reference_of_recurrent_cells(*arrays: Any, nonlinearity: str = "tanh") -> ElmanStep:
+    return ElmanStep(*_reference_of_recurrent_cells(f"rnn_{nonlinearity}", *arrays) * 2)
+
+
+def _rnn_samples_of_recurrent_cells() -> Iterator[Sample]:
+    for args, _ in _samples(1, 1)():
+        yield sample(*args)
+        yield sample(*args, nonlinearity="relu")
+
+
+declare("rnn_cell", _rnn_reference_of_recurrent_cells, _rnn_samples_of_recurrent_cells)
+
+
+def _lstm_reference_of_recurrent_cells(*arrays: Any) -> LongShortTermMemory:
+    output, cell, gates = _reference_of_recurrent_cells("lstm", *arrays)
+    return LongShortTermMemory(output, cell, np.concatenate([gates, cell], -1))
+
+
+declare("lstm_cell", _lstm_reference_of_recurrent_cells, _samples(4, 2))
+declare("gru_cell", lambda *arrays: GatedRecurrence(*_reference_of_recurrent_cells("gru", *arrays)), _samples(3, 1))

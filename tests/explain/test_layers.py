@@ -11,7 +11,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
 from minitorch_backends.autograd.extras.module_scope import current_module
 from minitorch_backends.explain import records
-from minitorch_backends.explain.kernel_errors import errors_of
+from minitorch_backends.explain.records import errors_of
 from minitorch_backends.kernels.registry import Call, kernels, observe
 from minitorch_backends.utils.checkpoint import checkpoint
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends.precision_policy import FAMILIES
-from minitorch_backends.backends.stacks import STACKS
+from minitorch_backends.backends.profiles import STACKS
 from minitorch_backends.backends.table import XLA_PRECISIONS
 from minitorch_backends.flags import Flag, Snapshot, current, rows
 from minitorch_backends.flags.state import _STATES_KEPT, _state_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.optim import LBFGS, lr_scheduler
-from minitorch_backends.optim.line_search import Point, strong_wolfe
+from minitorch_backends.optim.lbfgs import Point, strong_wolfe
 
 SEARCHES = (None, "strong_wolfe")
 every_search = pytest.mark.parametrize("search", SEARCHES)

@@ -27,7 +27,7 @@ from ..engine import Flow
 from ..modes import enable_grad, grad_mode
 from ..nodes import Node, Output, history
 from ..views import View
-from .alias_nodes import stand_in
+from .multi_grad_hooks import stand_in
 from .saved_tensors import Original, count_blocks
 
 __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]

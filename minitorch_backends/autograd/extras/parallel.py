@@ -19,11 +19,9 @@ from ...kernels.runtime.threading import get_num_threads
 from ...tensor.tensor import Tensor
 from .. import nodes
 from ..accumulation import accumulate, fit_gradient
-from ..engine import thresholds
+from ..engine import propagate_with_care, reachable, thresholds, without_gaps
 from ..hooks import running
-from ..instrumented import propagate_with_care
 from ..nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any, owner
-from ..traversal import reachable, without_gaps
 
 _pool: ThreadPoolExecutor | None = None
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...kernels.registry import Call
 from ...kernels.runtime import cpu
 from ...kernels.runtime.threading import get_num_threads
-from .names import ENGINE, PRODUCTS
+from .mkl import ENGINE, PRODUCTS
 
 __all__ = ["onednn_lines"]
 

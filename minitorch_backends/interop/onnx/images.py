@@ -11,7 +11,7 @@ import numpy as np
 from ...nn import functional as F
 from ...ops import names as ops
 from ...ops.dims import wrap_dims
-from ...ops.images.resample import Neighbours, resample
+from ...ops.images.resize import Neighbours, resample
 from ...ops.names import from_numpy
 from ...tensor.tensor import Tensor
 from .table import choice, operator

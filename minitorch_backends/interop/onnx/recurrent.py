@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...nn import functional as F
-from ...nn.recurrent_layers import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
+from ...nn.recurrent import LayerWeights, States, gru_sequence, lstm_sequence, rnn_sequence
 from ...ops import names as ops
 from ...ops.recurrent import recurrent_product
 from ...tensor.tensor import Tensor

@@ -10,7 +10,7 @@ import torch
 
 from ...autograd import enable_grad
 from ...autograd.api import grad
-from ...nn.recurrent_layers import LayerWeights, gru_sequence, lstm_sequence, rnn_sequence
+from ...nn.recurrent import LayerWeights, gru_sequence, lstm_sequence, rnn_sequence
 from ...tensor.tensor import Tensor
 from .operands import tensors_in, why_not
 from .recorded import differentiable

@@ -8,8 +8,15 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ...autograd.extras.module_scope import named_parts
-from ...autograd.extras.program_parts import ProgramPart, called_by, is_graph, is_script, parts_run_by, run_part_under
+from ...autograd.extras.module_scope import (
+    ProgramPart,
+    called_by,
+    is_graph,
+    is_script,
+    named_parts,
+    parts_run_by,
+    run_part_under,
+)
 from ...flags.scopes import Scope
 from ...tensor.call_errors import argument_errors
 from ..module import Module

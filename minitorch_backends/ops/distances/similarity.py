@@ -10,7 +10,7 @@ from ...dispatch.op import composite
 from ...tensor.dtypes import promote_types
 from ...tensor.tensor import Tensor, adopt
 from ..functional import functional
-from ..losses.reduction import reduce_loss
+from ..losses.pointwise import reduce_loss
 from ..views.broadcasting import broadcast_shapes
 
 _SHORT = adopt(np.asarray(1e-6, np.float32))

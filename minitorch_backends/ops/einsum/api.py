@@ -39,7 +39,7 @@ from .program import (
     step_formats,
     step_roles,
 )  # fmt: skip
-from .slice_search import slice_labels
+from .slicing import slice_labels
 
 _mode = grad_mode.get
 

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 from ...backends.strategies import check_strategy, checked_slices
 from .equation import Labels, label_name, text_of
-from .objectives import OBJECTIVES
-from .paths import checked_path
+from .paths import OBJECTIVES, checked_path
 from .plan import Plan
-from .slice_search import slice_labels, with_limit
+from .slicing import slice_labels, with_limit
 
 _FORMAT = 1
 """Raised when the meaning of a field changes."""

@@ -36,8 +36,7 @@ from ..matmul.dispatch import prepared_product, product
 from .equation import Labels, parse, resolve
 from .paths import BY_FLAGS
 from .plan import Plan
-from .slice_search import least_peak, slice_within
-from .slicing import Part, Slicing
+from .slicing import Part, Slicing, least_peak, slice_within
 from .steps import Multiply, Preparation, Reader, Step
 
 Shape = tuple[int, ...]

@@ -16,13 +16,12 @@ from ...tensor.tensor import Tensor
 from . import plan_format, precision_plan
 from .api import check_options, is_shape, not_tensors, read
 from .equation import label_name, parse, resolve
-from .objectives import OBJECTIVES
-from .paths import BY_FLAGS, strategy_in_force
+from .paths import BY_FLAGS, OBJECTIVES, strategy_in_force
 from .plan import Plan, whole_of
 from .plan_run import measured_run, run_plan
 from .plot import plot as draw
 from .program import plan_within, program_for
-from .slice_search import plans_of_gradients, slice_labels, slice_within, with_limit
+from .slicing import plans_of_gradients, slice_labels, slice_within, with_limit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

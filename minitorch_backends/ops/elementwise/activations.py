@@ -11,16 +11,20 @@ from ...autograd.modes import derives_from
 from ...dispatch.op import Array, composite, op
 from ...kernels.arrays import elementwise
 from ...kernels.arrays.elementwise import LARGE, threaded_function
+from ...tensor.call_errors import argument_errors, refuse_other_than_bool
 from ...tensor.casting import fitted_number
-from ...tensor.dtypes import dtype_of
+from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.registry import functions
 from ...tensor.tensor import Tensor, adopt
+from ..dims import wrap_dim
 from ..functional import functional
+from ..gradients import conjugate
 
 __all__ = [
-    "celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6",
-    "selu", "softplus", "softsign",
+    "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu",
+    "relu", "relu6", "selu", "silu", "softplus", "softsign",
 ]  # fmt: skip
+
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -286,3 +290,179 @@ def softsign(input: Tensor) -> Tensor:
 
 
 celu_, relu_, selu_ = functions["celu_"], functions["relu_"], functions["selu_"]
+
+
+# Activations that multiply their input by a gate: gelu and silu, each with one op as its gradient, and glu
+
+
+_ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+def _curvature(input: Tensor, slope: Any = 1, bend: Any = 0, argument: Tensor | None = None) -> Tensor:
+    """The second derivative of input * sigmoid(u), given the first and second of u, which is the input by default."""
+    gate = (input if argument is None else argument).sigmoid()
+    return gate * (1 - gate) * (2 * slope + input * ((1 - 2 * gate) * (slope * slope) + bend))
+
+
+def _gelu_curvature(input: Tensor, approximate: str) -> Tensor:
+    if approximate == "none":
+        return (input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi)) * (2 - input * input)
+    slope, bend = 2 * _ROOT * (1 + 3 * _CUBIC * input * input), 12 * _ROOT * _CUBIC * input
+    return _curvature(input, slope, bend, 2 * _ROOT * (input + _CUBIC * input * input * input))
+
+
+@op(
+    takes="f",
+    widen=False,
+    widen_rules=True,
+    method=False,
+    grad_output=lambda g, input, approximate: gelu_backward(g, input, approximate),
+    input=lambda g, grad_output, input, approximate: g * grad_output * _gelu_curvature(input, approximate),
+)
+def gelu_backward(grad_output: Array, input: Array, approximate: str) -> Array:
+    """The gradient of `gelu`: grad_output times its derivative at `input`."""
+    gradient = elementwise.gelu_gradient if approximate == "none" else elementwise.tanh_gelu_gradient
+    return gradient(grad_output, input)
+
+
+@functional
+@op(takes="f", widen=False, method=False, input=lambda g, input, approximate: gelu_backward(g, input, approximate))
+def gelu(input: Array, approximate: str = "none") -> Array:
+    """`input` times the standard normal distribution function, or times its approximation by tanh.
+
+    Hendrycks and Gimpel, Gaussian Error Linear Units, 2016. `approximate` is "none" or "tanh". Raises RuntimeError for
+    another `approximate`.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
+    return (elementwise.gelu if approximate == "none" else elementwise.tanh_gelu)(input)
+
+
+@op(
+    takes="fc",
+    widen=False,
+    widen_rules=True,
+    method=False,
+    grad_output=lambda g, input: silu_backward(g, conjugate(input)),
+    input=lambda g, grad_output, input: conjugate(g) * grad_output * _curvature(conjugate(input)),
+)
+def silu_backward(grad_output: Array, input: Array) -> Array:
+    """The gradient of `silu`: grad_output times the conjugate of its derivative at `input`."""
+    return elementwise.silu_gradient(grad_output, input.conj())
+
+
+@functional(inplace=True)
+@op(takes="fc", widen=False, method=False, input=lambda g, input: silu_backward(g, input))
+def silu(input: Array) -> Array:
+    """input * sigmoid(input), also called swish."""
+    return elementwise.silu(input)
+
+
+@functional
+@composite(method=False, takes="f", widen=True)
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016). Raises RuntimeError for
+    an odd size of `dim` and for 0-dim tensors."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors; expected at least one dimension to halve")
+    size = input.size(dim)
+    if size % 2:
+        raise RuntimeError(f"glu halves dimension {dim}, whose size must be even, and it is {size}")
+    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()
+
+
+# Activations that draw random numbers in training: leaky slopes, and samples of a softmax
+
+
+def _uniform(like: Tensor) -> np.ndarray:
+    """Numbers in [0, 1) for each element, from the default generator."""
+    from ...random import default_generator
+
+    return default_generator.uniform(like._array.shape, np.float64 if like._array.itemsize == 8 else np.float32)
+
+
+@functional(inplace="both")
+@composite(method=False, takes="f", widen=True, stateful=True)
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """`input` where it is positive, and times a slope elsewhere: in training a random one from `lower` to `upper` for
+    each element, otherwise their mean (Xu et al., arXiv 1505.00853).
+
+    Raises RuntimeError for limits that are not finite, or in the wrong order.
+    """
+    refuse_other_than_bool("rrelu", "training", training)
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
+        raise RuntimeError(f"rrelu(): lower and upper must be finite and in this order, got {lower} and {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    slopes = lower + (upper - lower) * _uniform(input)
+    return input * adopt(np.where(input._array > 0, 1, slopes).astype(input._array.dtype))
+
+
+@functional
+@argument_errors
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the concrete distribution along `dim` (Jang et al., arXiv 1611.01144): softmax((logits + Gumbel
+    noise) / tau).
+
+    With `hard` the result is a one-hot vector with the gradient of the softmax. `eps` has no effect. Draws from the
+    default generator. Raises RuntimeError for dtypes that are not floating, IndexError for a dim out of range,
+    TypeError for a `tau` other than a number.
+    """
+    if not logits.is_floating_point():
+        raise RuntimeError(f"gumbel_softmax(): logits must be floating, got {logits.dtype!r}")
+    refuse_other_than_bool("gumbel_softmax", "hard", hard)
+    if not isinstance(tau, (int, float, np.number)):
+        raise TypeError(f"gumbel_softmax(): argument 'tau' must be a number, got {tau!r}")
+    axis = wrap_dim(dim, logits.ndim)
+    from ...random import default_generator
+
+    drawn = default_generator.exponential(logits._array.shape)
+    noise = adopt(-np.log(np.maximum(drawn, np.finfo(np.float64).tiny)))
+    soft = ((logits + noise.to(logits.dtype)) / tau).softmax(axis)
+    if not hard:
+        return soft
+    best = soft.detach().argmax(axis, keepdim=True)
+    chosen = adopt(np.zeros(soft._array.shape, soft._array.dtype)).scatter(axis, best, 1.0)
+    return chosen - soft.detach() + soft
+
+
+rrelu_ = functions["rrelu_"]
+
+
+# Shrinkage and threshold activations, element by element
+
+
+@functional(inplace="both")
+@composite(method=False, widen=True, takes="if")
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """`input` where it is above `threshold`, else `value`; integer inputs cut both to integers."""
+    if input.dtype.category < FLOATING:
+        threshold, value = int(threshold), int(value)
+    return input.masked_fill(input <= threshold, value)
+
+
+@functional
+@composite(takes="f", widen=True)
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """`input`, or 0 where its magnitude is at most `lambd`."""
+    return input.masked_fill(input.abs() <= lambd, 0)
+
+
+@functional
+@composite(method=False, takes="f", widen=True)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """`input` moved towards 0 by `lambd`, and 0 where its magnitude is at most that. Raises RuntimeError for a negative
+    `lambd`."""
+    if lambd < 0:
+        raise RuntimeError(f"softshrink moves values towards 0 by lambd, which cannot be negative, got {lambd}")
+    return input - input.clamp(-lambd, lambd)
+
+
+@functional
+@composite(method=False, widen=True, takes="ifc")
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input)."""
+    return input - input.tanh()
+
+
+threshold_ = functions["threshold_"]

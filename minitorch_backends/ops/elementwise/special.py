@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from operator import index as as_int
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ from ...dispatch.op import Array, composite, op
 from ...kernels.arrays import elementwise
 from ...kernels.runtime.first_use import load
 from ...kernels.runtime.invariance import refuse_library
+from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING, get_default_dtype
 from ...tensor.tensor import Tensor
 from ..gradients import conjugate, no_derivative, zero
@@ -18,8 +21,8 @@ from ..limits import finfo
 from .unary import unary_ufunc
 
 __all__ = [
-    "copysign", "digamma", "erf", "erfc", "erfinv", "frexp", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
-    "sinc",
+    "copysign", "digamma", "erf", "erfc", "erfinv", "frexp", "heaviside", "i0", "igamma", "igammac", "ldexp",
+    "lgamma", "logit", "mvlgamma", "polygamma", "sinc",
 ]  # fmt: skip
 
 
@@ -227,3 +230,309 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     third = exponent - first - second
     third = third.where(third.isinf(), third.clamp(-most, most))  # 0 * 2 ** inf is NaN
     return input * first.exp2() * second.exp2() * third.exp2()
+
+
+# Relatives of the gamma function: its incomplete forms, its form of several variables, and the Hurwitz zeta function.
+#
+# `special` has the gamma function itself and its logarithmic derivatives.
+
+
+def _density(input: Tensor, other: Tensor) -> Tensor:
+    """The density of a gamma distribution, the derivative of `igamma`."""
+    return ((input - 1) * other.log() - other - lgamma(input)).exp()
+
+
+@op(
+    input=no_derivative("igamma with respect to input"),
+    other=lambda g, input, other: g * _density(input, other),
+    promote=True,
+    only_tensors=("input", "other"),
+    takes="f",
+    inplace=True,
+)
+def igamma(input: Array, other: Array) -> Array:
+    """The regularized lower incomplete gamma function: the integral of t**(input - 1) exp(-t) from 0 to `other`, over
+    gamma(input). NaN for negative arguments."""
+    return scipy_special().gammainc(input, other)
+
+
+@op(
+    input=no_derivative("igammac with respect to input"),
+    other=lambda g, input, other: g * -_density(input, other),
+    promote=True,
+    only_tensors=("input", "other"),
+    takes="f",
+    inplace=True,
+)
+def igammac(input: Array, other: Array) -> Array:
+    """1 - igamma(input, other), accurate where that is small."""
+    return scipy_special().gammaincc(input, other)
+
+
+_STENCIL = ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12))
+_STEP = 1e-3
+
+
+def _quantile_slope(g: Tensor, input: Tensor, p: Tensor, out: Tensor) -> Tensor:
+    """The derivative by the shape, from five-point differences of the quantile's logarithm, to ten digits: it has no
+    closed form."""
+    moved = sum(gamma_quantile(input * (1 + at * _STEP), p).log() * weight for at, weight in _STENCIL)
+    return g * out * moved / (input * _STEP)
+
+
+@op(
+    input=_quantile_slope,
+    p=lambda g, input, out: g * (out + lgamma(input) - (input - 1) * out.log()).exp(),
+    promote=True,
+    only_tensors=("input", "p"),
+    takes="f",
+    method=False,
+)
+def gamma_quantile(input: Array, p: Array) -> Array:
+    """The number below which a gamma distributed one of shape `input` and scale 1 is with probability `p`."""
+    return scipy_special().gammaincinv(input, p)
+
+
+_MOST_VARIABLES = 1 << 20
+
+
+def _arguments(input: Any, p: int) -> list[Any]:
+    """Return the arguments of the `p` gamma functions in `mvlgamma`."""
+    return [input - j / 2 for j in range(p)]
+
+
+def _mvlgamma_gradient(g: Tensor, input: Tensor, p: int) -> Tensor:
+    first, *others = map(digamma, _arguments(input, p))
+    return g * sum(others, first)
+
+
+@op(
+    input=_mvlgamma_gradient,
+    promote="float",
+    takes="f",
+    booleans=False,
+    inplace=True,
+    )  # fmt: skip
+def mvlgamma(input: Array, p: int) -> Array:
+    """The logarithm of the gamma function of `p` variables: the sum of lgamma(input - j / 2) for j below `p`, plus
+    p (p - 1) / 4 log(pi).
+
+    Raises RuntimeError for a p below 1, and above 2**20.
+    """
+    count = as_int(p)
+    if not 1 <= count <= _MOST_VARIABLES:
+        raise RuntimeError(f"mvlgamma(): p must be an integer from 1 to {_MOST_VARIABLES}, got {p}")
+    total = np.full(input.shape, count * (count - 1) / 4 * math.log(math.pi), input.dtype)
+    for each in _arguments(input, count):
+        total += elementwise.lgamma(each)
+    return total
+
+
+@op(
+    input=no_derivative("zeta with respect to input"),
+    other=lambda g, input, other: g * (-input * zeta(input + 1, other)),
+    promote="float",
+    takes="f",
+    method=False,
+)
+def zeta(input: Array, other: Array) -> Array:
+    """The Hurwitz zeta function: the sum of (k + other)**-input over k = 0, 1, ...; infinite for an `input` of 1, NaN
+    below 1."""
+    found = scipy_special().zeta(input, other)
+    return np.where(np.isposinf(input) & (other > 1), found.dtype.type(0), found)  # the limit, where SciPy has NaN
+
+
+# Bessel functions and the Airy function, from SciPy. Those without derivative in torch have none here
+
+
+def _over(value: Tensor, input: Tensor) -> Tensor:
+    """value / input, and 0 where `input` is 0."""
+    return (value / input.where(input != 0, 1)).where(input != 0, 0)
+
+
+def _at_zero(slope: Tensor, input: Tensor) -> Tensor:
+    """The derivative of i1 and i1e at 0, 1/2: the limit of I1(x) / x, which `_over` omits."""
+    return slope.where(input != 0, 0.5)
+
+
+# Modified, of the first kind
+
+i0 = unary_ufunc(
+    lambda input: scipy_special().i0(input),
+    "The modified Bessel function of the first kind of order 0.",
+    name="i0",
+    gradient=lambda g, input: g * i1(input),
+    takes="f",
+)
+
+i0e = unary_ufunc(
+    lambda input: scipy_special().i0e(input),
+    "exp(-|input|) * i0(input), which does not overflow.",
+    name="i0e",
+    gradient=lambda g, input, out: g * (i1e(input) - input.sign() * out),
+    takes="f",
+    method=False,
+    inplace=False,
+)
+
+i1 = unary_ufunc(
+    lambda input: scipy_special().i1(input),
+    "The modified Bessel function of the first kind of order 1.",
+    name="i1",
+    gradient=lambda g, input, out: g * _at_zero(i0(input) - _over(out, input), input),
+    takes="f",
+    method=False,
+    inplace=False,
+)
+
+i1e = unary_ufunc(
+    lambda input: scipy_special().i1e(input),
+    "exp(-|input|) * i1(input), which does not overflow.",
+    name="i1e",
+    gradient=lambda g, input, out: g * _at_zero(i0e(input) - input.sign() * out - _over(out, input), input),
+    takes="f",
+    method=False,
+    inplace=False,
+)
+
+
+# Without gradients
+
+
+def _declare(name: str, doc: str, function: Callable[[Any], Any]) -> Callable[..., Tensor]:
+    """An op of one floating input that has no gradient."""
+
+    def forward(input: Array) -> Array:
+        return np.asarray(function(input)).astype(input.dtype, copy=False)
+
+    forward.__name__, forward.__doc__ = name, doc
+    return op(promote="float", takes="f", method=False)(forward)
+
+
+def _of_scipy(name: str, function: str, doc: str) -> Callable[..., Tensor]:
+    return _declare(name, doc, lambda x: getattr(scipy_special(), function)(x))
+
+
+bessel_j0 = _of_scipy("bessel_j0", "j0", "The Bessel function of the first kind of order 0.")
+bessel_j1 = _of_scipy("bessel_j1", "j1", "The Bessel function of the first kind of order 1.")
+bessel_y0 = _of_scipy(
+    "bessel_y0", "y0", "The Bessel function of the second kind of order 0; -inf at 0, NaN for negative input."
+)
+bessel_y1 = _of_scipy(
+    "bessel_y1", "y1", "The Bessel function of the second kind of order 1; -inf at 0, NaN for negative input."
+)
+modified_bessel_k0 = _of_scipy("modified_bessel_k0", "k0",
+    "The modified Bessel function of the second kind of order 0; infinite at 0, NaN for negative input.",
+)  # fmt: skip
+modified_bessel_k1 = _of_scipy("modified_bessel_k1", "k1",
+    "The modified Bessel function of the second kind of order 1; infinite at 0, NaN for negative input.",
+)  # fmt: skip
+scaled_modified_bessel_k0 = _of_scipy("scaled_modified_bessel_k0", "k0e",
+    "exp(input) * modified_bessel_k0(input), which does not vanish for large input.",
+)  # fmt: skip
+scaled_modified_bessel_k1 = _of_scipy("scaled_modified_bessel_k1", "k1e",
+    "exp(input) * modified_bessel_k1(input), which does not vanish for large input.",
+)  # fmt: skip
+spherical_bessel_j0 = _declare(
+    "spherical_bessel_j0",
+    "The spherical Bessel function of the first kind of order 0: sin(input) / input, and 1 at 0.",
+    lambda x: np.where(x == 0, 1, np.where(np.isinf(x), 0, np.sin(x) / x)),
+)
+
+
+airy_ai = _declare("airy_ai", "The Airy function Ai.", lambda x: scipy_special().airy(x)[0])
+
+
+# Orthogonal polynomials, each by its recurrence in the degree, in float64. As in torch, they have no gradient
+
+
+_HIGHEST_DEGREE = 1 << 16
+
+Recurrence = Callable[[Any, Any, Any, int], Any]
+"""P[k] from x, P[k - 1], P[k - 2] and k."""
+
+
+def _evaluate(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Recurrence) -> np.ndarray:
+    """The polynomials of degrees `n` (the integer parts) at `x`: 1 for degree 0, and 0 for negative degrees."""
+    shape = broadcast_shapes(x.shape, n.shape)
+    x, degree = np.broadcast_to(x, shape), np.broadcast_to(np.trunc(n), shape)
+    highest = int(np.nan_to_num(degree, posinf=np.inf).max(initial=0.0).clip(max=_HIGHEST_DEGREE + 1))
+    if highest > _HIGHEST_DEGREE:
+        raise RuntimeError(f"{name}(): degree n must be at most {_HIGHEST_DEGREE}, got {degree.max()}")
+    before, found = np.ones(x.shape), np.asarray(first(x), np.float64)
+    out = np.where(np.isnan(x + degree), np.nan, np.where(degree < 0, 0.0, before))
+    for k in range(1, highest + 1):
+        if k > 1:
+            before, found = found, following(x, found, before, k)
+        np.copyto(out, found, where=degree == k)
+    return out
+
+
+def _declare_polynomial(
+    name: str, doc: str, first: Any, following: Recurrence, shifted: bool = False
+) -> Callable[..., Tensor]:
+    """An op of an argument and a degree."""
+
+    def forward(input: Array, n: Array) -> Array:
+        x = input.astype(np.float64)
+        return _evaluate(name, 2 * x - 1 if shifted else x, n, first, following).astype(input.dtype)
+
+    forward.__name__, forward.__doc__ = (
+        name,
+        f"{doc} of degree `n` at `input`. Raises RuntimeError for degrees above 2**16.",
+    )
+    return op(promote="float", takes="f", method=False)(forward)
+
+
+def _chebyshev(x: Any, last: Any, before: Any, k: int) -> Any:
+    return 2 * x * last - before
+
+
+_CHEBYSHEV = {
+    "t": ("first", lambda x: x),
+    "u": ("second", lambda x: 2 * x),
+    "v": ("third", lambda x: 2 * x - 1),
+    "w": ("fourth", lambda x: 2 * x + 1),
+}
+"""For each kind: its name, and its polynomial of degree 1."""
+
+
+def _chebyshev_of(letter: str, shifted: bool) -> Callable[..., Tensor]:
+    kind, first = _CHEBYSHEV[letter]
+    name = f"{'shifted_' * shifted}chebyshev_polynomial_{letter}"
+    doc = f"The {'shifted ' * shifted}Chebyshev polynomial of the {kind} kind{' (at 2 * input - 1)' * shifted}"
+    return _declare_polynomial(name, doc, first, _chebyshev, shifted)
+
+
+chebyshev_polynomial_t = _chebyshev_of("t", False)
+chebyshev_polynomial_u = _chebyshev_of("u", False)
+chebyshev_polynomial_v = _chebyshev_of("v", False)
+chebyshev_polynomial_w = _chebyshev_of("w", False)
+shifted_chebyshev_polynomial_t = _chebyshev_of("t", True)
+shifted_chebyshev_polynomial_u = _chebyshev_of("u", True)
+shifted_chebyshev_polynomial_v = _chebyshev_of("v", True)
+shifted_chebyshev_polynomial_w = _chebyshev_of("w", True)
+hermite_polynomial_h = _declare_polynomial(
+    "hermite_polynomial_h",
+    "The Hermite polynomial of physics",
+    lambda x: 2 * x,
+    lambda x, last, before, k: 2 * x * last - 2 * (k - 1) * before,
+)
+hermite_polynomial_he = _declare_polynomial(
+    "hermite_polynomial_he",
+    "The Hermite polynomial of probability theory",
+    lambda x: x,
+    lambda x, last, before, k: x * last - (k - 1) * before,
+)
+laguerre_polynomial_l = _declare_polynomial(
+    "laguerre_polynomial_l",
+    "The Laguerre polynomial",
+    lambda x: 1 - x,
+    lambda x, last, before, k: ((2 * k - 1 - x) * last - (k - 1) * before) / k,
+)
+legendre_polynomial_p = _declare_polynomial(
+    "legendre_polynomial_p",
+    "The Legendre polynomial",
+    lambda x: x,
+    lambda x, last, before, k: ((2 * k - 1) * x * last - (k - 1) * before) / k,
+)

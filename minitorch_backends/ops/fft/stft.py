@@ -11,7 +11,7 @@ from ..conv.fold import fold
 from ..dims import integer
 from ..elementwise.complex_numbers import view_as_real
 from ..views.padding import pad
-from .one_dim import fft, ifft, irfft, rfft
+from .transforms import fft, ifft, irfft, rfft
 
 __all__ = ["istft", "stft"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...tensor.casting import cast_unchecked
 from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.size import addressable
-from ..creation.options import factory
+from ..creation.factories import factory
 from ..dims import integer
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]

@@ -14,8 +14,7 @@ from ...kernels.arrays import sums
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 from ..views.join import cat, stack
-from .calls import call
-from .checks import declare, of_square
+from .checks import call, declare, of_square
 from .lu import lu_solve
 from .solve import inv_ex
 

@@ -12,8 +12,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..matmul.dispatch import product
 from ..matmul.matmul import adjoint
 from ..views.join import cat
-from .calls import call
-from .checks import declare, of_floating, of_numbers, of_square
+from .checks import call, declare, of_floating, of_numbers, of_square
 from .solve import inv
 
 __all__ = ["matrix_exp", "matrix_power"]

@@ -11,8 +11,17 @@ from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
 from ..matmul.matmul import adjoint, times
-from .calls import call, call_at_precision
-from .checks import declare, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
+from .checks import (
+    call,
+    call_at_precision,
+    declare,
+    of_finite,
+    of_floating,
+    of_matrices,
+    of_square,
+    raise_for,
+    tensor_argument,
+)
 from .singular import _pinv_gradient, pinv, roundoff
 from .triangular import fitting
 

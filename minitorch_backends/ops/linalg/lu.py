@@ -11,8 +11,7 @@ from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor, adopt
 from ..matmul.matmul import adjoint
 from ..views.join import cat
-from .calls import call, transpose_last
-from .checks import declare, of_floating, of_matrices, of_square, raise_for, tensor_argument
+from .checks import call, declare, of_floating, of_matrices, of_square, raise_for, tensor_argument, transpose_last
 from .triangular import fitting, solve_triangular
 
 __all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "permutation", "permute_rows", "unit_lower"]

@@ -12,8 +12,7 @@ from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative
 from ..matmul.matmul import adjoint
 from ..views.join import cat
-from .calls import call
-from .checks import declare, empty_factors, of_matrices
+from .checks import call, declare, empty_factors, of_matrices
 from .triangular import halved_diagonal, solve_triangular
 
 __all__ = ["geqrf", "householder_product", "qr"]

@@ -12,8 +12,7 @@ from ...dispatch.op import Array, op
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from .calls import call_at_precision, transpose_last
-from .checks import declare, of_matrices, of_square, raise_for, tensor_argument
+from .checks import call_at_precision, declare, of_matrices, of_square, raise_for, tensor_argument, transpose_last
 from .lu import lu_solve
 from .triangular import fitting
 

@@ -12,8 +12,7 @@ from ...kernels.runtime.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from .calls import call, call_at_precision, transpose_last
-from .checks import declare, of_matrices, of_square, raise_for
+from .checks import call, call_at_precision, declare, of_matrices, of_square, raise_for, transpose_last
 
 __all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "halved_diagonal", "solve_triangular"]
 

@@ -17,7 +17,7 @@ from ..dims import integer
 from ..functional import functional
 from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
-from .reduction import reduce_loss
+from .pointwise import reduce_loss
 
 __all__ = ["cross_entropy", "nll_loss"]
 

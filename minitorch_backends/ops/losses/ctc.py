@@ -27,7 +27,7 @@ from ..indexing.index_parts import plain
 from ..reductions.variance import logsumexp
 from ..views.join import stack
 from ..views.padding import pad
-from .reduction import reduce_loss
+from .pointwise import reduce_loss
 
 _IMPOSSIBLE = -1e30
 """The logarithm of the probability of impossible paths: finite, so that no gradient is NaN."""

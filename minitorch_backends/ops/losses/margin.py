@@ -11,7 +11,7 @@ from ..elementwise.activations import logsigmoid, relu
 from ..functional import functional
 from ..indexing.index import read
 from ..indexing.index_parts import refuse_index_dtype
-from .reduction import reduce_loss, refuse_reduction
+from .pointwise import reduce_loss, refuse_reduction
 
 
 def _rows(name: str, input: Tensor, target: Tensor, labels: bool) -> tuple[Tensor, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,35 @@ from ...tensor.dtypes import bool_
 from ...tensor.tensor import Tensor
 from ..elementwise.activations import hardtanh, logsigmoid
 from ..functional import functional
-from .reduction import reduce_loss
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss",
-    "mse_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss", "kl_div",
+    "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
 ]  # fmt: skip
+
+
+# How losses are reduced: to one number or not at all
+
+
+def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
+    """The loss of each element, their mean, or their sum. Raises ValueError for another word."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise _not_a_reduction(reduction)
+
+
+def _not_a_reduction(reduction: Any) -> ValueError:
+    return ValueError(f"{reduction!r} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+
+
+def refuse_reduction(reduction: str) -> None:
+    """Raise ValueError for another word, before anything is computed."""
+    if reduction not in ("none", "mean", "sum"):
+        raise _not_a_reduction(reduction)
 
 
 def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:

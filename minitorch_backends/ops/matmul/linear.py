@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.half_types import product_precision, rounding_once
 from ...backends import precision_policy
 from ...backends.operands import Operands, Roles, formats_of, swap
 from ...backends.precision_policy import Call
@@ -20,6 +21,7 @@ from ...kernels.precisions.rounding import Rounded
 from ...kernels.registry import ArraySpec
 from ...serialization.safe_globals import always_safe
 from ...tensor.tensor import Tensor, adopt
+from ..einsum.api import einsum
 from ..functional import functional
 from ..packed import Forms, Packed
 from .addmm import add_product, refuse_unfit
@@ -165,3 +167,30 @@ def _linear_by_role(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, operands
     wide = operands.is_pair and b is not None
     out = multiply_rounded("matmul", operands, (x, w), round_side, multiply, wide)
     return to_dtype(out + to_dtype(b, out.dtype), x.dtype) if wide and b is not None else out
+
+
+# The bilinear map of a layer
+
+
+@functional
+@composite(method=False, takes="ifc", product="matmul")
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
+
+    input1: (..., in1); input2: (..., in2), with equal leading sizes; weight: (out, in1, in2); bias: (out). Runs the
+    kernels of matmul, at its precision. Raises RuntimeError for shapes that do not fit.
+    """
+    first, second, sizes = list(input1.shape), list(input2.shape), list(weight.shape)
+    fits = len(sizes) == 3 and first[-1:] == sizes[1:2] and second[-1:] == sizes[2:] and first[:-1] == second[:-1]
+    if not fits or (bias is not None and list(bias.shape) != sizes[:1]):
+        raise RuntimeError(
+            f"bilinear(): expected inputs (..., in1) and (..., in2), a weight (out, in1, in2) and a bias (out), "
+            f"got {first}, {second}, {sizes} and {None if bias is None else list(bias.shape)}"
+        )
+    return _sums(input1, input2, weight, bias, product_precision(input1))
+
+
+@rounding_once
+def _sums(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, precision: str | None) -> Tensor:
+    result = einsum("...i,oij,...j->...o", input1, weight, input2, precision=precision)
+    return result if bias is None else result + bias

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import numbers
+from collections.abc import Sequence
+from operator import index as as_int
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +17,13 @@ from ...tensor.size import addressable
 from ...tensor.tensor import Tensor, adopt
 from ..creation.from_data import array_from
 from ..dims import integer, wrap_dim
+from ..gradients import kept_shape, no_derivative, shared_among_ties
+from ..indexing.sorting import ValuesIndices, of_selected, select_rank, sorted_pair, take_along
 from ..matmul.matmul import times
 
 __all__ = [
-    "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "nanquantile", "quantile", "trapezoid", "trapz",
+    "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "histogram", "histogramdd", "median", "mode",
+    "nanmedian", "nanquantile", "quantile", "trapezoid", "trapz",
 ]  # fmt: skip
 
 
@@ -266,3 +272,262 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
     """The area up to each point but the first (`trapezoid`)."""
     sums, widths, dim = _widths("cumulative_trapezoid", y, x, dx, dim)
     return (sums * widths).cumsum(dim) / 2
+
+
+# Histograms of numbers and of points. `statistics` has histc and bincount
+
+
+class Histogram(NamedTuple):
+    """The sum of the weights in each bin, and the edges of the bins."""
+
+    hist: Any
+    bin_edges: Any
+
+
+Bins = tuple[int | np.ndarray, ...]
+
+
+def _edges(values: np.ndarray, count: int, bounds: Sequence[float] | None, dim: int) -> np.ndarray:
+    """The edges of equal bins over `bounds`, by default the range of the values."""
+    if bounds is None:
+        bounds = (values.min(), values.max()) if values.size else (0, 1)
+    low, high = map(float, bounds)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"histogramdd(): range of dimension {dim} must be finite, got [{low}, {high}]")
+    if low > high:
+        raise RuntimeError(f"histogramdd(): range of dimension {dim} must not decrease, got [{low}, {high}]")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, count + 1).astype(values.dtype)
+
+
+def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.ndarray], density: bool) -> np.ndarray:
+    """The weights of points (n, d) in each bin. Bins include their lower edges, the last ones both."""
+    shape = tuple(each.size - 1 for each in edges)
+    places = np.empty(points.shape, np.int64)
+    for dim, each in enumerate(edges):
+        places[:, dim] = np.searchsorted(each, points[:, dim], "right") - 1
+        places[points[:, dim] == each[-1], dim] = shape[dim] - 1
+    inside = ((places >= 0) & (places < shape) & ~np.isnan(points)).all(1)
+    flat = np.ravel_multi_index(tuple(places[inside].T), shape)
+    hist = np.bincount(flat, None if weight is None else weight[inside], math.prod(shape)).reshape(shape)
+    if not density:
+        return hist
+    volumes = np.ones(())
+    for each in edges:
+        volumes = volumes[..., None] * np.diff(each.astype(np.float64))
+    return hist / volumes / np.float64(hist.sum())
+
+
+@op(
+    points=no_derivative("histogram"),
+    weight=no_derivative("histogram"),
+    takes="f",
+    method=False,
+    called="histogramdd",
+    batch="loop: the elements of one sample",
+)
+def histogram_of_points(
+    points: Array, bins: Any, weight: Array | None = None, range: Any = None, density: bool = False
+) -> tuple[np.ndarray, ...]:
+    """`histogramdd` of points (n, d), for d counts of bins or arrays of edges: the histogram, and the edges of each
+    dimension."""
+    bounds = [None] * len(bins) if range is None else [*zip(range[::2], range[1::2], strict=True)]
+    edges: list[np.ndarray] = []
+    for values, each, limits in zip(points.T, bins, bounds, strict=True):
+        given = isinstance(each, np.ndarray)
+        edges.append(each.astype(points.dtype) if given else _edges(values, each, limits, len(edges)))
+    return (_bin_sums(points, weight, edges, density).astype(points.dtype), *edges)
+
+
+def _bins_of(name: str, input: Tensor, bins: Sequence[Any]) -> Bins:
+    """Counts as ints and edges as arrays. Raises RuntimeError for counts below 1, and for edges other than vectors of
+    the input's dtype."""
+    found: list[int | np.ndarray] = []
+    for dim, each in enumerate(bins):
+        if not isinstance(each, Tensor):
+            if isinstance(each, bool) or not hasattr(each, "__index__"):
+                raise TypeError(f"{name}(): bins must be ints or Tensors, got {each!r}")
+            found.append(as_int(each))
+        elif each.ndim != 1 or each.dtype is not input.dtype:
+            raise RuntimeError(
+                f"{name}(): bins of dimension {dim} must be a vector of the input's dtype {input.dtype!r}, got "
+                f"{each.dtype!r} of shape {list(each.shape)}"
+            )
+        else:
+            found.append(each._array)
+        count = found[-1].size - 1 if isinstance(found[-1], np.ndarray) else found[-1]
+        if count < 1:
+            raise RuntimeError(f"{name}(): bins must be at least 1, got {count} for dimension {dim}")
+    addressable([each.size if isinstance(each, np.ndarray) else each for each in found])
+    return tuple(found)
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(isinstance(each, numbers.Real) for each in values)
+
+
+def _histogram(
+    name: str, points: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | None, density: bool
+) -> tuple[Tensor, ...]:
+    """Return the histogram of points (..., d). Raises RuntimeError for ranges and weights that do not fit."""
+    *batch, dims = points.shape
+    known = _bins_of(name, points, bins)
+    if bounds is not None and not _are_numbers(bounds):
+        raise TypeError(f"{name}(): range must be a sequence of numbers, got {bounds!r}")
+    if bounds is not None and len(bounds) != 2 * dims:
+        raise RuntimeError(f"{name}(): range must have {2 * dims} elements for {dims} dimensions, got {bounds!r}")
+    if weight is not None and (list(weight.shape) != batch or weight.dtype is not points.dtype):
+        raise RuntimeError(
+            f"{name}(): weight must have shape {batch} and the input's dtype {points.dtype!r}, got "
+            f"{weight.dtype!r} of shape {list(weight.shape)}"
+        )
+    weights = None if weight is None else weight.reshape(-1)
+    bounds = None if bounds is None else tuple(map(float, bounds))
+    return histogram_of_points(points.reshape(math.prod(batch), dims), known, weights, bounds, density)
+
+
+@composite(method=False, takes="f")
+def histogramdd(
+    input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
+    """The histogram of points (..., d) with one dimension for each of theirs, and the edges of its bins.
+
+    `bins` is the number of bins, or one for each dimension, or a vector of increasing edges for each; `range` has the
+    lowest and the highest edge of each dimension, by default those of the points. Points count by their `weight`, of
+    shape (...). With `density` the integral is 1. Raises RuntimeError for bins, ranges and weights that do not fit.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"histogramdd(): input must have at least 2 dimensions, got shape {list(input.shape)}")
+    dims = input.shape[-1]
+    each = bins if isinstance(bins, (tuple, list)) else (bins,) * dims
+    if len(each) != dims:
+        raise RuntimeError(f"histogramdd(): bins must be given for each of {dims} dimensions, got {len(each)}")
+    hist, *edges = _histogram("histogramdd", input, each, range, weight, density)
+    return Histogram(hist, tuple(edges))
+
+
+@composite(takes="f")
+def histogram(
+    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
+    """The number of elements in each bin, and the bin edges: `histogramdd` in one dimension.
+
+    `bins` is the number of bins, or a vector of increasing edges, which excludes `range`. Raises TypeError for a range
+    beside edges, RuntimeError for weights of another shape.
+    """
+    if isinstance(bins, Tensor) and range is not None:
+        raise TypeError("histogram(): range must be None where bins are edges; leave it out")
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError(f"histogram(): weight must have shape {list(input.shape)}, got {list(weight.shape)}")
+    return Histogram(*_histogram("histogram", input.unsqueeze(-1), [bins], range, weight, density))
+
+
+# Medians and modes, of all elements or along one dimension
+
+
+def _axis_of(name: str, input: np.ndarray, dim: int) -> int:
+    """`dim` counted from the front. Raises IndexError for a dimension without elements."""
+    axis = wrap_dim(dim, input.ndim)
+    if input.ndim and not input.shape[axis]:
+        raise IndexError(
+            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(input.shape)}"
+        )
+    return axis
+
+
+def _reduced_shape(shape: tuple[int, ...], axis: int, keepdim: bool) -> tuple[int, ...]:
+    return kept_shape(shape, axis) if keepdim else tuple(size for each, size in enumerate(shape) if each != axis)
+
+
+# Medians
+
+
+def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
+    """The median of the non-NaN values in each sorted row, which come first."""
+    found = sorted_pair(array, axis, False)
+    last = np.maximum((~np.isnan(array)).sum(axis, keepdims=True) - 1, 0) // 2
+    return ValuesIndices(*(take_along(each, last, axis) for each in found))
+
+
+@op(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    method=False,
+    warns=False,
+    takes="if",
+    called="median",
+    batch="along",
+)
+def median_along(input: Array, dim: int, keepdim: bool = False, ignore_nan: bool = False) -> ValuesIndices:
+    """The lower median along `dim` and its index. NaN if any element is NaN, or with `ignore_nan` if all are."""
+    axis, array = _axis_of("median", input, dim), np.atleast_1d(input)
+    missing = np.isnan(array) if input.dtype.kind == "f" else np.zeros((), bool)
+    if ignore_nan and missing.any():
+        values, indices = _median_with_nan(array, axis)
+        shape = _reduced_shape(input.shape, axis, keepdim)
+        return ValuesIndices(values.reshape(shape), indices.reshape(shape))
+    values, indices = select_rank(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
+    if missing.any():
+        first, unknown = (find(missing, axis=axis).reshape(indices.shape) for find in (np.argmax, np.any))
+        return ValuesIndices(np.where(unknown, np.nan, values).astype(input.dtype), np.where(unknown, first, indices))
+    return ValuesIndices(values, indices)
+
+
+@op(
+    input=lambda g, input, out: shared_among_ties(g, input, out, None),
+    method=False,
+    warns=False,
+    takes="if",
+    called="median",
+    batch="loop: the elements of one sample",
+)
+def median_of_all(input: Array, ignore_nan: bool = False) -> Array:
+    """The lower median of all elements. NaN if any element is NaN, or if there are none; ties share the gradient.
+
+    With `ignore_nan`, the median of the elements that are not NaN.
+    """
+    values = input[~np.isnan(input)] if ignore_nan and input.dtype.kind == "f" else input
+    if not values.size:
+        if input.dtype.kind in "iu":
+            raise NotImplementedError(f"median() of no elements is not implemented for {input.dtype}; use float()")
+        return np.array(math.nan, input.dtype)
+    middle, last = (values.size - 1) // 2, values.size - 1
+    found = np.partition(values, [middle, last], None)
+    return found[last] if found[last] != found[last] else found[middle]  # NaN is the largest
+
+
+@composite(takes="if")
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median of all elements, or along `dim` with its indices. NaN if any element is NaN."""
+    return median_of_all(input) if dim is None else median_along(input, dim, keepdim)
+
+
+@composite(takes="if")
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of the elements that are not NaN; NaN if there are none."""
+    return median_of_all(input, True) if dim is None else median_along(input, dim, keepdim, True)
+
+
+# Modes
+
+
+@op(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    warns=False,
+    takes="bif",
+    batch="along",
+)
+def mode(input: Array, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The most frequent element along `dim`, of several the smallest, and the index of its last occurrence.
+
+    Raises IndexError for a dimension without elements.
+    """
+    axis = _axis_of("mode", input, dim)
+    values, places = (np.moveaxis(each, axis, -1) for each in sorted_pair(np.atleast_1d(input), axis, False))
+    index = np.arange(values.shape[-1])
+    begins = np.ones(values.shape, bool)
+    begins[..., 1:] = values[..., 1:] != values[..., :-1]
+    run = index - np.maximum.accumulate(np.where(begins, index, 0), -1)  # number of equal elements before each
+    last = run.argmax(-1)[..., None]
+    shape = _reduced_shape(input.shape, axis, keepdim)
+    return ValuesIndices(*(take_along(each, last, values.ndim - 1).reshape(shape) for each in (values, places)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from minitorch_backends.ops.views.broadcasting import broadcast_shapes
 
-from ..losses.reduction import reduced_array
+from ..losses.pointwise import reduced_array
 from ..samples import Sample, between, sample
 from ..table import declare
 

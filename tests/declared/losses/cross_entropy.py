@@ -9,9 +9,9 @@ import numpy as np
 
 from minitorch_backends.ops.losses.cross_entropy import _count_targets
 
-from ..losses.reduction import reduced_array
 from ..samples import Sample, between, sample
 from ..table import declare
+from .pointwise import reduced_array
 
 
 def _terms_samples() -> Iterator[Sample]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from minitorch_backends.ops.losses.ctc import _pad_labels
 
-from ..losses.reduction import reduced_array
 from ..samples import Sample, between, sample
 from ..table import declare
+from .pointwise import reduced_array
 
 
 def _path_samples() -> Iterator[Sample]:

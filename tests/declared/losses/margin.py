@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..losses.reduction import reduced_array
 from ..samples import Sample, between, sample
 from ..table import declare
+from .pointwise import reduced_array
 
 
 def _margin_reference(

@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..losses.reduction import reduced_array
-from ..samples import Sample, between, pairs, sample
-from ..table import declare
+from tests.declared.samples import Sample, between, pairs, sample
+from tests.declared.table import declare
+
+# Samples and references of `ops/losses/reduction.py`
+
+
+def reduced_array(loss: Any, reduction: str) -> Any:
+    """`reduce_loss`, for references."""
+    return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
 
 
 def loss_samples(

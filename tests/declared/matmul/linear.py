@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..samples import Sample, between, sample
-from ..table import declare
+from tests.declared.samples import Sample, between, sample
+from tests.declared.table import declare
 
 
 def _samples() -> Iterator[Sample]:
@@ -30,3 +30,22 @@ def _affine_samples() -> Iterator[Sample]:
 
 declare("affine", _reference, _affine_samples)
 declare("linear", _reference, _samples)
+
+
+# Samples and references of `ops/matmul/bilinear.py`
+
+
+def _samples_of_bilinear() -> Iterator[Sample]:
+    weight, bias = between(-1, 1, 5, 3, 4, seed=2), between(-1, 1, 5, seed=3)
+    yield sample(between(-1, 1, 2, 3), between(-1, 1, 2, 4, seed=1), weight)
+    yield sample(between(-1, 1, 2, 6, 3), between(-1, 1, 2, 6, 4, seed=1), weight, bias)
+    yield sample(between(-1, 1, 3), between(-1, 1, 4, seed=1), weight, bias)
+    yield sample(between(-1, 1, 0, 3), between(-1, 1, 0, 4), weight, bias)
+
+
+def _reference_of_bilinear(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
+    products = input1[..., None, :, None] * weight * input2[..., None, None, :]
+    return products.sum((-2, -1)) + bias
+
+
+declare("bilinear", _reference_of_bilinear, _samples_of_bilinear)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitorch_backends.kernels.precisions.float8 import from_float32
-from minitorch_backends.ops.matmul.scales import ScalingType
+from minitorch_backends.ops.matmul.scaled import ScalingType
 from minitorch_backends.tensor.dtypes import float8_e4m3fn, float32
 
 from ..samples import Sample, between, sample

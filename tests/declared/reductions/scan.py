@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..reductions.reduce import reductions
-from ..samples import Sample, between, sample, strided_matrix
-from ..table import declare
+from tests.declared.reductions.reduce import reductions
+from tests.declared.samples import Sample, between, sample, strided_matrix
+from tests.declared.table import declare
 
 
 def _one_dim(*rest: Any) -> Any:
@@ -112,3 +112,29 @@ declare(
     lambda input, n=1, dim=-1: np.diff(input, n, dim),
     lambda: (sample(call.args[0], n, call.args[1]) for n, call in zip((1, 2, 1, 1, 1, 1), _one_dim()(), strict=False)),
 )
+
+
+# Samples and references of `ops/reductions/differences.py`
+
+
+def _samples() -> Iterator[Sample]:
+    x = between(-2, 2, 4, 5)
+    yield sample(x)
+    yield sample(x, spacing=0.5, edge_order=2)
+    yield sample(x, spacing=[2.0, 0.5], dim=(1, 0))
+    yield sample(between(-2, 2, 2, 3, seed=1).T, dim=0, edge_order=2)
+    yield sample(x[:, :2], dim=-1)
+    yield sample(between(-2, 2))
+
+
+def _reference(input: np.ndarray, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+    if not input.ndim:
+        return ()
+    spaces = spacing if isinstance(spacing, list) else [spacing]
+    axes = tuple(range(input.ndim)) if dim is None else tuple(np.atleast_1d(dim).tolist())
+    differentiate: Any = np.gradient
+    found = differentiate(input, *spaces, axis=axes, edge_order=edge_order)
+    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+
+
+declare("gradient", _reference, _samples)

@@ -288,7 +288,7 @@ RING = ",".join(f"{chr(97 + n)}{chr(97 + (n + 1) % 24)}{chr(97 + (n * 7 + 3) % 2
 
 
 def test_a_search_that_stops_early_says_so(monkeypatch):
-    monkeypatch.setattr(sys.modules["minitorch_backends.ops.einsum.optimal"], "MOST_PAIRS", 1000)
+    monkeypatch.setattr(sys.modules["minitorch_backends.ops.einsum.paths"], "MOST_PAIRS", 1000)
     shapes = [(3,) * 3] * 24
     with pytest.warns(UserWarning, match="'optimal' stopped after .* pairs of sets of 24 operands"):
         plan = mt.einsum_plan(RING, *shapes, strategy="optimal")
