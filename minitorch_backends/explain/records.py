@@ -274,6 +274,13 @@ def as_text(shapes: Iterable[tuple[int, ...]]) -> str:
     return " @ ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
 
 
+def as_words(value: Any) -> str:
+    """Options, dtypes or another attribute of a record as text."""
+    if isinstance(value, tuple):
+        value = ", ".join(f"{each[0]}={each[1]}" if isinstance(each, tuple) else str(each) for each in value)
+    return str(value)
+
+
 def _cells(entry: Record) -> tuple[str, ...]:
     dtypes = ", ".join(dict.fromkeys(entry.dtypes))
     options = "".join(f" {name}={value}" for name, value in entry.options)

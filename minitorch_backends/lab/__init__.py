@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from .audits import Audit, audit
 from .certificate import Certificate, Check, certificate
-from .comparison import Comparison, compare
-from .divergence import Divergence, first_divergence
+from .comparison import Comparison, compare, first_divergence
+from .divergence import Divergence
 from .pareto import Pareto
 from .policy import Policy, Rule
 from .runs import Run, capture

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .audits import Audit
 from .machine import machine
 from .pages import Code, Section, Soft, Table, draw_picture, write_page
+
+if TYPE_CHECKING:
+    from .audits import Audit
 
 _ABOUT_ERRORS = (
     "Forward rows give the error of the outputs, other rows that of all parameter gradients. The local error is "

@@ -6,12 +6,14 @@ import itertools
 import json
 import math
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 
-from ..explain.records import Record, align_columns, as_text
+from ..explain.records import Record, align_columns, as_text, as_words
 from .alignment import align
+from .divergence import FACTOR, Divergence, find_divergence
 from .measures import as_reals, ulps
 from .runs import Run
 
@@ -45,6 +47,30 @@ def compare(first: Any, second: Any) -> Comparison:
             "models of torch inside interop.torch.emulate()"
         )
     return Comparison(*runs)
+
+
+def first_divergence(
+    run_a: str | os.PathLike[str] | Run, run_b: str | os.PathLike[str] | Run, *, factor: float = FACTOR
+) -> Divergence | None:
+    """The first call whose results differ by more than precision explains, or that only one run has; None if
+    all are explained.
+
+    Errors of calls add in quadrature along a run. The explained difference at a call is `factor` times the root of the
+    sum of squares of the errors of this call and the preceding ones. A call's error is that of its precisions on random
+    operands, and 0 if both runs have the same bits. The output of a module counts after its calls, so that a bias, a
+    norm or an activation that differs is found there. `factor` allows for layers that amplify errors. Runs of hashes
+    detect differences without their size, so the first call that differs is returned.
+
+    Calls of a module that the other run computes by other kernels, because of flags, have no counterpart. They are
+    skipped, and comparison continues with the modules after them. A UserWarning names the skipped modules and kernels.
+
+    The runs are files of `capture`, or results of `Run.read`. Raises ValueError for other files.
+    """
+    found, skipped = find_divergence(compare(run_a, run_b).calls, factor)
+    if skipped:
+        message = f"first_divergence(): skipped calls that the two runs compute by different kernels: {skipped}"
+        warnings.warn(message, stacklevel=2)
+    return found
 
 
 class Comparison:
@@ -252,10 +278,3 @@ def _largest(row: dict[str, Any]) -> str:
         return ""
     place = ", ".join(map(str, row["at"]))
     return f"{row['max_abs']:.3g} at [{place}]; up to {row['max_ulp']:.3g} ulp"
-
-
-def as_words(value: Any) -> str:
-    """Options, dtypes or another attribute of a record as text."""
-    if isinstance(value, tuple):
-        value = ", ".join(f"{each[0]}={each[1]}" if isinstance(each, tuple) else str(each) for each in value)
-    return str(value)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterable
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..display.html import resource
-from ..explain.records import as_text
-from .comparison import Comparison, as_words
-from .divergence import first_divergence
+from ..explain.records import as_text, as_words
+from .divergence import FACTOR, find_divergence
 from .pages import Markup, Section, Soft, Table, write_page
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
 
 _LEAST, _MOST = -8, 0
 """Powers of ten at which a bar is empty, and full."""
@@ -28,11 +29,10 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     settings = [(name, str(a), str(b)) for name, (a, b) in comparison.settings().items()]
     sections = [Section("Settings that differ", [Table("", ("", "a", "b"), settings, names=3)])] if settings else []
     calls = [_filters(comparison.calls), _calls(comparison), f"<script>\n{resource('comparison.js')}</script>"]
-    with warnings.catch_warnings(record=True) as skips:
-        warnings.simplefilter("always")
-        first = first_divergence(comparison.first, comparison.second)
+    first, skipped = find_divergence(comparison.calls, FACTOR)
     found = f"The first that differs: {first}." if first else "No result differs by more than the precisions explain."
-    sections.insert(0, Section("Where the runs part", [found, *(Soft(str(each.message)) for each in skips)]))
+    soft = [Soft(f"Skipped, since the runs compute them by different kernels: {skipped}")] if skipped else []
+    sections.insert(0, Section("Where the runs part", [found, *soft]))
     sections.append(Section("Calls", [_legend(comparison), *map(Markup, calls)]))
     title = f"{comparison.first.path.name} and {comparison.second.path.name}"
     write_page(path, title, f"a: {comparison.first.path}, b: {comparison.second.path}; {counts}", sections,

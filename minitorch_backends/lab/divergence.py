@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import warnings
 from typing import Any, NamedTuple
 
 from ..explain.records import as_text
 from ..kernels.precisions.products import PRECISIONS, predicted_error
-from .comparison import compare
-from .runs import Run
+
+FACTOR = 8.0
+"""Of the explained difference, for layers that amplify errors."""
 
 _LENGTH = 1024
 """The K for which a product's error is estimated; the accumulation's share hardly depends on it."""
@@ -50,24 +49,9 @@ class Divergence(NamedTuple):
         return f"call {self.a}, {where}: {how}; {why}"
 
 
-def first_divergence(
-    run_a: str | os.PathLike[str] | Run, run_b: str | os.PathLike[str] | Run, *, factor: float = 8.0
-) -> Divergence | None:
-    """The first call whose results differ by more than precision explains, or that only one run has; None if
-    all are explained.
-
-    Errors of calls add in quadrature along a run. The explained difference at a call is `factor` times the root of the
-    sum of squares of the errors of this call and the preceding ones. A call's error is that of its precisions on random
-    operands, and 0 if both runs have the same bits. The output of a module counts after its calls, so that a bias, a
-    norm or an activation that differs is found there. `factor` allows for layers that amplify errors. Runs of hashes
-    detect differences without their size, so the first call that differs is returned.
-
-    Calls of a module that the other run computes by other kernels, because of flags, have no counterpart. They are
-    skipped, and comparison continues with the modules after them. A UserWarning names the skipped modules and kernels.
-
-    The runs are files of `capture`, or results of `Run.read`. Raises ValueError for other files.
-    """
-    square, calls = 0.0, compare(run_a, run_b).calls
+def find_divergence(calls: list[dict[str, Any]], factor: float) -> tuple[Divergence | None, str]:
+    """The first call of `Comparison.calls` that precision does not explain, and which calls were skipped, as text."""
+    square = 0.0
     lone = {status: {_place(row) for row in calls if row["status"] == status} for status in ("removed", "inserted")}
     skipped: dict[_Place, None] = {}
     found = None
@@ -81,11 +65,7 @@ def first_divergence(
             continue
         found = _divergence(row, explained)
         break
-    if skipped:
-        listed = "; ".join(_skip(calls, place) for place in skipped)
-        message = f"first_divergence(): skipped calls that the two runs compute by different kernels: {listed}"
-        warnings.warn(message, stacklevel=2)
-    return found
+    return found, "; ".join(_skip(calls, place) for place in skipped)
 
 
 def _skip(calls: list[dict[str, Any]], place: _Place) -> str:

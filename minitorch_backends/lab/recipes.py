@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..kernels.precisions import BLOCKS
-from .policy import Policy, Rule
+
+if TYPE_CHECKING:
+    from .policy import Policy, Rule
 
 _FLAGS = ("torch.backends.cuda.matmul", "torch.backends.cudnn.conv", "torch.backends.cudnn.rnn")
 _SELECTED = ("ieee", "tf32")
